@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import devmod
+from devmod._cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
@@ -62,3 +65,54 @@ def test_the_calls_of_the_readme_have_the_names_of_the_kernels() -> None:
             assert names[-1] in ("grid", "threads")
             seen.add(call.func.id)
     assert seen == set(SIGNATURES) - {"blur_columns"}
+
+
+FOLDERS = sorted(path.name for path in (ROOT / "examples").iterdir() if path.name in SOURCES)
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Return a function that writes a manifest for folders of the examples, if there is none, and builds it."""
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    project = tmp_path / "project"
+
+    def run(*folders: str) -> tuple[int, str]:
+        if not project.exists():
+            for folder in folders:
+                shutil.copytree(ROOT / "examples" / folder, project / folder)
+            assert main(["init", str(project)]) == 0
+        capfd.readouterr()
+        return main(["build", str(project)]), capfd.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_folder_builds_with_the_manifest_of_init(folder: str, build: Callable[..., tuple[int, str]]) -> None:
+    functions(folder)  # skips the test without a compiler
+    assert build(folder)[0] == 0
+
+
+def test_the_examples_of_two_kinds_build_with_the_line_that_the_error_and_the_manifest_of_init_name(
+    build: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    status, text = build("opencl", "webgpu")
+    assert (status, text.splitlines()[-7:]) == (
+        1,
+        [
+            "devmod: error: the candidates of the bundle take different arguments in the function 'sum'. Give them the same names and types, "
+            "or use mixed = true and call each by its own signature:",
+            "  opencl/cl               webgpu/wgsl",
+            "  x: float32* r           x: float32* r",
+            "  partial: float32* rw    partial: float32* rw",
+            "  n: int32                n: int32",
+            "  scratch: local float32  -                     <- differs",
+            "Or give parameters of local memory a default size, and calls omit them: [kernels.reduction.target.opencl] "
+            'local = { scratch = "4/thread" }',
+        ],
+    )
+    manifest = tmp_path / "project" / "devmod.toml"
+    comment = "# [kernels.reduction.target.opencl]  # a default size, so that one call fits every target\n# local ="
+    assert comment in manifest.read_text()
+    manifest.write_text(manifest.read_text().replace(comment, comment.replace("# [", "[").replace("# local", "local")))
+    assert build()[0] == 0

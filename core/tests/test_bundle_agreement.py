@@ -165,17 +165,54 @@ def test_the_error_has_both_signatures_side_by_side() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.bundle(module("cuda", interface=False), first, second)
     assert str(caught.value) == (
-        "the candidates of the bundle take different arguments in the function 'blur'. Give them the same names and types, or pass mixed=True "
-        "(--mixed, or mixed = true in a manifest) and call each by its own signature:\n"
+        "the candidates of the bundle take different arguments in the function 'blur'. Give them the same names and types, or use mixed=True "
+        "and call each by its own signature:\n"
         "  opencl/cl          webgpu/wgsl\n"
         "  src: uint8* r      src: uint32* r  <- differs\n"
         "  dst: uint8* w      dst: uint32* w  <- differs\n"
         "  width: int32       width: uint32\n"
         "  tile: local uint8  -               <- differs\n"
         "  -                  a: float32      <- differs\n"
-        "  -                  n: int32        <- differs"
+        "  -                  n: int32        <- differs\n"
+        "Or give parameters of local memory a default size, and calls omit them: "
+        "devmod.compile(…, local={'blur': {'tile': Local(per_thread=1)}})"
     )
     assert (caught.value.kind, caught.value.function) == ("bundle", "blur")
+
+
+def test_the_error_has_all_functions_and_all_candidates_that_differ() -> None:
+    local = Param("s", "local", "float32x4")
+    first = [module("opencl", X, local, name="f"), module("opencl", X, name="g"), module("opencl", X, name="h")]
+    second = [module("webgpu", X, name="f"), module("webgpu", scalar("x", "int32"), name="g"), module("webgpu", X, name="h")]
+    third = [module("vulkan", X, name="f"), module("vulkan", X, scalar("n", "int32"), name="g"), module("vulkan", X, name="h")]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.bundle(*first, *second, *third)
+    assert str(caught.value) == (
+        "the candidates of the bundle take different arguments in the functions 'f', 'g'. Give them the same names and types, or use "
+        "mixed=True and call each by its own signature:\n"
+        "'f':\n"
+        "  opencl/cl           webgpu/wgsl\n"
+        "  x: float32* rw      x: float32* rw\n"
+        "  s: local float32x4  -               <- differs\n"
+        "'g':\n"
+        "  opencl/cl       webgpu/wgsl\n"
+        "  x: float32* rw  x: int32     <- differs\n"
+        "'g':\n"
+        "  opencl/cl       vulkan/spv\n"
+        "  x: float32* rw  x: float32* rw\n"
+        "  -               n: int32        <- differs\n"
+        "Or give parameters of local memory a default size, and calls omit them: "
+        "devmod.compile(…, local={'f': {'s': Local(per_thread=16)}})"
+    )
+    many = [
+        module(kind, scalar("x", type_), name=f"f{number}")
+        for number in range(20)
+        for kind, type_ in (("opencl", "int32"), ("vulkan", "float32"))
+    ]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.bundle(*many)
+    assert str(caught.value).count("opencl/cl") == 8
+    assert str(caught.value).endswith("\nand 12 more")
 
 
 def test_a_long_or_hostile_signature_in_the_error() -> None:

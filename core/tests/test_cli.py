@@ -969,7 +969,7 @@ def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixtu
     assert (code, err) == (
         1,
         "devmod: error: k.comp is GLSL by its suffix, a source for vulkan; opencl takes OpenCL C (.cl). If the suffix is wrong, pass "
-        "the language: devmod compile … --language 'OpenCL C'\n",
+        "the language: --language 'OpenCL C'\n",
     )
     for language in ("OpenCL C", "cl"):
         assert run(capsys, "compile", "-q", source, "-t", "opencl", "--language", language, "-o", tmp_path / "k.devmod") == (0, "", "")
@@ -989,15 +989,19 @@ def test_every_argument_of_compile_has_an_option() -> None:
     assert set(OPTIONS) == set(signature(devmod.compile).parameters)
     for text, wanted in {
         "give it another name with name=": "give it another name with --name",
-        "declare the function in fmap= with its arg_types": (
-            "declare the function in the argument fmap of devmod.compile (in Python) with its arg_types"
+        "declare the function in fmap= with its arg_types": "declare the function in --function with its arg_types",
+        "pass the language: devmod.compile(…, language='GLSL')": "pass the language: --language GLSL",
+        "add its folder: include=['a b'] (and 2 more in .log)": "add its folder: -I 'a b' (and 2 more)",
+        "an instance, such as name_expressions=['scale<float>'], in name_expressions=": (
+            "an instance, such as name_expressions=['scale<float>'] (in Python), in the argument name_expressions of devmod.compile (in Python)"
         ),
-        "pass the language: devmod.compile(…, language='GLSL')": "pass the language: devmod compile … --language GLSL",
+        "block=(64, 1, 1) contradicts the source": "--block 64,1,1 contradicts the source",
         "devmod.compile(pathlib.Path('my k.cl'), 'opencl') compiles a source; devmod.load_from_file('k.ptx') reads a payload": (
             "devmod compile 'my k.cl' -t opencl compiles a source; devmod inspect k.ptx reads a payload"
         ),
-        "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})": (
-            "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})"
+        "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)}) for g": "--function 'NAME(TYPE, ...)' for g",
+        "fmap={'f': devmod.FunctionInfo('f', ('handle', 'int32')), 'g': devmod.FunctionInfo('_g', ()), …}.": (
+            "--function 'f(handle, int32)' --function 'g=_g()' …."
         ),
         "give it by function, as in local={'sum': {'scratch': Local(per_thread=4)}}": (
             "give it by function, as in --local sum.scratch=4/thread"

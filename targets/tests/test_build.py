@@ -133,7 +133,7 @@ def test_a_failure_does_not_end_the_other_jobs_and_leaves_the_old_file(tmp_path:
     with pytest.raises(devmod.CompileError) as caught:
         result.raise_for_failures()
     assert str(caught.value) == f"1 of 3 compiles failed: {failure}"
-    assert caught.value.log.startswith(f"{failure}\n")
+    assert caught.value.log == str(failure)
     (tmp_path / "p" / "k1.cl").write_text(KERNEL.format(name="k1", factor=3))
     assert statuses(devmod.build(manifest)) == ["cached"] * 3
 

@@ -70,9 +70,65 @@ def test_a_failure_is_printed_when_it_comes_and_at_the_end(capfd: pytest.Capture
         "target  compiled  cached  failed  CPU seconds\n"
         "opencl  1         0       1       #.##\n"
         "k.devmod was not written: 1 compiled, 1 failed\n"
-        "  k1.cl for opencl: the OpenCL C source does not compile: k1.cl:2:42: error: expected expression\n"
+        "  failed k1.cl for opencl\n"
     )
     assert not (project / "k.devmod").exists()
+    assert main(["build", "-q"]) == 1
+    assert capfd.readouterr().out.endswith(
+        "  k1.cl for opencl: the OpenCL C source does not compile: k1.cl:2:42: error: expected expression\n"
+    )
+
+
+def test_a_build_and_a_compile_print_each_line_of_a_log_once(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "k1.cl").write_text("kernel void k1(global float *x) {\n  x[0] = ;\n  x[1] = ;\n}\n")
+    lines = ["the OpenCL C source does not compile:", *(f"k1.cl:{line}:10: error: expected expression" for line in (2, 3))]
+    assert main(["build", "-j", "1"]) == 1
+    assert capfd.readouterr().err.splitlines()[3:] == [f"    {line}" for line in lines]
+    assert main(["compile", "k1.cl", "-t", "opencl"]) == 1
+    assert capfd.readouterr().err.splitlines() == ["devmod: error: " + lines[0], *lines[1:]]
+    (project / "k1.cl").write_text('#include "x.h"\nkernel void k1(global float *x) {\n  x[0] = ;\n}\n')
+    (project / "x.h").write_text("#include <y.h>\n")
+    assert main(["build", "-j", "1"]) == 1
+    assert capfd.readouterr().err.splitlines()[2:] == [
+        "    the OpenCL C source does not compile: x.h:1:10: error: 'y.h' file not found. No folder was searched: include is empty. "
+        'Add the folder that contains it: include = ["FOLDER"]'
+    ]
+
+
+def test_errors_name_the_keys_of_the_manifest(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    """The words of Python and of `devmod compile` are of no use to the author of a manifest."""
+
+    def failure(source: str, keys: str = "", name: str = "k0.cl") -> str:
+        (project / name).write_text(source)
+        (project / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = ["{kind}"]\n[kernels.k0]\nsources = ["{name}"]\n{keys}')
+        assert main(["build", "-q", "--no-cache"]) == 1
+        return capfd.readouterr().out.rpartition(f"{name} for {kind}: ")[2].rstrip("\n")
+
+    kind = "opencl"
+    assert failure('#include "x/y.h"\n') == (
+        f"k0.cl:1: the include 'x/y.h' is missing. Searched: {str(project)!r}. Add the folder that contains it: include = [\"FOLDER\"]"
+    )
+    assert failure('#include "/x/y.h"\n') == (
+        "k0.cl:1: the include of '/x/y.h' is an absolute path; write a path relative to a folder of include"
+    )
+    two = "kernel void f(local int *s, global int *x) {} kernel void g(local int *s, global int *x) {}"
+    assert failure(two, 'local = { s = "4/thread" }') == (
+        "local has 's', which is a parameter of 'f', 'g': give it by function, as in local = { f = { s = \"4/thread\" } }. "
+        "To set it for one kind alone: [kernels.k0.target.KIND]"
+    )
+    assert failure(KERNEL.format(name="f", factor=2), "local = { s = 64 }") == (
+        "local has 's', which is not a parameter of local memory; there are: none. To set it for one kind alone: [kernels.k0.target.KIND]"
+    )
+    fixed = "kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(global int *x) {}"
+    assert failure(fixed, "block = 32") == (
+        "block = [32, 1, 1] contradicts the source: the opencl function 'f' is built for blocks of (64, 1, 1) threads. "
+        "To set it for one kind alone: [kernels.k0.target.KIND]"
+    )
+    kind = "cuda"
+    ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry fill(.param .u64 x, .param .f32 a) { ret; }\n"
+    assert 'Declare the kernels that you call: [kernels.k0.functions.fill] arg_types = ["handle", "float32"]. Some of' in failure(
+        ptx, name="fill.ptx"
+    )
 
 
 def test_annotations_of_github_have_file_and_line_under_ci(

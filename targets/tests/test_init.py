@@ -81,6 +81,29 @@ def test_the_comments_are_keys_of_a_manifest() -> None:
     assert manifest.constants.functions == (("load_weights", ("w", "b")),)
 
 
+def test_parameters_of_local_memory_get_a_size_in_a_comment() -> None:
+    write_files(
+        {
+            "sum.cl": "// a kernel {\n__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\nvoid sum(local const float3 *restrict s,"
+            "\n __global int *x, __local uint *n, __local struct T *t)\n{ local float *p = s; }\n void help(local float *q) {}\n",
+            "sum.metal": "kernel void sum(device int *x [[buffer(0)]], threadgroup half *s [[threadgroup(0)]]) { threadgroup float p[2]; }\n",
+            "sum.comp": GLSL,
+            "dot.cl": "kernel void dot(local double *s, global double *x) {}\n",
+        }
+    )
+    assert main(["init", "-q"]) == 0
+    lines = Path("devmod.toml").read_text().splitlines()
+    first, second = lines.index("[kernels.dot]"), lines.index("[kernels.sum]")
+    assert lines[first + 3 : first + 5] == ['# local = { s = "8/thread" }  # a default size, so that calls omit the parameter', ""]
+    assert lines[second + 2 : second + 7] == [
+        "# [kernels.sum.target.opencl]  # a default size, so that one call fits every target",
+        '# local = { s = "16/thread", n = "4/thread" }',
+        "# [kernels.sum.target.metal]  # a default size, so that one call fits every target",
+        '# local = { s = "2/thread" }',
+        "",
+    ]
+
+
 @pytest.mark.parametrize("kinds", [(), ("cuda",)])
 def test_images_of_other_builds_are_no_sources(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     for name in ("k.cu", "k.ptx", "k.cubin", "k.fatbin"):

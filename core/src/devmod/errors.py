@@ -197,6 +197,19 @@ def compile_error(kind: str, language: str, errors: Sequence[str], log: str) -> 
     return CompileError(f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log)
 
 
+def with_log(message: str, log: str) -> str:
+    """Return the text of a CompileError with the compiler's output below it. The message's quotation of the output is left out."""
+    log = log.strip()
+    if log in message:
+        return message
+    quoted = next((line.strip() for line in log.split("\n") if line.strip() and f": {line.strip()}" in message), "")
+    if not quoted:
+        return f"{message}\n{log}"
+    head, _, tail = message.partition(f" {quoted}")
+    tail = tail.removeprefix(". ")
+    return f"{head}\n{log}" if not tail or tail.startswith(" (and ") else f"{head}\n{log}\n{tail}"
+
+
 def not_installed(subject: str, install: str) -> str:
     """Return the sentences about a missing distribution or program, with the command that installs it."""
     return f"{subject} is not installed. To add it: {install}"

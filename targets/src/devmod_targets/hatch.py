@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin import hookimpl
 
 from devmod.backend import escape
-from devmod.errors import DevmodError, list_names
+from devmod.errors import DevmodError, list_names, with_log
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_plan
 from devmod_targets.build.inputs import input_files
@@ -111,7 +111,7 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
             self.app.display_info(escape(f"devmod: note: {text}"))
         failures = result.failures
         if failures:
-            logs = "\n\n".join(f"{each}\n{each.log}".rstrip() for each in failures)
+            logs = "\n\n".join(with_log(str(each), each.log) for each in failures)
             self._stop(f"{len(failures)} of {len(result.results)} compiles failed:\n{logs}")
         self.app.display_info(f"devmod: {self._inside(result.output)}: {result.summary}")
 

@@ -16,7 +16,7 @@ from devmod._cli import _output
 from devmod._cli._commands import Commands
 from devmod._cli._options import debug_option
 from devmod._cli._spelling import to_shell
-from devmod.errors import CompileError, DevmodError, describe_error
+from devmod.errors import CompileError, DevmodError, describe_error, with_log
 
 
 @click.command(
@@ -96,10 +96,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, DevmodError):
-        text = to_shell(str(error))
-        if isinstance(error, CompileError) and error.log.strip() not in str(error):
-            text += "\n" + error.log.strip()
-        return text
+        return with_log(to_shell(str(error)), error.log if isinstance(error, CompileError) else "")
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))

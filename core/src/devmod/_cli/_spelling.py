@@ -1,9 +1,11 @@
-"""Error texts for the command line. Errors name the arguments of Python functions; this module replaces them with options."""
+"""Error texts in other words than Python's. Errors name the arguments of `devmod.compile`; the command line has options for them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from shlex import quote
+from typing import NamedTuple
 
 #: The parameters of `devmod.compile` and the options of `devmod compile`; "" without an option.
 OPTIONS = {
@@ -11,7 +13,7 @@ OPTIONS = {
     "target": "-t",
     "name": "--name",
     "language": "--language",
-    "fmap": "",
+    "fmap": "--function",
     "options": "--option",
     "defines": "-D",
     "include": "-I",
@@ -20,24 +22,96 @@ OPTIONS = {
     "local": "--local",
 }
 _NAMES = "|".join(OPTIONS)
-#: ``devmod.compile(…, language='GLSL')``
-_CALL = re.compile(rf"devmod\.compile\((?:…|\.\.\.), ({_NAMES})=('[^']*'|\"[^\"]*\")\)")
+_STRING = r"'[^']*'|\"[^\"]*\""
 #: ``devmod.compile(pathlib.Path('k.cl'), 'opencl')``
-_COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), ('[^']*')\)")
+_COMPILE = re.compile(rf"devmod\.compile\(pathlib\.Path\(({_STRING})\), ('[^']*')\)")
 #: ``devmod.load_from_file('k.ptx')``
-_LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
-#: ``local={'sum': {'scratch': Local(4)}}``
-_LOCAL = re.compile(r"local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}")
+_LOAD = re.compile(rf"devmod\.(?:load|load_from_file)\(({_STRING})\)")
+#: ``devmod.compile(…, language='GLSL')``, where the argument alone is of interest.
+_CALL = re.compile(r"devmod\.compile\((?:…|\.\.\.), (\w+=.*?[\w'\]}])\)(?=[\s.,;)]|$)")
+#: ``language='GLSL'``, ``name_expressions=['scale<float>']``
+_VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\[(?:'[^']*'(?:, )?)+\])")
+#: ``block=(64, 1, 1)``
+_BLOCK = re.compile(r"(?<![\w.=-])block=\(([\d, ]+)\)")
+#: ``local={'sum': {'scratch': Local(per_thread=4)}}``
+_LOCAL = re.compile(r"(?<![\w.=-])local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}")
+#: ``fmap={'f': devmod.FunctionInfo('f', ('handle',)), …}``
+_FUNCTION = r"'([^']*)': devmod\.FunctionInfo\('([^']*)', \(([^()]*)\)\)"
+_FUNCTIONS = re.compile(rf"(?<![\w.=-])fmap=\{{({_FUNCTION}.*?)\}}")
+#: The declaration of any function.
+_DECLARATION = "fmap={name: devmod.FunctionInfo(name, arg_types)}"
 #: ``language=`` as a word: an argument's name without a value.
 _ARGUMENT = re.compile(rf"(?<![\w.=-])({_NAMES})=(?=[\s.,;:)]|$)")
 
 
+class Spelling(NamedTuple):
+    """How a text spells the arguments of `devmod.compile`.
+
+    Attributes
+    ----------
+    argument
+        Returns an argument by its name.
+    value
+        Returns an argument with its values, which are strings.
+    local
+        Returns a default size of local memory: function, parameter, and the size as in ``4/thread``.
+    function
+        Returns the declaration of a function: its name, its symbol and its types.
+    mixed
+        The permission for different arguments in a bundle.
+    """
+
+    argument: Callable[[str], str]
+    value: Callable[[str, list[str]], str]
+    local: Callable[[str, str, str], str]
+    function: Callable[[str, str, list[str]], str]
+    mixed: str
+
+
+def respell(text: str, spelling: Spelling) -> str:
+    """Replace Python's arguments in an error's text."""
+
+    def value(match: re.Match[str]) -> str:
+        return spelling.value(match[1], _strings(match[2]))
+
+    def functions(match: re.Match[str]) -> str:
+        found = re.finditer(_FUNCTION, match[1])
+        return " ".join(spelling.function(each[1], each[2], _strings(each[3])) for each in found) + (" …" if match[1].endswith("…") else "")
+
+    text = _CALL.sub(r"\1", text).replace(_DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."]))
+    text = _LOCAL.sub(lambda match: spelling.local(match[1], match[2], match[4] + ("/thread" if match[3] else "")), text)
+    text = _BLOCK.sub(lambda match: spelling.value("block", match[1].split(", ")), _FUNCTIONS.sub(functions, _VALUE.sub(value, text)))
+    text = _ARGUMENT.sub(lambda match: spelling.argument(match[1]), text)
+    return text.replace("mixed=True", spelling.mixed).replace(" more in .log)", " more)")
+
+
+def _strings(text: str) -> list[str]:
+    """Return the strings in the text of a string, a list or a tuple."""
+    return [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", text)]
+
+
+def _value(name: str, values: list[str]) -> str:
+    if name == "block":
+        values = [",".join(values)]
+    option = OPTIONS[name]
+    return " ".join(f"{option} {quote(each)}" for each in values) if option else f"{name}={values!r} (in Python)"
+
+
+def _function(name: str, symbol: str, types: list[str]) -> str:
+    return f"--function '{name if name == symbol else f'{name}={symbol}'}({', '.join(types)})'"
+
+
+_SHELL = Spelling(
+    argument=lambda name: OPTIONS[name] or f"the argument {name} of devmod.compile (in Python)",
+    value=_value,
+    local=lambda function, parameter, size: f"--local {function}.{parameter}={size}",
+    function=_function,
+    mixed="--mixed",
+)
+
+
 def to_shell(text: str) -> str:
     """Replace Python's arguments in an error's text with the options of the command line."""
-
-    def call(match: re.Match[str]) -> str:
-        name, value = match[1], match[2][1:-1]
-        return f"devmod compile … {OPTIONS[name]} {quote(value)}" if OPTIONS[name] else match[0]
 
     def compile_file(match: re.Match[str]) -> str:
         return f"devmod compile {quote(match[1][1:-1])} -t {match[2][1:-1]}"
@@ -45,12 +119,4 @@ def to_shell(text: str) -> str:
     def load(match: re.Match[str]) -> str:
         return f"devmod inspect {quote(match[1][1:-1])}"
 
-    def argument(match: re.Match[str]) -> str:
-        return OPTIONS[match[1]] or f"the argument {match[1]} of devmod.compile (in Python)"
-
-    def local(match: re.Match[str]) -> str:
-        return f"--local {match[1]}.{match[2]}={match[4]}{'/thread' if match[3] else ''}"
-
-    text = _LOCAL.sub(local, text)
-    text = _LOAD.sub(load, _COMPILE.sub(compile_file, text))
-    return _ARGUMENT.sub(argument, _CALL.sub(call, text))
+    return respell(_LOAD.sub(load, _COMPILE.sub(compile_file, text)), _SHELL)

@@ -11,11 +11,11 @@ from devmod._modules.choice import describe_candidate
 from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import escape_line
-from devmod._values.dtypes import dtype_name, parse_dtype
+from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 from devmod._values.layout import is_value, members_by_value
 from devmod._values.param import Param
 from devmod._values.signature import block_text, member_text, parameter_text
-from devmod.errors import DevmodError, FormatError, quote_name
+from devmod.errors import DevmodError, FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _CLASSES = {0: "integer", 1: "integer", 6: "bool"}  # DLPack's codes; the others of numbers are floats
 #: The number of rows and of characters of a cell in an error.
 _MAX_ROWS, _MAX_CELL = 32, 60
+#: The number of pairs of signatures in an error.
+_MAX_TABLES = 8
 
 
 _ORDERS = "its candidates have different orders of arguments"
@@ -127,33 +129,56 @@ def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, list[Modu
 def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, Agreement]:
     """Return the agreements for which arguments are given by name alone, or a struct is flattened.
 
-    With `check`, raise FormatError if two candidates take different arguments in a function of one name. The message has both signatures.
+    With `check`, raise FormatError if two candidates take different arguments in a function of one name. The message has the signatures
+    of all such functions.
     """
     results = {}
+    mismatches: dict[str, Mapping[Module, Interface]] = {}
     with shared_scan():
         for name, candidates in shared_functions(modules):
             interfaces = _interfaces(name, candidates)
-            if check:
-                _check(name, interfaces)
             common = _agreement(interfaces)
             if common is not None and (common.keywords_only or common.flattened):
                 results[name] = common
+            elif common is None and len(interfaces) > 1:
+                mismatches[name] = interfaces
+        if check and mismatches:
+            raise _mismatch_error(mismatches)
     return results
 
 
-def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:
-    flattened = _flattened_names(list(interfaces.values()))
-    forms = {module: _form(interface, flattened) for module, interface in interfaces.items()}
-    for module, form in forms.items():
-        first = next(iter(forms))
-        if _differences(forms[first], form):
-            raise FormatError(
-                f"the candidates of the bundle take different arguments in the function {quote_name(name)}. Give them the same names and "
-                "types, or pass mixed=True (--mixed, or mixed = true in a manifest) and call each by its own signature:\n"
-                + _table(describe_candidate(first), forms[first], describe_candidate(module), form),
-                kind="bundle",
-                function=name,
+def _mismatch_error(mismatches: Mapping[str, Mapping[Module, Interface]]) -> FormatError:
+    """Return the error for functions whose candidates take different arguments."""
+    tables: list[str] = []
+    locals_: dict[str, None] = {}
+    for name, interfaces in mismatches.items():
+        flattened = _flattened_names(list(interfaces.values()))
+        (first, form), *others = [(module, _form(interface, flattened)) for module, interface in interfaces.items()]
+        title = f"{quote_name(name)}:\n" if len(mismatches) > 1 else ""
+        different = {tuple(map(_text, other.values())): (module, other) for module, other in reversed(others) if _differences(form, other)}
+        for module, other in reversed(different.values()):
+            tables.append(title + _table(describe_candidate(first), form, describe_candidate(module), other))
+            locals_ |= dict.fromkeys(
+                _local_text(name, each) for each in (form | other).values() if each.name not in form.keys() & other.keys()
             )
+    names = f"function {quote_name(next(iter(mismatches)))}" if len(mismatches) == 1 else f"functions {list_names(mismatches)}"
+    more = f"\nand {len(tables) - _MAX_TABLES} more" if len(tables) > _MAX_TABLES else ""
+    hints = list(filter(None, locals_))[:_MAX_TABLES]
+    hint = f"\nOr give parameters of local memory a default size, and calls omit them: {', '.join(hints)}" if hints else ""
+    return FormatError(
+        f"the candidates of the bundle take different arguments in the {names}. Give them the same names and types, or use mixed=True and "
+        f"call each by its own signature:\n{chr(10).join(tables[:_MAX_TABLES])}{more}{hint}",
+        kind="bundle",
+        function=next(iter(mismatches)),
+    )
+
+
+def _local_text(function: str, param: Param | Member) -> str:
+    """Return the argument of `devmod.compile` that gives a parameter of local memory a default size; "" for another parameter."""
+    if not isinstance(param, Param) or param.kind != "local":
+        return ""
+    size = array_bytes(parse_dtype(param.type)) if param.type else 4
+    return f"devmod.compile(…, local={{{function!r}: {{{param.name!r}: Local(per_thread={size})}}}})"
 
 
 def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interface]:

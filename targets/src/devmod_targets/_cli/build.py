@@ -144,8 +144,8 @@ def _show(result: BuildResult, *, quiet: bool, as_json: bool) -> None:
     elif result.failures:
         old = "is unchanged" if os.path.exists(result.output) else "was not written"
         echo(f"{path} {old}: {result.summary}")
-        for failure in result.failures:
-            echo(f"  {failure.job}: {failure.message.partition(chr(10))[0]}")
+        for failure in result.failures:  # their messages are above, unless --quiet dropped them
+            echo(f"  {failure.job}: {failure.message.partition(chr(10))[0]}" if quiet else f"  failed {failure.job}")
     else:
         echo(f"{path} is up to date: {size(os.path.getsize(result.output))}, {result.summary}")
 

@@ -61,7 +61,7 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
         raise FormatError(
             f"{folder} has no sources of kernels{for_them}. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
         )
-    text = manifest_text(sources, targets, output=output, schema=not no_schema)
+    text = manifest_text(os.fspath(folder), sources, targets, output=output, schema=not no_schema)
     manifest_of(Document(os.fspath(path), text, tomllib.loads(text)))
     contents = {path: text}
     if not no_schema:

@@ -9,7 +9,6 @@ guard replaces it. The guard's macro is made of the file's digest.
 from __future__ import annotations
 
 import os
-import shlex
 
 from devmod.errors import CompileError, list_names
 from devmod_targets._text import decode_source
@@ -227,7 +226,7 @@ class Inliner:
         folder = os.path.dirname(path)
         raise CompileError(
             f"{location}: the include {name_in_include!r} is the file {path!r}, which is outside {allowed}. To embed its text in the "
-            f"payload, add its folder: include=[{folder!r}] in Python, -I {shlex.quote(folder)} in the shell",
+            f"payload, add its folder: include=[{folder!r}]",
             kind=self.kind,
         )
 
@@ -258,8 +257,8 @@ class Inliner:
 def include_hint(folders: Iterable[str]) -> str:
     """Return the sentences for a missing include: the searched folders, and how to add another."""
     text = list_names(folders)
-    folders_text = f"Searched: {text}" if text != "none" else "No folder was searched: the source is a text, and include= is empty"
-    return f"{folders_text}. Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
+    folders_text = f"Searched: {text}" if text != "none" else "No folder was searched: include= is empty"
+    return f"{folders_text}. Add the folder that contains it: include=['FOLDER']"
 
 
 def _is_pragma_once(text: str, directive: Directive) -> bool:

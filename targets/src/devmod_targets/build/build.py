@@ -20,6 +20,7 @@ from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, failure_of
+from devmod_targets.build.spelling import bundle_text
 from devmod_targets.build.tasks import Task
 
 if TYPE_CHECKING:
@@ -336,7 +337,11 @@ class _Build:
         if not has_content or not (complete or partial):
             return result
         check_functions((task.job, task.module) for task in self._tasks if task.module is not None)
-        save_bundle(self._plan, modules, self._output, self._within)
+        try:
+            save_bundle(self._plan, modules, self._output, self._within)
+        except FormatError as error:
+            error.args = (bundle_text(str(error), [(task.job, task.module) for task in self._tasks if task.module is not None]),)
+            raise
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():

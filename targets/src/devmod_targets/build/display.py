@@ -6,6 +6,7 @@ import os
 import sys
 
 from devmod.commands import annotate, echo, echo_lines
+from devmod.errors import with_log
 from devmod_targets.build.progress import Progress
 
 TYPE_CHECKING = False
@@ -202,12 +203,7 @@ def _live() -> Progress | None:
 
 
 def _indented(failure: Failure) -> str:
-    text = (
-        failure.message
-        if not failure.log.strip() or failure.log.strip() in failure.message
-        else f"{failure.message}\n{failure.log.strip()}"
-    )
-    return "\n".join(f"    {line}" for line in text.split("\n"))
+    return "\n".join(f"    {line}" for line in with_log(failure.message, failure.log).split("\n"))
 
 
 def _counted(count: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import devmod
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod_targets.authoring import CompilerReport
+from devmod_targets.build.spelling import in_manifest
 from devmod_targets.build.toolchains import toolchain_of
 
 TYPE_CHECKING = False
@@ -110,18 +111,18 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         try:
             data = run_job(job, with_sources=with_sources)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
-            problem = describe_failure(error)
+            problem = describe_failure(error, job.kernel)
         reports = tuple(dict.fromkeys(str(each.message) for each in records if issubclass(each.category, CompilerReport)))
         texts = tuple(dict.fromkeys(str(each.message) for each in records if not issubclass(each.category, CompilerReport)))
     return Outcome(data, **problem, warnings=texts, reports=reports, seconds=_cpu_time() - start)
 
 
-def describe_failure(error: Exception) -> dict[str, str]:
-    """Return the fields `error`, `message` and `log` of an Outcome."""
+def describe_failure(error: Exception, kernel: str) -> dict[str, str]:
+    """Return the fields `error`, `message` and `log` of an Outcome. The message has the words of the manifest."""
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     else:
-        text = str(error) if isinstance(error, DevmodError) else describe_error(error)
+        text = in_manifest(error, kernel) if isinstance(error, DevmodError) else describe_error(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     return {"error": type(error).__name__, "message": text + notes, "log": error.log if isinstance(error, CompileError) else ""}
 

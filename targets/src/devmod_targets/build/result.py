@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devmod.errors import CompileError
+from devmod.errors import CompileError, with_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +146,7 @@ class BuildResult:
         if not failures:
             return
         more = f" (and {len(failures) - 1} more in .log)" if len(failures) > 1 else ""
-        text = "\n\n".join(f"{each}\n{each.log}".rstrip() for each in failures)
+        text = "\n\n".join(with_log(str(each), each.log) for each in failures)
         raise CompileError(f"{len(failures)} of {len(self.results)} compiles failed: {failures[0]}{more}", log=text)
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,6 +37,10 @@ _ENTRIES = {
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
 #: Suffixes of images, which are usually the output of another build, and whose functions the manifest must declare.
 _IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin")
+#: By suffix, the word before a parameter of local memory. Its size is not part of the source.
+_LOCAL = {"cl": "(?:__)?local", "metal": "threadgroup"}
+#: The bytes of the types of OpenCL C and Metal.
+_BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8, "double": 8}
 _SKIPPED_FOLDERS = frozenset(("build", "dist", "node_modules", "venv", "__pycache__", "site-packages"))
 _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
@@ -71,13 +75,17 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
     return sorted(result), sorted(unusable)
 
 
-def manifest_text(sources: Sequence[str], targets: Sequence[str] = (), *, output: str = "kernels.devmod", schema: bool = True) -> str:
+def manifest_text(
+    folder: str, sources: Sequence[str], targets: Sequence[str] = (), *, output: str = "kernels.devmod", schema: bool = True
+) -> str:
     """Return the manifest of some sources.
 
     Parameters
     ----------
+    folder
+        The manifest's folder.
     sources
-        The sources, relative to the manifest's folder.
+        The sources, relative to the folder.
     targets
         The targets. Default: one for each kind that takes a source, with the architectures of its spec's example where it needs some.
     output
@@ -97,6 +105,7 @@ def manifest_text(sources: Sequence[str], targets: Sequence[str] = (), *, output
         skip = [spec.kind for spec in specs if not any(suffix_of(source) in spec.languages for source in own)]
         lines += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
         lines += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
+        lines += _local_lines(folder, name, own)
     lines += _TAIL.splitlines()
     return "\n".join(lines) + "\n"
 
@@ -121,17 +130,40 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _has_kernel(folder: str, path: str) -> bool:
-    pattern = _ENTRIES.get(suffix_of(path))
-    real = os.path.join(folder, *path.split("/"))
-    if not os.path.isfile(real):
-        return False
-    if pattern is None:
-        return True
+    pattern = _ENTRIES.get(suffix_of(path), "")
+    return os.path.isfile(os.path.join(folder, *path.split("/"))) and re.search(pattern, _text(folder, path)) is not None
+
+
+def _text(folder: str, path: str) -> str:
+    """Return the text of a source; "" if it cannot be read."""
     try:
-        with open(real, encoding="utf-8", errors="replace") as file:
-            return re.search(pattern, file.read(_MAX_TEXT)) is not None
+        with open(os.path.join(folder, *path.split("/")), encoding="utf-8", errors="replace") as file:
+            return file.read(_MAX_TEXT)
     except OSError:
-        return False
+        return ""
+
+
+def _local_lines(folder: str, kernel: str, sources: Sequence[str]) -> list[str]:
+    """Return comments with the default sizes of local memory, in the tables of the targets with such parameters if others have none."""
+    keys = {source: f"# local = {{ {', '.join(found)} }}" for source in sources if (found := _locals(folder, source))}
+    if len(set(keys.values())) == 1 and len(keys) == len(sources):
+        return [f"{next(iter(keys.values()))}  # a default size, so that calls omit the parameter"]
+    lines = []
+    for source, key in keys.items():
+        kind = next(spec.kind for spec in _specs(()) if suffix_of(source) in spec.languages)
+        lines += [f"# [{key_text(('kernels', kernel, 'target', kind))}]  # a default size, so that one call fits every target", key]
+    return lines
+
+
+def _locals(folder: str, source: str) -> list[str]:
+    """Return the keys of the parameters of local memory in a source, ``scratch = "4/thread"``, with the bytes of an element."""
+    word = _LOCAL.get(suffix_of(source))
+    if word is None:
+        return []
+    heads = re.findall(r"\bkernel\b[^{;]*|\b__kernel\b[^{;]*", _text(folder, source))
+    found = re.findall(rf"\b{word}\s+(?:const\s+|volatile\s+)*([a-z]+)(\d*)\s*\*\s*(?:(?:restrict|const)\s+)*(\w+)", " ".join(heads))
+    sizes = {name: _BYTES[type_] * (4 if lanes == "3" else int(lanes or 1)) for type_, lanes, name in found if type_ in _BYTES}
+    return [f'{name} = "{size}/thread"' for name, size in sizes.items()]
 
 
 def _kernels(sources: Iterable[str]) -> dict[str, list[str]]:

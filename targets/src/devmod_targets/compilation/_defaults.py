@@ -106,7 +106,7 @@ def _locals(kind: str, fmap: Mapping[str, FunctionInfo], local: Locals | None) -
                 f"local= has {key!r}, which is a parameter of {list_names(owners)}: give it by function, as in "
                 f"local={{{owners[0]!r}: {{{key!r}: {value!r}}}}}",
                 kind=kind,
-                argument=key,
+                argument="local",
             )
         result[owners[0], key] = _check_local(kind, key, value)
     return result

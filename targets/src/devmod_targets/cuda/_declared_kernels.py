@@ -88,9 +88,7 @@ def without_types(functions: Mapping[str, ReflectedFunction], entries: Mapping[s
     return ""
 
 
-def declaration_error(
-    name: str, symbol: str, functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry], *, with_shell: bool
-) -> str:
+def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
     """Return the error for a kernel whose types are unknown, with a declaration of the kernels to complete.
 
     Parameters
@@ -101,25 +99,19 @@ def declaration_error(
         The kernel.
     functions, entries
         The kernels of the image by name, and by symbol.
-    with_shell
-        Whether the command-line program takes a declaration too.
     """
-    python, shell = [], []
+    declarations = []
     for key, function in list(functions.items())[:_MAX_PROPOSED]:
         places = entries[function.symbol].params or ()
         types = tuple(
             type_ or _PROBABLE.get(place.size, f"uint8x{place.size}") for type_, place in zip(function.types, places, strict=True)
         )
-        python.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
-        shell.append(f"--function '{key if key == function.symbol else f'{key}={function.symbol}'}({', '.join(types)})'")
+        declarations.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
     more = ["…"] if len(functions) > _MAX_PROPOSED else []
     image = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in entries[symbol].params or ())
-    declaration = f"fmap={{{', '.join([*python, *more])}}}"
-    if with_shell:
-        declaration += f" in Python, {' '.join([*shell, *more])} in the shell"
     return (
         f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({image or 'unknown parameters'}). "
-        f"Declare the kernels that you call: {declaration}. "
+        f"Declare the kernels that you call: fmap={{{', '.join([*declarations, *more])}}}. "
         "Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', 'uint64' or 'float64', "
         "4 bytes 'int32', 'uint32' or 'float32'"
     )

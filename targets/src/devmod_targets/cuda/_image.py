@@ -104,7 +104,7 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
     functions = declared_kernels(request, chosen.values())
     unknown = without_types(functions, chosen)
     if unknown:
-        raise CompileError(declaration_error(name, unknown, functions, chosen, with_shell=True), kind="cuda", function=unknown)
+        raise CompileError(declaration_error(name, unknown, functions, chosen), kind="cuda", function=unknown)
     fmap = merge_declared(SPEC, functions, request.fmap)
     for _, kernels in images:
         for info in fmap.values():

@@ -53,7 +53,7 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
         if typed is None:
             functions, entries = next(iter(chosen.values()))
             symbol = without_types(functions, entries)
-            raise FormatError(declaration_error("the container", symbol, functions, entries, with_shell=False), function=name)
+            raise FormatError(declaration_error("the container", symbol, functions, entries), function=name)
         sizes = {tuple(place.size for place in entries[functions[name].symbol].params or ()) for functions, entries in chosen.values()}
         if len(sizes) > 1:
             listed = " and ".join(str(list(each)) for each in sorted(sizes))

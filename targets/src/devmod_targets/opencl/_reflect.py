@@ -79,10 +79,10 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     if warnings and not errors:
         errors = _hidden_errors(library, request, source, standard, [text for _, text in warnings])
     if errors:
-        if _NOT_FOUND.search(errors[0][1]):
-            place, text = errors[0]
-            errors[0] = (place, f"{text}. {include_hint(request.include)}")
-        raise compile_error("opencl", "OpenCL C", [text for _, text in errors], "\n".join(_lines(errors, warnings)))
+        texts = [text for _, text in errors]
+        if _NOT_FOUND.search(texts[0]):
+            texts[0] += f". {include_hint(request.include)}"
+        raise compile_error("opencl", "OpenCL C", texts, "\n".join(_lines(errors, warnings)))
     included_paths = {os.path.realpath(path) for path in source.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
