@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import devmod
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NOTEBOOK = EXAMPLES / "one_call.ipynb"
+#: Wrong calls in further cells.
+WRONG = ("mandelbrot(1, threads=8)", "def draw():\n    mandelbrot(1, threads=8)\ndraw()", "devmod.device('openCL')")
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +30,10 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "DEVMOD_CACHE_DIR"):
             patch.setenv(name, str(home / name.lower()))
         patch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+        notebook = nbformat.read(NOTEBOOK, as_version=4)
+        notebook.cells += [nbformat.v4.new_code_cell(source, metadata={"tags": ["raises-exception"]}) for source in WRONG]
         # The default limits on time would make the result depend on the load of the machine.
-        client = nbclient.NotebookClient(
-            nbformat.read(NOTEBOOK, as_version=4), timeout=None, startup_timeout=3600, resources={"metadata": {"path": str(EXAMPLES)}}
-        )
+        client = nbclient.NotebookClient(notebook, timeout=None, startup_timeout=3600, resources={"metadata": {"path": str(EXAMPLES)}})
         return client.execute()
 
 
@@ -73,6 +76,23 @@ def test_it_shows_signatures_arrays_and_an_error(executed: Any) -> None:
     )
     assert text(executed, "blurred").startswith("<Array uint32[320, 480] on ")
     assert "has no argument 'bands'" in text(executed, "except devmod.ArgumentError as error:")
+
+
+def test_the_traceback_of_a_wrong_call_has_the_frames_of_the_cell_alone(executed: Any) -> None:
+    shown = []
+    for source in WRONG:
+        (error,) = outputs(executed, source.splitlines()[0])
+        lines = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback)).splitlines()
+        shown.append([re.sub(r"Cell In\[\d+\]", "Cell", line) for line in lines[2:]])
+    call, function, kind = shown
+    assert call[:-1] == ["Cell, line 1", "----> 1 mandelbrot(1, threads=8)", ""]
+    assert call[-1].startswith("ArgumentError: the ")
+    assert function[:-1] == [
+        *("Cell, line 3", "      1 def draw():", "      2     mandelbrot(1, threads=8)", "----> 3 draw()", ""),
+        *("Cell, line 2, in draw()", "      1 def draw():", "----> 2     mandelbrot(1, threads=8)", ""),
+    ]
+    assert kind[-1] == "FormatError: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+0043 at character 5. Did you mean 'opencl'?"
+    assert len(kind) == 4
 
 
 def test_git_has_no_outputs() -> None:

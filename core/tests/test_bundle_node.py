@@ -66,7 +66,7 @@ class Loaded(devmod.Module):
     def get_function(self, name: str, query_imports: bool = False) -> Any:
         return lambda: (self._kind, name, self._data)
 
-    def function_on(self, name: str, device: devmod.Device) -> Any:
+    def _function_on(self, name: str, device: devmod.Device) -> Any:
         return self.get_function(name)
 
     def save_to_bytes(self) -> bytes:
@@ -162,10 +162,17 @@ def test_prefer_applies_to_nested_bundles(register: Register) -> None:
     assert module.get_function("f", query_imports=True)()[0] == "opencl"
 
 
-def test_prefer_is_a_sequence_of_kinds() -> None:
+def test_prefer_is_a_sequence_of_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.loads(devmod.dumps(made("cuda")), prefer=(1,))  # type: ignore[arg-type]
     assert str(caught.value) == "prefer is a sequence of kinds such as ('cuda', 'opencl'), not (1,)"
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.loads(devmod.dumps(made("cuda")), prefer=("openCL",))
+    assert str(caught.value) == "prefer has 'openCL', which is not a kind. Did you mean 'opencl'?"
+    monkeypatch.setenv("DEVMOD_PREFER", "cuda,open-cl")
+    with pytest.raises(devmod.FormatError) as caught:
+        loaded(made("cuda"), made("opencl"))["f"]
+    assert str(caught.value) == "DEVMOD_PREFER has 'open-cl', which is not a kind"
 
 
 @pytest.mark.row("R40")

@@ -88,7 +88,7 @@ def test_constants_in_every_state(make: Any) -> None:
     assert str(caught.value).startswith("the const_loader module has no function 'init'; it has: '__init__', 'later'")
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         module.get_global("W")
-    assert str(caught.value) == "the const_loader module has no constant 'W'; it has: 'b', 'w'"
+    assert str(caught.value) == "the const_loader module has no constant 'W'; it has: 'b', 'w'. Did you mean 'w'?"
 
 
 def test_query_imports_finds_an_init_symbol_of_an_import() -> None:

@@ -53,6 +53,28 @@ def test_the_defaults_are_empty() -> None:
     assert str(missing.value) == "the toy module has no global 'g'; it has: none"
 
 
+class WithNames(Minimal):
+    @property
+    def functions(self) -> Mapping[str, devmod.FunctionInfo]:
+        return {name: devmod.FunctionInfo(name, []) for name in self.names}
+
+
+def test_a_function_is_no_attribute_and_the_error_shows_the_expression() -> None:
+    module = WithNames("bilateral", "_private")
+    for name, hint in {
+        "bilateral": ". It has the function module['bilateral']",
+        "blur": "",
+        "_private": "",
+    }.items():
+        assert not hasattr(module, name)
+        with pytest.raises(AttributeError) as caught:
+            getattr(module, name)
+        assert str(caught.value) == f"'WithNames' object has no attribute {name!r}{hint}"
+    stored = devmod.loads(devmod.dumps(devmod.create_with_fallback("opencl", b"", "cl", module.functions)))
+    assert not hasattr(stored, "bilateral")
+    assert not hasattr(stored, "__array_interface__")
+
+
 def test_the_error_for_a_module_that_cannot_be_saved() -> None:
     module = Minimal()
     for act in (module.save_to_bytes, module.wire_parts):

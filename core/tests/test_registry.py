@@ -331,7 +331,8 @@ FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; got "
     ("name", "text"),
     [
         ("", FORM + "an empty string"),
-        ("Cuda", FORM + "U+0043 at character 1"),
+        ("Cuda", FORM + "U+0043 at character 1. Did you mean 'cuda'?"),
+        ("openCL", FORM + "U+0043 at character 5. Did you mean 'opencl'?"),
         ("9", FORM + "U+0039 at character 1"),
         ("npu; pip install evil", FORM + "U+003B at character 4"),
         ("a b", FORM + "U+0020 at character 2"),
@@ -352,6 +353,7 @@ def test_an_invalid_kind_is_a_format_error_without_a_command(name: Any, text: st
         lambda: devmod.create(name, b"", "x", {}),
         lambda: devmod.register("devmod.create", name, lambda: None),
         lambda: find_spec(name),
+        lambda: devmod.device(name),
     ):
         with pytest.raises(devmod.FormatError) as caught:
             call()
@@ -376,7 +378,9 @@ def test_an_invalid_hook_is_a_format_error(name: str) -> None:
 
 
 def test_the_error_for_an_invalid_format_calls_it_a_format() -> None:
-    with pytest.raises(devmod.FormatError, match=r"^a format is of the form \[a-z\]\[a-z0-9_\]\{0,31\}; got U\+0050 at character 1$"):
+    with pytest.raises(
+        devmod.FormatError, match=r"^a format is of the form \[a-z\]\[a-z0-9_\]\{0,31\}; got U\+0050 at character 1\. Did you mean 'ptx'\?$"
+    ):
         devmod.load_from_file("x", "PTX")
 
 

@@ -71,6 +71,22 @@ class DevmodError(Exception):
         """Add a note, escaped as the message is."""
         super().add_note(shorten(escape(note)))
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback that IPython prints: the caller's frames, without those inside devmod, which ``__traceback__`` has."""
+        import sys
+        from types import TracebackType
+
+        frames = []
+        trace = self.__traceback__
+        while trace is not None and not trace.tb_frame.f_globals.get("__name__", "").startswith("devmod"):
+            frames.append(trace)
+            trace = trace.tb_next
+        outer = None
+        for each in reversed(frames):
+            outer = TracebackType(outer, each.tb_frame, each.tb_lasti, each.tb_lineno)
+        lines: list[str] = sys.modules["IPython"].get_ipython().InteractiveTB.structured_traceback(type(self), self, outer)
+        return lines
+
 
 class NotRegisteredError(DevmodError, RuntimeError):
     """No object is registered under a key, because its distribution is not installed."""
@@ -183,12 +199,13 @@ def function_not_found(kind: str, name: str, known: Iterable[str], *, noun: str 
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the end of a message with the known name nearest to an unknown one; "" if none is as near as `cutoff` (1 is equal)."""
+    """Return the end of a message with the known name nearest to another, in any case; "" if none is as near as `cutoff` (at most 1)."""
     from difflib import get_close_matches
     from itertools import islice
 
-    close = get_close_matches(name, list(islice(known, MAX_COMPARED)), n=1, cutoff=cutoff)
-    return f". Did you mean {close[0]!r}?" if close else ""
+    names = {each.lower(): each for each in islice(known, MAX_COMPARED)}
+    close = get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
+    return f". Did you mean {names[close[0]]!r}?" if close else ""
 
 
 def compile_error(kind: str, language: str, errors: Sequence[str], log: str) -> CompileError:

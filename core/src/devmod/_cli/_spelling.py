@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from shlex import quote
-from typing import NamedTuple
 
 #: The parameters of `devmod.compile` and the options of `devmod compile`; "" without an option.
 OPTIONS = {
@@ -44,10 +44,11 @@ _DECLARATION = "fmap={name: devmod.FunctionInfo(name, arg_types)}"
 _ARGUMENT = re.compile(rf"(?<![\w.=-])({_NAMES})=(?=[\s.,;:)]|$)")
 
 
-class Spelling(NamedTuple):
+@dataclass(frozen=True)
+class Spelling:
     """How a text spells the arguments of `devmod.compile`.
 
-    Attributes
+    Parameters
     ----------
     argument
         Returns an argument by its name.

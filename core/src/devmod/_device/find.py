@@ -51,7 +51,7 @@ def device(kind: str, index: int | None = None) -> Device:
     """
     if isinstance(kind, str) and ":" in kind:
         kind, index = _parse_numbered_kind(kind, index)
-    default = default_device(kind) if index is None else None
+    default = default_device(kind) if index is None and isinstance(kind, str) else None
     if default is not None:
         return default
     candidates, index = devices_of(kind, lookup(GROUP, kind)), 0 if index is None else index

@@ -234,7 +234,7 @@ def tree_of(
     if prefer:
         from devmod._modules.bundle import kinds_in
 
-        kinds = kinds_in(prefer)
+        kinds = kinds_in(prefer, "prefer")
 
     def make(entry: Entry, number: int) -> Module:
         return _module_of(entry, number, read, place, kinds, index)

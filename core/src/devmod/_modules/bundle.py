@@ -9,6 +9,7 @@ from devmod._modules.module import RUNNABLE, Module, get_global
 from devmod._modules.tree import holds_candidates, owners_of, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
+from devmod._util.text import is_valid_name, lower_case_hint
 from devmod.errors import ArgumentError, FormatError, FunctionNotFoundError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -101,8 +102,7 @@ class BundleModule(Module):
                 function = self._functions[key] = self._choose(name, owners, (*self._prefer, *order))
         return function
 
-    def function_on(self, name: str, device: Device) -> Function:
-        """Return the function of the best candidate for a device. The arguments and errors are those of `Module.function_on`."""
+    def _function_on(self, name: str, device: Device) -> Function:
         with shared_scan():
             return self._choose_on(name, self._owners_of(name), device)
 
@@ -150,7 +150,7 @@ class BundleModule(Module):
         """Return the function of the chosen candidate, with the rules that all candidates share. Its `on` chooses again."""
 
         def get(module: Module, fitting_device: Device | None) -> Any:
-            return module.get_function(name) if fitting_device is None else module.function_on(name, fitting_device)
+            return module.get_function(name) if fitting_device is None else module._function_on(name, fitting_device)
 
         from devmod._launch.function import Function
         from devmod._modules.agreement import agreement, has_names
@@ -212,15 +212,19 @@ def _global_of(module: Module, name: str, device: Device | None, options: dict[s
         return None
 
 
-def kinds_in(prefer: Sequence[str] | str) -> tuple[str, ...]:
+def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> tuple[str, ...]:
     """Return the kinds in a sequence, or in a text separated by commas.
 
     Raises
     ------
     FormatError
-        A kind is not a string.
+        A kind is not a valid name. `source` names the sequence in the message.
     """
     kinds = prefer.split(",") if isinstance(prefer, str) else list(prefer)
     if not all(isinstance(kind, str) for kind in kinds):
-        raise FormatError(f"prefer is a sequence of kinds such as ('cuda', 'opencl'), not {prefer!r}")
-    return tuple(kind.strip() for kind in kinds if kind.strip())
+        raise FormatError(f"{source} is a sequence of kinds such as ('cuda', 'opencl'), not {prefer!r}")
+    names = tuple(kind.strip() for kind in kinds if kind.strip())
+    for name in names:
+        if not is_valid_name(name):
+            raise FormatError(f"{source} has {name!r}, which is not a kind{lower_case_hint(name)}")
+    return names

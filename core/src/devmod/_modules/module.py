@@ -138,17 +138,17 @@ class Module(ProcessLocal, ABC):
         function: Function = self.get_function(name)
         return function
 
-    def function_on(self, name: str, device: Device) -> Function:
-        """Return the function `name` for one device, without building it for another one.
-
-        Raises
-        ------
-        FunctionNotFoundError, RuntimeNotLinkedError, DeviceNotFoundError, CompileError, FormatError
-            As for `get_function`.
-        ArgumentError
-            The device is of another kind.
-        """
+    def _function_on(self, name: str, device: Device) -> Function:
+        """Return the function `name` for one device, for a bundle. A runtime's module builds it for no other device."""
         return self[name].on(device)
+
+    if not TYPE_CHECKING:  # type checkers would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError. The message for the name of a function has the expression that returns the function."""
+            is_function = not name.startswith("_") and name in self
+            hint = f". It has the function module[{name!r}]" if is_function else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     # These methods read the names only. A module is no Mapping: it is hashable, is equal to itself alone, and is true when it is empty.
 

@@ -138,7 +138,7 @@ class RuntimeModule(PayloadModule):
         self._results.get(("kernel", name), function.open)
         return function
 
-    def function_on(self, name: str, device: Device) -> Function:
+    def _function_on(self, name: str, device: Device) -> Function:
         return self._function(name, self.find_function(name)[1]).on(device)
 
     def payload(self, entry: str = "") -> tuple[str, Binary]:

@@ -203,10 +203,10 @@ class StoredModule(Module):
             raise function_not_found(self.kind, name, self.function_names)
         return owner.get_function(name)
 
-    def function_on(self, name: str, device: Device) -> Function:
+    def _function_on(self, name: str, device: Device) -> Function:
         if name not in self.function_names:
             raise function_not_found(self.kind, name, self.function_names)
-        function: Function = self._use(lambda real: real.function_on(name, device))
+        function: Function = self._use(lambda real: real._function_on(name, device))
         return function
 
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:

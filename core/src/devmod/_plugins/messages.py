@@ -6,7 +6,7 @@ import os
 import time
 
 from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, normalize_name
-from devmod._util.text import escape
+from devmod._util.text import escape, is_valid_name, lower_case_hint
 from devmod.errors import (
     ConflictError,
     DevmodError,
@@ -62,10 +62,8 @@ def invalid_name(group: str, name: object) -> FormatError:
         return FormatError(f"{form}; got an empty string")
     if len(name) > 32:
         return FormatError(f"{form}; got {len(name)} characters")
-    from devmod._util.text import is_valid_name
-
     at = next(at for at in range(len(name)) if not is_valid_name(name[: at + 1]))
-    return FormatError(f"{form}; got U+{ord(name[at]):04X} at character {at + 1}")
+    return FormatError(f"{form}; got U+{ord(name[at]):04X} at character {at + 1}{lower_case_hint(name)}")
 
 
 def excluded_error(claim: Claim, variable: str) -> NotRegisteredError:

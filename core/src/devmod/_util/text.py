@@ -70,3 +70,9 @@ _REST = _FIRST | frozenset("0123456789_")
 def is_valid_name(name: object) -> bool:
     """Return whether `name`, of a kind or a format, is of the form ``[a-z][a-z0-9_]{0,31}``. Importing re takes longer than a look-up."""
     return isinstance(name, str) and 0 < len(name) <= 32 and name[0] in _FIRST and _REST.issuperset(name)
+
+
+def lower_case_hint(name: object) -> str:
+    """Return the end of a message with an invalid name in lower case, if that is a valid one: ``. Did you mean 'opencl'?``."""
+    lower = name.lower() if isinstance(name, str) else ""
+    return f". Did you mean {lower!r}?" if is_valid_name(lower) else ""

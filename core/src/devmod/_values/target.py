@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from devmod._util.text import is_valid_name
+from devmod._util.text import is_valid_name, lower_case_hint
 from devmod._values.value import Value
 from devmod.errors import FormatError
 
@@ -65,10 +65,9 @@ class Target(Value):
         if isinstance(kind, str) and kind.partition(" ")[2].lstrip().startswith("-"):
             raise FormatError(f"a target's kind is one word; for {kind!r} use Target.parse")
         if not is_valid_name(kind):
-            lower = kind.lower() if isinstance(kind, str) else ""
             raise FormatError(
                 f"{kind!r} is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores"
-                + (f". Did you mean {lower!r}?" if is_valid_name(lower) else "")
+                + lower_case_hint(kind)
             )
         pairs = tuple((options or {}).items())
         for key, value in pairs:

@@ -174,15 +174,18 @@ def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
     Raises
     ------
     FormatError
-        Two sources have a function of one name for one target.
+        Two sources have a function of one name for one target. The text has all such functions.
     """
     owners: dict[tuple[str, str], Job] = {}
+    problems = []
     for job, module in modules:
         for name in module:
             owner = owners.setdefault((job.target, name), job)
             if owner is not job:
                 both = f"{owner.source} (kernel {owner.kernel!r}) and {job.source} (kernel {job.kernel!r})"
-                raise FormatError(f"{both} both have a function {name!r} for the target {job.target!r}; rename one of them", kind=job.kind)
+                problems.append(f"{both} both have a function {name!r} for the target {job.target!r}; rename one of them")
+    if problems:
+        raise FormatError("\n".join(problems))
 
 
 def _choice(manifest: Manifest, text: str) -> Target:
