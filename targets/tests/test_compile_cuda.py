@@ -432,6 +432,17 @@ def test_a_missing_header(header: str, hint: str) -> None:
     )
 
 
+@pytest.mark.parametrize("include", ['"curand_kernel.h"', "<curand_kernel.h>"])
+def test_a_missing_wheel_has_the_same_help_behind_a_header_and_in_quotes(tmp_path: Path, include: str) -> None:
+    (tmp_path / "k.cu").write_text(f'#include "random.h"\n{SAXPY}')
+    (tmp_path / "random.h").write_text(f"#include {include}\n")
+    for source, name in ((tmp_path / "k.cu", "random.h"), (f"#include {include}\n{SAXPY}", "<text>")):
+        assert refused(source, "cuda -arch=sm_90") == (
+            f'the CUDA C++ source does not compile: {name}:1: error: cannot open source file "curand_kernel.h". It is in the wheel '
+            "nvidia-curand, which is not installed. To add it: pip install nvidia-curand"
+        )
+
+
 def test_a_missing_file_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(f'#include "absent.h"\n{SAXPY}')
     assert refused(tmp_path / "k.cu", "cuda -arch=sm_90") == (

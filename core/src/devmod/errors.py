@@ -6,6 +6,7 @@ Each text has what failed, why, and what to do. Programs read the same facts fro
 
 from __future__ import annotations
 
+from devmod._util.own_module import own_module as own_module
 from devmod._util.text import escape, shorten
 
 TYPE_CHECKING = False
@@ -227,13 +228,17 @@ def with_log(message: str, log: str) -> str:
     return f"{head}\n{log}" if not tail or tail.startswith(" (and ") else f"{head}\n{log}\n{tail}"
 
 
-def not_installed(subject: str, install: str) -> str:
-    """Return the sentences about a missing distribution or program, with the command that installs it."""
-    return f"{subject} is not installed. To add it: {install}"
+def not_installed(subject: str, install: str, *modules: str) -> str:
+    """Return the sentences about a missing distribution or program, with the command that installs it.
+
+    `modules` are its modules. If a file of the user hides one, the sentences name that file.
+    """
+    own = own_module(*modules)
+    return f"{subject} cannot be imported: {own}" if own else f"{subject} is not installed. To add it: {install}"
 
 
 def driver_import_error(
-    error: Exception, kind: str, title: str, package: str, *, install: str = "", repair: str = ""
+    error: Exception, kind: str, title: str, package: str, *, modules: Sequence[str] = (), install: str = "", repair: str = ""
 ) -> DeviceNotFoundError:
     """Return the error of a runtime that cannot import the Python package of its driver.
 
@@ -243,10 +248,16 @@ def driver_import_error(
         The exception of the import.
     kind, title, package
         The kind, its title in messages, and the package.
+    modules
+        The package's modules, if they have other names.
     install, repair
         The commands that install the package, and that install it again. Default: pip with the package's name.
     """
-    if isinstance(error, ModuleNotFoundError) and error.name == package:
+    modules = modules or (package,)
+    own = own_module(*modules, "numpy", error=error)
+    if own:
+        why = f"{package} cannot be imported: {own}"
+    elif isinstance(error, ModuleNotFoundError) and error.name in modules:
         why = not_installed(package, install or f"pip install {package}")
     else:
         why = f"{package} cannot be imported: {error}. To repair it: {repair or f'pip install --force-reinstall {package}'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.errors import describe_error, not_installed
+from devmod.errors import describe_error, not_installed, own_module
 
 #: What pip installs for a module that fsspec imports. A module that is not here has fsspec's own text: its distribution may have another
 #: name, which anyone may register.
@@ -29,6 +29,9 @@ def describe_import(error: ImportError) -> str:
     """Return why a file system of fsspec cannot be imported, with the command that installs a missing package if that is known."""
     cause = error.__cause__ or error  # fsspec raises its own text from the error of the import
     name = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
+    own = own_module(error=error)
+    if own:
+        return f"{describe_error(error)}: {own}"
     requirement = _REQUIREMENTS.get(name)
     if requirement:
         return not_installed(f"the package {name}", f"pip install {requirement}")

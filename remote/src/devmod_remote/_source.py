@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from devmod.backend import DiskCache, debug, environment_flag, open_regular
-from devmod.errors import ArgumentError, FetchError, FormatError, describe_error
+from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, own_module
 from devmod_remote._http import HttpError, get_range
 from devmod_remote._keys import key_of
 from devmod_remote._packages import describe_import
@@ -220,7 +220,10 @@ class UrlSource:
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    return str(error) if isinstance(error, (HttpError, FormatError)) else describe_error(error)
+    if isinstance(error, (HttpError, FormatError)):
+        return str(error)
+    own = own_module(error=error)
+    return f"{describe_error(error)}: {own}" if own else describe_error(error)
 
 
 def _sha256(data: bytes) -> bytes:

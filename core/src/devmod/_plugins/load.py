@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._plugins.claim import Claim, Distribution
+    from devmod.errors import PluginError
 
 _FUNCTION = type(lambda: None)
 _VARARGS = 0x04  # inspect.CO_VARARGS
@@ -50,9 +51,7 @@ def load(claim: Claim, core: Distribution) -> object:
             from devmod._plugins import messages
             from devmod.errors import describe_error
 
-            raise messages.broken_entry(
-                claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})"
-            ) from error
+            raise _failure(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})", error) from error
         at += f".{part}"
     check(claim, result)
     return result
@@ -88,7 +87,16 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
                 raise messages.restart_needed(claim, module) from error
             if messages.is_missing_core_name(error):
                 raise messages.core_mismatch(claim, f"importing {module} failed ({describe_error(error)})", core) from error
-            raise messages.broken_entry(claim, f"importing {module} failed ({describe_error(error)})") from error
+            raise _failure(claim, f"importing {module} failed ({describe_error(error)})", error) from error
+
+
+def _failure(claim: Claim, why: str, error: BaseException) -> PluginError:
+    """Return the error for an entry that cannot be imported: a file of the user hides a package, or the distribution is broken."""
+    from devmod._plugins import messages
+    from devmod.errors import own_module
+
+    own = own_module(error=error)
+    return messages.hidden_entry(claim, f"{why}: {own}") if own else messages.broken_entry(claim, why)
 
 
 def _import(module: str) -> object:

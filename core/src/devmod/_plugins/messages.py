@@ -218,6 +218,11 @@ def restart_needed(claim: Claim, module: str) -> PluginError:
     )
 
 
+def hidden_entry(claim: Claim, why: str) -> PluginError:
+    """Return the error for an entry that a file of the user hides."""
+    return _plugin_error(claim, f"{claim.key} cannot be used: {claim.provider}: {why}")
+
+
 def is_missing_core_name(error: BaseException) -> bool:
     """Return whether a plugin's import failed because core has no such module or name: their versions do not match."""
     if isinstance(error, ImportError):

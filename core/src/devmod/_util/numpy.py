@@ -23,6 +23,10 @@ class _NumPy:
         if self._module is None:
             import numpy
 
+            if not hasattr(numpy, "ndarray"):
+                from devmod._util.own_module import own_module
+
+                raise ImportError(f"NumPy cannot be imported: {own_module('numpy') or 'its module has no ndarray'}", name="numpy")
             self._module = numpy
         return self._module
 

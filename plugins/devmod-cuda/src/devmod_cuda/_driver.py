@@ -107,10 +107,7 @@ def _open_bindings(library: Any) -> CudaDriver:
     try:
         from devmod_cuda._bindings import BindingsDriver
     except ImportError as error:
-        package = "cuda-bindings"
-        if isinstance(error, ModuleNotFoundError) and error.name in ("cuda", "cuda.bindings"):
-            raise driver_import_error(ModuleNotFoundError(name=package), "cuda", "CUDA", package) from error
-        raise driver_import_error(error, "cuda", "CUDA", package) from error
+        raise driver_import_error(error, "cuda", "CUDA", "cuda-bindings", modules=("cuda", "cuda.bindings")) from error
     return _initialize(BindingsDriver(library))
 
 

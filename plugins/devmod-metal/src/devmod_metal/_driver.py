@@ -23,8 +23,9 @@ except ImportError as error:
             "Mac: pip install devmod-metal",
             kind="metal",
         ) from error
-    repair = "pip install --force-reinstall pyobjc-framework-Metal pyobjc-framework-libdispatch"
-    raise driver_import_error(error, "metal", "Metal", "pyobjc", repair=repair) from error
+    modules, packages = ("Foundation", "libdispatch", "Metal", "objc"), "pyobjc-framework-Metal pyobjc-framework-libdispatch"
+    install, repair = f"pip install {packages}", f"pip install --force-reinstall {packages}"
+    raise driver_import_error(error, "metal", "Metal", "pyobjc", modules=modules, install=install, repair=repair) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

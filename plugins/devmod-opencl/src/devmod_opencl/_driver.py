@@ -12,6 +12,7 @@ from devmod.errors import CompileError, DeviceNotFoundError, FormatError
 
 try:
     import pyopencl as cl
+    from pyopencl import Error  # the base class of the driver's errors
 except ImportError as error:  # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU
     install, repair = 'pip install "devmod-opencl[pocl]"', 'pip install --force-reinstall "pyopencl[pocl]"'
     raise driver_import_error(error, "opencl", "OpenCL", "pyopencl", install=install, repair=repair) from error
@@ -35,8 +36,6 @@ __all__ = [
     "status_name",
 ]
 
-#: The exception of pyopencl for an error code of the driver.
-Error = cl.Error
 
 #: The name of PoCL's platform.
 POCL = "Portable Computing Language"

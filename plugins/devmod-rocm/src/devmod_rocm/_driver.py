@@ -78,10 +78,9 @@ def _open_hip_python() -> HipDriver:
         from devmod_rocm._hip_python import HipPythonDriver, library_path
     except ImportError as error:
         package = "hip-python"
-        if isinstance(error, ModuleNotFoundError) and error.name in ("hip", "hip.hip"):
-            error = ModuleNotFoundError(name=package)
-        repair = f"pip install --force-reinstall {package}, or set {VARIABLE}=ctypes"
-        raise driver_import_error(error, "rocm", "ROCm", package, install='pip install "devmod-rocm[hip-python]"', repair=repair) from error
+        install, repair = 'pip install "devmod-rocm[hip-python]"', f"pip install --force-reinstall {package}, or set {VARIABLE}=ctypes"
+        modules = ("hip", "hip.hip")
+        raise driver_import_error(error, "rocm", "ROCm", package, modules=modules, install=install, repair=repair) from error
     path = library_path()
     library = open_library(path)
     if not is_same(library, path):

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 
-from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.errors import CompileError, ToolchainNotFoundError, own_module
 from devmod.worker import Worker, can_start_python
 from devmod_targets._text import is_utf8
 
@@ -225,6 +225,11 @@ def load_libclang(spec: TargetSpec, language: str) -> Libclang:
             return _load()
     except Exception as error:  # noqa: BLE001 - a library of another version may raise anything
         cause = error
+    own = own_module("clang")
+    if own:
+        raise ToolchainNotFoundError(
+            f"cannot read the kernels of the {language} source: libclang cannot be imported: {own}", kind=spec.kind
+        ) from cause
     missing = isinstance(cause, ImportError)
     reason = "libclang is not installed" if missing else f"libclang cannot be loaded ({cause}); another package may use its name"
     package = f'"devmod-core[{spec.build_extra}]"' if spec.build_extra else "libclang"

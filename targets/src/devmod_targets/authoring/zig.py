@@ -46,7 +46,7 @@ def find_zig(*, kind: str, install: str = "pip install ziglang") -> str:
         path = os.path.join(folder, "zig.exe" if os.name == "nt" else "zig")
         if os.path.isfile(path):
             return path
-    missing = not_installed("the compiler clang of the wheel ziglang", install)
+    missing = not_installed("the compiler clang of the wheel ziglang", install, "ziglang")
     raise ToolchainNotFoundError(f"{kind} cannot be compiled here: {missing}", kind=kind)
 
 

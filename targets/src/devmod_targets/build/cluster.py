@@ -53,13 +53,13 @@ class Cluster:
         self._versions: dict[tuple[object, ...], str] = {}
         self._futures: list[Future[Any]] = []
         try:
-            distributed: Any = import_module("distributed")
-        except ImportError as error:
+            client: Any = import_module("distributed").Client
+        except (ImportError, AttributeError) as error:
             why = import_problem(error, "distributed", 'pip install "devmod-targets[build-dask]"', parts=("dask",))
             raise ClusterError(f"the Dask cluster {address!r} cannot be used: {why}") from None
         place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
         try:
-            self._client = distributed.Client(**place, timeout=_CONNECT_TIMEOUT, set_as_default=False)
+            self._client = client(**place, timeout=_CONNECT_TIMEOUT, set_as_default=False)
         except Exception as error:
             raise ClusterError(f"the Dask cluster {address!r} cannot be reached: {describe_error(error)}") from error
         self._executor = self._client.get_executor(pure=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from devmod.errors import describe_error, not_installed
+from devmod.errors import describe_error, not_installed, own_module
 
 
-def import_problem(error: ImportError, package: str, install: str, *, subject: str = "", parts: tuple[str, ...] = ()) -> str:
+def import_problem(
+    error: ImportError | AttributeError, package: str, install: str, *, subject: str = "", parts: tuple[str, ...] = ()
+) -> str:
     """Return why a package cannot be imported: it is not installed, or its import fails.
 
     Parameters
@@ -20,5 +22,5 @@ def import_problem(error: ImportError, package: str, install: str, *, subject: s
         Further packages that the same command installs.
     """
     if isinstance(error, ModuleNotFoundError) and error.name in (package, *parts):
-        return not_installed(subject or package, install)
-    return f"{package} cannot be imported: {describe_error(error)}"
+        return not_installed(subject or package, install, package, *parts)
+    return f"{package} cannot be imported: {own_module(package, *parts) or describe_error(error)}"

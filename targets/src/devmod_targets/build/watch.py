@@ -50,7 +50,7 @@ def watch_manifest(
     if changes is None:
         try:
             changes = import_module("watchfiles").watch
-        except ImportError as error:
+        except (ImportError, AttributeError) as error:
             why = import_problem(error, "watchfiles", 'pip install "devmod-targets[build-watch]"')
             raise DevmodError(f"--watch cannot be used: {why}") from None
     assert changes is not None

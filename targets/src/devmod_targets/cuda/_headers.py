@@ -40,8 +40,8 @@ _DISTRIBUTIONS = (
 
 
 def has_header(name: str, folders: Sequence[str]) -> bool:
-    """Return whether an include's name is one of NVIDIA's headers or of those in memory."""
-    return name in host_headers() or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
+    """Return whether an include's name is one of NVIDIA's headers, also in a wheel that is not installed, or of those in memory."""
+    return name in host_headers() or any(os.path.isfile(os.path.join(folder, name)) for folder in folders) or bool(_missing_wheel(name))
 
 
 def header_of(name: str) -> str:
@@ -53,11 +53,17 @@ def missing_header(name: str, folders: Sequence[str], install: str) -> str:
     """Return a sentence with the remedy for a header that NVRTC did not find. `install` installs the compiler and its headers."""
     if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
         return f"NVRTC has no headers of the host's compiler; <cuda/std/{name}> has the same names in the namespace cuda::std"
-    for prefixes, distribution in _DISTRIBUTIONS:
-        if name.startswith(prefixes) and not _wheels.version(distribution):
-            command = install if distribution in _wheels.HEADERS.values() else f"pip install {distribution}"
-            return f"It is in the wheel {distribution}, which is not installed. To add it: {command}"
+    distribution = _missing_wheel(name)
+    if distribution:
+        command = install if distribution in _wheels.HEADERS.values() else f"pip install {distribution}"
+        return f"It is in the wheel {distribution}, which is not installed. To add it: {command}"
     return "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="
+
+
+def _missing_wheel(name: str) -> str:
+    """Return the distribution of an include's name by its start, if that is not installed; "" otherwise."""
+    missing = (distribution for prefixes, distribution in _DISTRIBUTIONS if name.startswith(prefixes) and not _wheels.version(distribution))
+    return next(missing, "")
 
 
 def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:

@@ -119,7 +119,7 @@ class _Library:
 
 
 def _missing(what: str, install: str) -> ToolchainNotFoundError:
-    return ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {not_installed(what, install)}", kind="cuda")
+    return ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {not_installed(what, install, 'cuda', 'nvidia')}", kind="cuda")
 
 
 def _dotted(version: tuple[int, int]) -> str:
