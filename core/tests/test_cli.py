@@ -19,7 +19,7 @@ from interruptible import interruptible_python
 
 import devmod
 from devmod._cli import main
-from devmod._cli._known import KNOWN
+from devmod._cli._known import KNOWN, SYNONYMS
 from devmod._plugins import discovery, registry
 
 SCALE = devmod.FunctionInfo(
@@ -151,7 +151,15 @@ def test_python_m_devmod_and_the_script_are_the_same(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "suggestion"), [("compyle", " Did you mean 'compile'?"), ("inspec", " Did you mean 'inspect'?"), ("frobnicate", "")]
+    ("word", "suggestion"),
+    [
+        ("compyle", " Did you mean 'compile'?"),
+        ("inspec", " Did you mean 'inspect'?"),
+        ("frobnicate", ""),
+        ("merge", " Did you mean 'bundle'?"),
+        ("Info", " Did you mean 'inspect'?"),
+        ("verify", " Did you mean 'inspect --verify'?"),
+    ],
 )
 def test_a_mistyped_command_gets_a_suggestion_and_the_list(capsys: pytest.CaptureFixture[str], word: str, suggestion: str) -> None:
     listed = ", ".join(KNOWN)
@@ -161,6 +169,11 @@ def test_a_mistyped_command_gets_a_suggestion_and_the_list(capsys: pytest.Captur
         f"Usage: devmod [OPTIONS] COMMAND [ARGS]...\nTry 'devmod --help' for help.\n\n"
         f"Error: devmod has no command {word!r}.{suggestion} The commands: {listed}\n",
     )
+
+
+def test_a_synonym_is_no_command_and_stands_for_one() -> None:
+    assert not SYNONYMS.keys() & KNOWN.keys()
+    assert {command.partition(" ")[0] for command in SYNONYMS.values()} <= {*KNOWN, "--help", "--version"}
 
 
 def test_a_mistyped_subcommand_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
@@ -511,17 +524,26 @@ def test_plugins_lists_each_entry_and_its_problem(plugins: dict[str, str], tmp_p
     done = shell("plugins", env=plugins, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    table = [line.split() for line in lines if not line.startswith("!")]
+    assert [line.split() for line in lines[:-2] if "excluded by" not in line] == [
+        ["from", "names", "state"],
+        ["devmod-bad", "1.0", "tpu", "BROKEN"],
+        ["devmod-good", "1.0", "npu", "ok"],
+        ["devmod-other", "1.0", "npu", "CONFLICT"],
+        ["devmod-rival", "1.0", "npu", "CONFLICT"],
+    ]
+    problems = lines[-2:]
+    assert "devmod-bad 1.0" in problems[0]
+    assert "no_such_driver" in problems[0]
+    assert problems[1].startswith("! devmod.device.npu is claimed by ")
+    assert "DEVMOD_PLUGINS_CHOOSE=devmod-other" in problems[1]
+    done = shell("plugins", "--all", env=plugins, cwd=tmp_path)
+    assert (done.returncode, done.stderr, done.stdout.splitlines()[-2:]) == (0, "", problems)
+    table = [line.split() for line in done.stdout.splitlines()]
     assert table[0] == ["group", "name", "from", "object", "state"]
     assert ["devmod.create", "npu", "devmod-good", "1.0", "good_plugin:create", "ok"] in table
     assert ["devmod.create", "tpu", "devmod-bad", "1.0", "bad_plugin:create", "BROKEN"] in table
     assert ["devmod.device", "npu", "devmod-rival", "1.0", "good_plugin:devices", "CONFLICT"] in table
     assert ["devmod.device", "npu", "devmod-other", "1.0", "good_plugin:devices", "CONFLICT"] in table
-    problems = [line for line in lines if line.startswith("!")]
-    assert len(problems) == 2
-    assert "devmod-bad 1.0" in problems[0]
-    assert "no_such_driver" in problems[0]
-    assert "DEVMOD_PLUGINS_CHOOSE=devmod.device.npu=" in problems[1]
 
 
 def test_plugins_as_json_and_without_importing_them(plugins: dict[str, str], tmp_path: Path) -> None:
@@ -661,16 +683,19 @@ def test_plugins_lists_entry_points_in_unknown_groups(tmp_path: Path) -> None:
 @pytest.mark.row("R10")
 def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
     register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
-    code, out, _ = run(capsys, "plugins")
+    assert "in this process                npu " in run(capsys, "plugins")[1]
+    code, out, _ = run(capsys, "plugins", "--all")
     assert code == 0
     assert any(line.split()[:5] == ["devmod.create", "npu", "in", "this", "process"] for line in out.splitlines())
 
 
 def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmod._plugins.entries.declared_claims", lambda group, name="": [])
-    assert run(capsys, "plugins")[1] == "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
+    assert (
+        run(capsys, "plugins")[1] == 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
+    )
     assert run(capsys, "devices")[1] == (
-        "No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'\n"
+        'No runtime is installed, so there is no device. One that runs on any CPU: pip install "devmod-opencl[pocl]"\n'
     )
 
 

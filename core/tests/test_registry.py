@@ -536,7 +536,7 @@ def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Pa
     with pytest.raises(devmod.ConflictError) as caught:
         devmod.load_from_bytes(kind, b"")
     first, second = sorted(("acme-one 1.0", "acme-two 2.0"), key=str(caught.value).index)
-    choices = [f"DEVMOD_PLUGINS_CHOOSE={key}={each.partition(' ')[0]}" for each in (first, second)]
+    choices = [f"DEVMOD_PLUGINS_CHOOSE={each.partition(' ')[0]}" for each in (first, second)]
     assert str(caught.value) == (
         f"{key} is claimed by {first} and {second}. Uninstall one, or choose one by the environment variable: {' or '.join(choices)}"
     )
@@ -555,6 +555,31 @@ def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Pa
     monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"devmod.create.x=y, {key} = ACME_Two ")
     assert devmod.registered("devmod.load_from_bytes")[kind].provider == "acme-two 2.0"
     assert devmod.load_from_bytes(kind, b"").whose == "Acme.Two"  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("R9")
+def test_a_distribution_alone_is_chosen_for_all_its_keys(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = fresh(), fresh()
+    for name in ("acme-one", "acme-two"):
+        groups = {group: dict.fromkeys(kinds, "acme:entry") for group in ("devmod.load_from_bytes", "devmod.create", "devmod.device")}
+        install(site, name, "1.0", groups | {"devmod.load_from_file": {"so": "acme:entry"}})
+
+    def chosen() -> set[str]:
+        return {
+            devmod.registered(group)[kind].distribution
+            for kind in kinds
+            for group in ("devmod.load_from_bytes", "devmod.create", "devmod.device")
+        }
+
+    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", "other, Acme_Two, acme-one")
+    assert chosen() == {"acme-two"}
+    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"acme-two,devmod.create.{kinds[0]}=acme-one")  # a choice for one key goes first
+    assert devmod.registered("devmod.create")[kinds[0]].distribution == "acme-one"
+    assert devmod.registered("devmod.device")[kinds[0]].distribution == "acme-two"
+    # A name of core is replaced by its key alone.
+    assert "is claimed by devmod-core" in devmod.registered("devmod.load_from_file")["so"].problem
+    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", "devmod.load_from_file.so=acme-two")
+    assert devmod.registered("devmod.load_from_file")["so"].distribution == "acme-two"
 
 
 @pytest.mark.row("R9")
@@ -587,7 +612,7 @@ def test_three_distributions_of_one_name(site: Path) -> None:
     names = sorted((f"acme-{number}-{kind}" for number in range(3)), key=str(caught.value).index)
     assert str(caught.value) == (
         f"{key} is claimed by {' and '.join(f'{name} 1.0' for name in names)}. Uninstall all but one, or choose one by the environment "
-        f"variable: {' or '.join(f'DEVMOD_PLUGINS_CHOOSE={key}={name}' for name in names)}"
+        f"variable: {' or '.join(f'DEVMOD_PLUGINS_CHOOSE={name}' for name in names)}"
     )
 
 

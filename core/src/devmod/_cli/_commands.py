@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from devmod._cli._known import KNOWN
+from devmod._cli._known import KNOWN, SYNONYMS
 from devmod._cli._options import SuggestingGroup
 from devmod._plugins import entries, messages, registry
 from devmod._plugins.claim import CORE
@@ -19,6 +19,8 @@ GROUP = "devmod.commands"
 
 class Commands(SuggestingGroup):
     """The commands by name. A command is imported when it is called."""
+
+    synonyms = SYNONYMS
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A SystemExit is an error of a plugin, since no command raises one."""

@@ -22,6 +22,20 @@ class Entry(NamedTuple):
 
 _BUILD = '"devmod-core[build]"'  # devmod-targets alone has no compiler
 
+#: Other words for commands, for the error about an unknown one.
+SYNONYMS = {
+    **dict.fromkeys(("compress", "join", "link", "merge", "pack"), "bundle"),
+    **dict.fromkeys(("dump", "info", "list", "show"), "inspect"),
+    "verify": "inspect --verify",
+    "open": "view",
+    "make": "build",
+    "watch": "build --watch",
+    **dict.fromkeys(("check", "test"), "conformance"),
+    **dict.fromkeys(("backends", "runtimes"), "plugins"),
+    "clean": "cache clear",
+    "help": "--help",
+    "version": "--version",
+}
 #: The known commands in the order of the help.
 KNOWN = {
     "compile": Entry("Compile sources for targets into one file.", "devmod-targets", _BUILD),

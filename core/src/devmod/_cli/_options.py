@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -25,12 +25,16 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
 class SuggestingGroup(click.Group):
     """A group of commands. The error for an unknown name has a suggestion and the list of commands."""
 
+    #: Other words for commands.
+    synonyms: Mapping[str, str] = {}
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command for the arguments, as click does."""
         known = self.list_commands(ctx)
         if not args or args[0] in known or args[0].startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        suggestion = did_you_mean(args[0], known) or "."
+        synonym = self.synonyms.get(args[0].lower())
+        suggestion = f". Did you mean {synonym!r}?" if synonym else did_you_mean(args[0], known) or "."
         raise click.UsageError(f"{ctx.command_path} has no command {args[0]!r}{suggestion} The commands: {', '.join(known)}", ctx)
 
 

@@ -58,7 +58,7 @@ def command(as_json: bool, timeout: float) -> None:
         ]
         print_table(_FIELDS, [[str(each[name]) for name in _FIELDS] for each in rows])
     elif not claims:
-        echo("No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'")
+        echo('No runtime is installed, so there is no device. One that runs on any CPU: pip install "devmod-opencl[pocl]"')
     for problem in problems:
         echo(f"! {problem}")
 

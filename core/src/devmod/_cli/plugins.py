@@ -1,4 +1,4 @@
-"""`devmod plugins`: list the installed entry points and their problems."""
+"""`devmod plugins`: list the distributions with plugins, their entry points and their problems."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from devmod._plugins.messages import unreadable_entries
 
 #: The state, the problem or "", and the traceback of the plugin's exception or "".
 _State = tuple[str, str, str]
+#: The state of the cases for the conformance kit, where that is not installed.
+_NO_KIT = "needs devmod-conformance"
 
 
 @click.command(
@@ -22,6 +24,7 @@ _State = tuple[str, str, str]
     epilog="""\b
 Examples:
   devmod plugins              # imports each plugin, to find broken ones
+  devmod plugins --all        # a line for each entry point
   devmod plugins --no-import  # reads the metadata alone
   devmod plugins --json       # with the tracebacks of broken plugins
   devmod plugins --debug      # the same as text
@@ -29,13 +32,13 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-import", is_flag=True, help="Import no plugin. Errors inside plugins are not found.")
-@click.option("--all", "with_core", is_flag=True, help="Include the entry points of devmod-core.")
+@click.option("--all", "with_all", is_flag=True, help="List each entry point, those of devmod-core too.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
               help="The time limit for the import of one plugin.")  # fmt: skip
 @debug_option
 @click.pass_context
-def command(context: click.Context, as_json: bool, no_import: bool, with_core: bool, timeout: float) -> None:
-    """List every entry point of the installed plugins: its group and name, its distribution and version, and its state.
+def command(context: click.Context, as_json: bool, no_import: bool, with_all: bool, timeout: float) -> None:
+    """List the distributions with plugins: the version, the names of their entry points, and the state. Problems are printed below.
 
     Plugins are imported in another process, so that one that ends its process is listed as broken. An entry point in an unknown
     group whose name begins with "devmod." is listed too: nothing uses it.
@@ -43,25 +46,46 @@ def command(context: click.Context, as_json: bool, no_import: bool, with_core: b
     quiet_drivers()
     with plugins_at_work():
         rows = [_row(claim, state) for claim, state in _states(None if no_import else timeout)]
-    if not with_core:
+    if not with_all:
         rows = [row for row in rows if row["distribution"] != CORE]
     if as_json:
         print_json(rows)
         return
     if not rows:
-        echo("No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl")
+        echo('No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"')
         return
-    sources = [f"{row['distribution']} {row['version']}".strip() or "in this process" for row in rows]
-    short = [row["state"] if not row["problem"] else row["state"].upper() for row in rows]
-    print_table(
-        ("group", "name", "from", "object", "state"),
-        [(row["group"], row["name"], source, row["object"], state) for row, source, state in zip(rows, sources, short, strict=True)],
-    )
+    if with_all:
+        columns = ("group", "name", "from", "object", "state")
+        print_table(columns, [(row["group"], row["name"], _source(row), row["object"], _short(row)) for row in rows])
+    else:
+        print_table(("from", "names", "state"), _by_distribution(rows))
     debug = (context.obj or {}).get("debug")
     for problem, traceback in {row["problem"]: row["traceback"] for row in rows if row["problem"]}.items():
         echo(f"! {problem}")
         if debug and traceback:
             echo_lines(traceback)
+
+
+def _source(row: dict[str, str]) -> str:
+    return f"{row['distribution']} {row['version']}".strip() or "in this process"
+
+
+def _short(row: dict[str, str]) -> str:
+    """Return the state, in capitals if there is a problem."""
+    return row["state"].upper() if row["problem"] else row["state"]
+
+
+def _by_distribution(rows: list[dict[str, str]]) -> list[tuple[str, str, str]]:
+    """Return a row for each distribution: the names of its entries, and the states of those that cannot be used."""
+    sources: dict[str, list[dict[str, str]]] = {}
+    for row in sorted(rows, key=_source):
+        sources.setdefault(_source(row), []).append(row)
+    result = []
+    for source, own in sources.items():
+        names = sorted({row["name"] for row in own if row["group"] != "devmod.protocol"})
+        states = dict.fromkeys(_short(row) for row in own if row["state"] not in ("ok", _NO_KIT))
+        result.append((source, ", ".join(names), ", ".join(states) or "ok"))
+    return result
 
 
 def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
@@ -106,7 +130,7 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
     if claim.problem:
         return "broken", claim.problem, ""
     if claim.group == "devmod.conformance" and not _kit_installed():
-        return "needs devmod-conformance", "", ""
+        return _NO_KIT, "", ""
     if claim.group not in SHARED_GROUPS and registered is not None:
         if registered.problem:
             return "conflict", registered.problem, ""

@@ -9,6 +9,10 @@ from devmod._plugins.discovery import distributions, in_shared_scan, once_per_sc
 from devmod._util.environment import environment_items, environment_text
 from devmod.targets import KINDS, spec_entry
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: The entries of core's pyproject.toml. Frozen and vendored programs have no metadata of distributions.
 CORE_ENTRIES = {
     "devmod.targets": {kind: spec_entry(kind) for kind in KINDS},
@@ -89,13 +93,20 @@ def excluded_claim(group: str, name: str) -> tuple[Claim, str] | None:
     return next(((claim, variable) for claim in declared_claims(group, name) if (variable := excluding_variable(claim))), None)
 
 
-def chosen_distribution(key: str) -> str:
-    """Return the normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE has for a key; "" if it has none."""
+def chosen_distribution(candidates: Sequence[Claim]) -> str:
+    """Return the normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE has for a key; "" if it has none.
+
+    A distribution without a key is chosen for all its keys, except for those of core.
+    """
+    names = [normalize_name(claim.distribution) for claim in candidates]
+    alone = ""
     for choice in environment_items("DEVMOD_PLUGINS_CHOOSE"):
-        left, _, right = choice.partition("=")
-        if left.strip() == key:
+        left, equals, right = choice.partition("=")
+        if equals and left.strip() == candidates[0].key:
             return normalize_name(right.strip())
-    return ""
+        if not equals and not alone and CORE not in names and normalize_name(left) in names:
+            alone = normalize_name(left)
+    return alone
 
 
 def core_distribution() -> Distribution:

@@ -140,7 +140,7 @@ def conflict(candidates: Sequence[Claim], choice: str) -> ConflictError:
     if choice:
         providers += f"; {choice}, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it"
     names = [normalize_name(claim.distribution) for claim in candidates]
-    settings = {name: f"DEVMOD_PLUGINS_CHOOSE={key}={name}" for name in names}
+    settings = {name: f"DEVMOD_PLUGINS_CHOOSE={key}={name}" if CORE in names else f"DEVMOD_PLUGINS_CHOOSE={name}" for name in names}
     if CORE in settings:
         surplus = " or ".join(name for name in names if name != CORE)
         choices = "; ".join(

@@ -163,7 +163,7 @@ def registered(group: str) -> Mapping[str, Claim]:
         if len(candidates) > 1 and group not in SHARED_GROUPS:
             from devmod._plugins.messages import conflict
 
-            candidates[0].problem = str(conflict(candidates, entries.chosen_distribution(candidates[0].key)))
+            candidates[0].problem = str(conflict(candidates, entries.chosen_distribution(candidates)))
         elif not candidates[0].problem and not is_name(group, name) and group != "devmod.protocol":
             from devmod._plugins.messages import invalid_name
 
@@ -210,7 +210,7 @@ def _find(group: str, name: str) -> object | None:
             if len(candidates) > 1 and group not in SHARED_GROUPS:
                 from devmod._plugins.messages import conflict
 
-                raise conflict(candidates, entries.chosen_distribution(candidates[0].key))
+                raise conflict(candidates, entries.chosen_distribution(candidates))
             result = load_claim(candidates[0])
             _owners[key] = candidates[0]
         cached = _cache.setdefault(key, result)
@@ -228,7 +228,7 @@ def _candidates(several: list[Claim]) -> list[Claim]:
     complete = [claim for claim in several if not claim.problem or claim.version]
     several = list({normalize_name(claim.distribution): claim for claim in reversed(complete)}.values())[::-1] or several[:1]
     if len(several) > 1:
-        choice = entries.chosen_distribution(several[0].key)
+        choice = entries.chosen_distribution(several)
         several = [claim for claim in several if normalize_name(claim.distribution) == choice] or several
     return several
 
