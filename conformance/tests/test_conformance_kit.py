@@ -83,7 +83,7 @@ def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(tmp_path: Path
         "R2-aliases": "the kind has no aliases",
         "R20-values": "no sample has global_arrays",
         **dict.fromkeys(("R38-compiled", "R42"), "no sample is created by Sample.compiled"),
-        "R40-example": "the target spec has no example_archs",
+        "R40-example": "the target spec has no needs_arch",
         "R23-absent": "the backend has no driver: its Conformance names no driver_modules, no driver_libraries and no driver_programs",
         **dict.fromkeys(NEED_DEVICES, "the backend lists no devices (devmod.device.toymap)"),
         "R34-gridless": HAS_GRID,

@@ -217,6 +217,19 @@ def output_of(*arguments: str) -> str:
     return subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
 
+def test_a_note_names_the_settings_that_a_kind_does_not_use(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    for name in ("k0", "k1"):
+        (project / f"{name}.wgsl").write_text(f"@compute @workgroup_size(1) fn {name}() {{}}\n")
+    manifest = (project / "devmod.toml").read_text().replace('.cl"]', '.wgsl"]').replace("opencl", "webgpu")
+    (project / "devmod.toml").write_text("defines = { WIDTH = 16 }\n" + manifest)
+    assert main(["build", "-j", "1"]) == 0
+    assert hide_times(capfd.readouterr().err).splitlines()[:3] == [
+        "2 compiles, 1 worker",
+        "devmod: note: defines of the manifest: not used for webgpu, because WGSL has no preprocessor",
+        "[1/2] compiled k0.wgsl for webgpu (#.## s)",
+    ]
+
+
 def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = WIDTH; }\n")
     expected = (

@@ -562,6 +562,47 @@ def test_a_kind_without_a_compiler(register: Callable[[str, str, object], None])
     assert message_of('targets = ["npu"]\n' + TWICE) == "devmod.toml:1: targets[0]: this release of devmod has no compiler for npu"
 
 
+def test_a_kind_of_another_wheel_without_a_preprocessor(register: Callable[[str, str, object], None]) -> None:
+    """The macros and include folders of all kernels are not for it, and those of its own kernel are a mistake."""
+
+    def spec(*preprocessed: str) -> devmod.TargetSpec:
+        languages, compiler = {"npuc": "NPU C", "npus": "NPU assembly"}, "no_such_module:compile"
+        return devmod.TargetSpec(
+            "npu",
+            title="NPU",
+            distribution="devmod-npu",
+            formats=["npu"],
+            languages=languages,
+            compiler=compiler,
+            preprocessed=preprocessed,
+        )
+
+    register("devmod.targets", "npu", spec())
+    Path("k.npuc").write_text("")
+    Path("k.npus").write_text("")
+    head = 'targets = ["npu", "opencl"]\ndefines = { WIDTH = 1 }\ninclude = ["include"]\n'
+    text = head + '[kernels.k]\nsources = ["k.npuc", "twice.cl"]\n[kernels.s]\nsources = ["k.npus"]\nskip = ["opencl"]\n'
+    Path("include").mkdir(exist_ok=True)
+    Path("devmod.toml").write_text(text)
+
+    def jobs() -> dict[str, tuple[int, int]]:
+        return {job.source: (len(job.defines), len(job.include)) for job in plan_of(read_manifest()).jobs}
+
+    assert jobs() == {"k.npuc": (0, 0), "k.npus": (0, 0), "twice.cl": (1, 1)}
+    assert plan_of(read_manifest()).notes == (
+        "defines and include of the manifest: not used for npu, because NPU C has no preprocessor",
+        "defines and include of the manifest: not used for npu, because NPU assembly has no preprocessor",
+    )
+    assert plan_of(read_manifest(), "opencl").notes == ()
+    assert message_of(text + 'include = ["include"]\n') == (
+        "devmod.toml:9: kernels.s.include: 'k.npus' is NPU assembly, which has no preprocessor; move the key to the targets that have one: "
+        "[kernels.s.target.KIND]"
+    )
+    devmod.register("devmod.targets", "npu", spec("NPU C"), replace=True)
+    Path("devmod.toml").write_text(text)
+    assert jobs() == {"k.npuc": (1, 1), "k.npus": (0, 0), "twice.cl": (1, 1)}
+
+
 def test_a_kind_of_another_wheel(register: Callable[[str, str, object], None]) -> None:
     """Its targets are split by its compiler; if that is broken, by architecture, and its jobs report the reason."""
     spec = devmod.TargetSpec(
@@ -574,7 +615,7 @@ def test_a_kind_of_another_wheel(register: Callable[[str, str, object], None]) -
     text = 'targets = ["npu"]\n[kernels.k]\nsources = ["k.npuc"]\n'
     Path("devmod.toml").write_text(text)
     assert [job.target for job in plan_of(read_manifest()).jobs] == ["npu"]  # the spec does not require an architecture
-    spec.example_archs["NPU C"] = "a,b"
+    spec.needs_arch["NPU C"] = "a,b"
     assert message_of(text) == (
         "devmod.toml:1: targets[0]: the target 'npu' names no architecture. Name those of the devices: 'npu -arch=a,b'"
     )

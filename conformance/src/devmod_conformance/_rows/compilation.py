@@ -95,12 +95,12 @@ def origin(case: Conformance) -> None:
 
 @row("R40-example")
 def example_architectures(case: Conformance) -> None:
-    """The languages of example_archs are those of the target spec, and the first architecture compiles the samples of its language."""
+    """The languages of needs_arch are those of the target spec, and the first architecture compiles the samples of its language."""
     spec = target_spec(case)
-    if not spec.example_archs:
-        raise Skip("the target spec has no example_archs")
-    unknown = [name for name in spec.example_archs if name not in spec.languages.values()]
-    require(not unknown, f"example_archs names languages that the target spec lacks: {', '.join(unknown)}")
+    if not spec.needs_arch:
+        raise Skip("the target spec has no needs_arch")
+    unknown = [name for name in spec.needs_arch if name not in spec.languages.values()]
+    require(not unknown, f"needs_arch names languages that the target spec lacks: {', '.join(unknown)}")
     compiled, missing = False, None
     for sample in case.samples:
         if sample.compilation is None:
@@ -108,9 +108,9 @@ def example_architectures(case: Conformance) -> None:
         text, _, options = sample.compilation
         language = options.get("language") or next(iter(spec.languages))
         language = spec.languages.get(language, language)
-        if language not in spec.example_archs:
+        if language not in spec.needs_arch:
             continue
-        target = devmod.Target(case.kind, arch=spec.example_archs[language].partition(",")[0])
+        target = devmod.Target(case.kind, arch=spec.needs_arch[language].partition(",")[0])
         try:
             devmod.compile(text, target, **options)
         except devmod.ToolchainNotFoundError as error:

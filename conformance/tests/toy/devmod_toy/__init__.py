@@ -16,7 +16,7 @@ TARGET = TargetSpec(
     compiled_as={"text": "toy"},
     languages={"toysource": "Toy source"},
     compiler="devmod_toy._compile:compile",
-    example_archs={"Toy source": "t1,t2"},
+    needs_arch={"Toy source": "t1,t2"},
 )
 
 

@@ -44,6 +44,6 @@ def target(compiler):
         aliases=TARGET.aliases,
         compiled_as=TARGET.compiled_as,
         languages=TARGET.languages,
-        example_archs=TARGET.example_archs,
+        needs_arch=TARGET.needs_arch,
         compiler=compiler,
     )

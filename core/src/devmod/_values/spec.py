@@ -61,9 +61,12 @@ class TargetSpec:
         "compressed_offload_bundle", "offload_binary", "pocl" (by the magic), or "text" for UTF-8 text. Other forms are rejected.
     build_extra
         The extra of devmod-core with the toolchain, such as "build-opencl"; "" if there is none.
-    example_archs
-        The architectures of an example for messages, by language, such as ``{"CUDA C++": "sm_80,sm_90"}``. A target for these languages
-        must name an architecture, unless it keeps the source (``-format=`` with one of `source_formats`).
+    preprocessed
+        The languages with a preprocessor, whose compiles take `defines` and `include`. The settings of a manifest for all kernels are not
+        for the other languages.
+    needs_arch
+        The languages for which a target must name an architecture, unless it keeps the source (``-format=`` with one of
+        `source_formats`). Each has the architectures of an example for messages: ``{"CUDA C++": "sm_80,sm_90"}``.
     architecture
         ``f(fmt, code) -> str``: reads the variant of a binary from its bytes (R40); "" if it cannot be read. It never
         raises. A string ``"module:function"`` is imported at the first call. None: every payload has the variant "".
@@ -85,14 +88,15 @@ class TargetSpec:
         "compiler",
         "default_source",
         "distribution",
-        "example_archs",
         "fields",
         "format_aliases",
         "formats",
         "has_grid",
         "kind",
         "languages",
+        "needs_arch",
         "pack",
+        "preprocessed",
         "rank",
         "shader_map",
         "source_aliases",
@@ -125,7 +129,8 @@ class TargetSpec:
         compiler: str = "",
         compiled_as: Mapping[str, str] | None = None,
         build_extra: str = "",
-        example_archs: Mapping[str, str] | None = None,
+        preprocessed: Iterable[str] = (),
+        needs_arch: Mapping[str, str] | None = None,
         architecture: Callable[[str, Binary], str] | str | None = None,
         rank: Callable[[str, str], int | None] | str | None = None,
         has_grid: bool = True,
@@ -150,7 +155,8 @@ class TargetSpec:
         self.compiler = compiler
         self.compiled_as = dict(compiled_as or {})
         self.build_extra = build_extra
-        self.example_archs = dict(example_archs or {})
+        self.preprocessed = frozenset(preprocessed)
+        self.needs_arch = dict(needs_arch or {})
         self.architecture: Callable[[str, Binary], str] | None = _lazy(architecture) if isinstance(architecture, str) else architecture
         self.rank: Callable[[str, str], int | None] | None = _lazy(rank) if isinstance(rank, str) else rank
         self.has_grid = has_grid

@@ -13,6 +13,7 @@ SPEC = TargetSpec(
     source_keys=("c",),
     default_source=("c",),
     languages={"c": "C"},
+    preprocessed=("C",),
     # A string: every look-up of the kind imports this file, and only `devmod.compile` imports the compiler.
     compiler="devmod_host._compile:compile",
     # A replaced compiler (devmod.set_compiler) returns another C source.

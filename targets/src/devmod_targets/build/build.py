@@ -147,6 +147,8 @@ class _Build:
             check_writable(self._output)
             self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
             stack.callback(self._progress.close)
+            for text in self._plan.notes:
+                self._progress.report(text)
             for task, error in unreadable:
                 self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
             try:

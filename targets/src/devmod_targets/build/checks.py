@@ -130,7 +130,7 @@ class Checks:
             keys: KeyPath = ("kernels", kernel.name, "targets") if kernel.targets else ("targets",)
             for index, target in enumerate(map(parse_target, kernel.targets or self._manifest.targets)):
                 spec = find_spec(target.kind)
-                if spec is None or not spec.example_archs or target.archs or target.kind in kernel.skip:
+                if spec is None or not spec.needs_arch or target.archs or target.kind in kernel.skip:
                     continue
                 _, sections = sections_for(self._manifest, kernel, target)
                 for source, language in sources_for(sections, target):

@@ -40,7 +40,7 @@ class LogProgress(Progress):
         for text in result.warnings:
             self.warn(f"{result.job}: {text}")
         for text in result.reports:
-            echo_lines(f"devmod: note: {result.job}: {text}", err=True)
+            self.report(f"{result.job}: {text}")
         if result.status != "cached":
             seconds = f" ({result.seconds:.2f} s)" if result.seconds else ""
             echo(f"[{self._count}/{self._total}] {result.status} {result.job}{seconds}", err=True)
@@ -50,6 +50,10 @@ class LogProgress(Progress):
     def warn(self, text: str) -> None:
         """Show a warning."""
         echo_lines(f"devmod: warning: {text}", err=True)
+
+    def report(self, text: str) -> None:
+        """Show a note about the build itself."""
+        echo_lines(f"devmod: note: {text}", err=True)
 
     def note(self, text: str) -> None:
         """Show a line for the user, below the terminal's ^C."""
@@ -82,7 +86,7 @@ class LiveProgress(Progress):
         for text in result.warnings:
             self.warn(f"{result.job}: {text}")
         for text in result.reports:
-            self._print(f"devmod: note: {result.job}: {text}", "")
+            self.report(f"{result.job}: {text}")
         if result.failure is not None:
             self._failed[target] = self._failed.get(target, 0) + 1
             self._print(f"failed {result.job}\n{_indented(result.failure)}", "red")
@@ -93,6 +97,10 @@ class LiveProgress(Progress):
     def warn(self, text: str) -> None:
         """Show a warning."""
         self._print(f"devmod: warning: {text}", "yellow")
+
+    def report(self, text: str) -> None:
+        """Show a note about the build itself."""
+        self._print(f"devmod: note: {text}", "")
 
     def note(self, text: str) -> None:
         """Show a line for the user."""
@@ -123,7 +131,7 @@ class Annotations(Progress):
 
     def __init__(self, inner: Progress, folder: str, *, err: bool = False) -> None:
         self._inner, self._folder, self._err = inner, folder, err
-        self.begin, self.note, self.close = inner.begin, inner.note, inner.close  # type: ignore[method-assign]
+        self.begin, self.report, self.note, self.close = inner.begin, inner.report, inner.note, inner.close  # type: ignore[method-assign]
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""

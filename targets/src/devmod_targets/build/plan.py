@@ -9,7 +9,7 @@ from typing import Any
 
 from devmod import Local, Target, load_metadata_from_json
 from devmod.errors import FormatError, did_you_mean, list_names
-from devmod_targets.build.macros import shared_sections
+from devmod_targets.build.macros import macro_notes, shared_sections
 from devmod_targets.build.matrix import covers, kernel_variants, language_of, sections_for, sources_for
 
 TYPE_CHECKING = False
@@ -121,6 +121,8 @@ class Plan:
         The constants of the bundle.
     mixed, with_sources, compress
         The settings of `devmod.bundle` and `devmod.save`.
+    notes
+        Sentences for the user, such as about settings that a target does not use.
     """
 
     manifest: str
@@ -131,6 +133,7 @@ class Plan:
     mixed: bool = False
     with_sources: bool = False
     compress: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def plan_of(manifest: Manifest, targets: str | Iterable[str] = ()) -> Plan:
@@ -149,13 +152,13 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = ()) -> Plan:
         The manifest does not have one of `targets`.
     """
     chosen = [_choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)]
-    jobs = [
-        job
+    pairs = [
+        (kernel, variant)
         for kernel in manifest.kernels
         for variant in kernel_variants(manifest, kernel)
         if not chosen or any(covers(target, variant) for target in chosen)
-        for job in _jobs(manifest, kernel, variant)
     ]
+    jobs = [job for kernel, variant in pairs for job in _jobs(manifest, kernel, variant)]
     return Plan(
         manifest.path,
         manifest.folder,
@@ -165,6 +168,7 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = ()) -> Plan:
         manifest.mixed,
         manifest.with_sources,
         manifest.compress,
+        tuple(dict.fromkeys(macro_notes(manifest, pairs))),
     )
 
 
@@ -202,7 +206,7 @@ def _jobs(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Iterator[
     common, own = sections_for(manifest, kernel, variant)
     sources = sources_for(own, variant)
     for source, language in sources:
-        shared = shared_sections(common, language_of(source.path, language, variant))
+        shared = shared_sections(common, variant.kind, language_of(source.path, language, variant))
         yield _job(manifest, kernel, source, language, len(sources) == 1, variant, [*shared, *own])
 
 

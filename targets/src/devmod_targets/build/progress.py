@@ -22,6 +22,9 @@ class Progress:
     def warn(self, text: str) -> None:
         """Receive a warning about the build itself."""
 
+    def report(self, text: str) -> None:
+        """Receive a note about the build itself, which is no problem."""
+
     def note(self, text: str) -> None:
         """Receive a line for the user, such as what an interrupted build is waiting for."""
 

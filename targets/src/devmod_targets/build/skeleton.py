@@ -113,7 +113,7 @@ def manifest_text(
 def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
     """Return a target for the first of the sources that a kind takes."""
     language = next(spec.languages[suffix] for suffix in map(suffix_of, sources) if suffix in spec.languages)
-    return str(Target(spec.kind, arch=spec.example_archs.get(language, "")))
+    return str(Target(spec.kind, arch=spec.needs_arch.get(language, "")))
 
 
 def _specs(kinds: Sequence[str]) -> list[TargetSpec]:

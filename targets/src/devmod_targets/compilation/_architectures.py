@@ -21,7 +21,7 @@ def architecture_problem(spec: TargetSpec, target: Target, language: str, *, ass
     assumed
         Whether the caller of `devmod.compile` may have omitted another language.
     """
-    example = spec.example_archs.get(language)
+    example = spec.needs_arch.get(language)
     if target.archs or not example or dict(target.options).get("format") in spec.source_formats:
         return ""
     text = f"the target {str(target)!r} names no architecture. Name those of the devices: {str(Target(spec.kind, arch=example))!r}"
@@ -29,6 +29,6 @@ def architecture_problem(spec: TargetSpec, target: Target, language: str, *, ass
     kept = next((fmt for fmt in formats if fmt in spec.source_formats), "")
     if kept:
         text += f". Or keep the source, which the receiver compiles: '{spec.kind} -format={kept}'"
-    others = [name for name in dict.fromkeys(spec.languages.values()) if name not in spec.example_archs]
+    others = [name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch]
     hint = f": pass the language, as in devmod.compile(…, language={others[0]!r})" if others and assumed else ""
     return text + (f". {', '.join(others)} need none{hint}" if others else "")

@@ -42,7 +42,7 @@ def check_format(target: Target) -> str:
 def payload_format(target: Target) -> str:
     """Return the format of the payload: that of ``-format=``, or by default a cubin for ``sm_`` and PTX for ``compute_``.
 
-    The target has an architecture unless its format is "cuda" (`TargetSpec.example_archs`).
+    The target has an architecture unless its format is "cuda" (`TargetSpec.needs_arch`).
 
     Raises
     ------

@@ -14,6 +14,7 @@ SPEC = TargetSpec(
     source_keys=("metal",),
     default_source=("metal",),
     languages={"metal": "MSL"},
+    preprocessed=("MSL",),
     compiler="devmod_targets.metal.compile:compile",
     build_extra="build-metal",
     compiled_as={"metallib": "metallib", "text": "metal"},

@@ -13,6 +13,7 @@ SPEC = TargetSpec(
     source_keys=("cl",),
     default_source=("cl",),
     languages={"cl": "OpenCL C"},
+    preprocessed=("OpenCL C",),
     compiler="devmod_targets.opencl.compile:compile",
     build_extra="build-opencl",
     compiled_as={"elf": "clbin", "pocl": "clbin", "text": "cl"},

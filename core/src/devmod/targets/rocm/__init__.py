@@ -18,9 +18,10 @@ SPEC = TargetSpec(
     default_source=("hip", "asm", "ll"),
     aliases=("hsaco", "hip"),
     languages={"hip": "HIP", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
+    preprocessed=("HIP",),
     compiler="devmod_targets.rocm.compile:compile",
     build_extra="build-rocm",
-    example_archs=dict.fromkeys(("HIP", "LLVM IR", "LLVM bitcode", "assembly"), "gfx90a,gfx1100"),
+    needs_arch=dict.fromkeys(("HIP", "LLVM IR", "LLVM bitcode", "assembly"), "gfx90a,gfx1100"),
     compiled_as={
         "elf": "hsaco",
         "offload_bundle": "hsaco",

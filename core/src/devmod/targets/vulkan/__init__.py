@@ -40,6 +40,7 @@ SPEC = TargetSpec(
     source_keys=("spv",),
     default_source=("spv",),
     languages={"comp": "GLSL", "glsl": "GLSL", "hlsl": "HLSL", "spv": "SPIR-V"},
+    preprocessed=("GLSL", "HLSL"),
     compiler="devmod_targets.vulkan.compile:compile",
     build_extra="build-vulkan",
     pack=_bare_words,
