@@ -89,7 +89,7 @@ docs: setup  ## build the pages of docs/ into build/docs; any warning fails
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -j auto -d build/doctrees docs build/docs
 	@echo build/docs/index.html
 
-wheels: setup  ## build all wheels into build/wheels
+wheels: setup  ## build all wheels into build/wheels, and print the command that installs them
 	@$(BIN)/python tools/wheels.py
 
 clean:  ## remove .venv, build/ and the caches of the tools

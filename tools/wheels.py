@@ -6,9 +6,11 @@ python tools/wheels.py [folder]
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,14 @@ def main() -> None:
         raise SystemExit(f"wheels: {error}") from None
     for wheel in wheels:
         print(f"{wheel.stat().st_size / 1000:8.1f} kB  {wheel}")
+    print(f"\nTo install some of them, here with the compilers and a device on the CPU:\n  {install_command(folder)}")
+
+
+def install_command(folder: Path) -> str:
+    """Return the command of pip that installs wheels of a folder. The versions are exact: an index may have newer ones by others."""
+    version = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    place = os.path.relpath(folder)
+    return f'pip install --find-links {shlex.quote(place)} "devmod-core[build]=={version}" "devmod-opencl[pocl]=={version}"'
 
 
 if __name__ == "__main__":
