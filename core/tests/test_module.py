@@ -70,6 +70,12 @@ def test_a_function_is_no_attribute_and_the_error_shows_the_expression() -> None
         with pytest.raises(AttributeError) as caught:
             getattr(module, name)
         assert str(caught.value) == f"'WithNames' object has no attribute {name!r}{hint}"
+    del module.names  # as in a constructor that has not set it
+    with pytest.raises(AttributeError, match="'WithNames' object has no attribute 'names'"):
+        _ = module.other
+    with pytest.raises(AttributeError, match="'WithNames' object has no attribute 'names'"):
+        _ = module.functions
+    module = WithNames("bilateral")
     stored = devmod.loads(devmod.dumps(devmod.create_with_fallback("opencl", b"", "cl", module.functions)))
     assert not hasattr(stored, "bilateral")
     assert not hasattr(stored, "__array_interface__")

@@ -146,8 +146,15 @@ class Module(ProcessLocal, ABC):
 
         def __getattr__(self, name: str) -> Any:
             """Raise AttributeError. The message for the name of a function has the expression that returns the function."""
-            is_function = not name.startswith("_") and name in self
-            hint = f". It has the function module[{name!r}]" if is_function else ""
+            if hasattr(type(self), name):  # a property has raised AttributeError: raise its own error
+                return object.__getattribute__(self, name)
+            hint = ""
+            if not name.startswith("_") and "_devmod_getattr" not in self.__dict__:
+                self.__dict__["_devmod_getattr"] = True  # `functions` of an incomplete module may use a missing attribute
+                try:
+                    hint = f". It has the function module[{name!r}]" if name in self else ""
+                finally:
+                    self.__dict__.pop("_devmod_getattr", None)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     # These methods read the names only. A module is no Mapping: it is hashable, is equal to itself alone, and is true when it is empty.
