@@ -97,7 +97,7 @@ class Build:
         for entry in entries:
             command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
             data = self._compiled(folder, command, files, language)
-            functions |= self._functions(data, include_unused=language == "GLSL", several=len(entries) > 1)
+            functions |= self._functions(data, include_unused=language == "GLSL")
             self._validate(folder, data)
             codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
         for code in dict.fromkeys(codes.values()):
@@ -136,7 +136,7 @@ class Build:
         with open(out, "rb") as file:
             return file.read()
 
-    def _functions(self, data: bytes, *, include_unused: bool, several: bool = False) -> dict[str, ReflectedFunction]:
+    def _functions(self, data: bytes, *, include_unused: bool) -> dict[str, ReflectedFunction]:
         request = self.request
         try:
             shaders = reflect(data, request.name, include_unused=include_unused)
