@@ -93,6 +93,15 @@ def test_each_folder_builds_with_the_manifest_of_init(folder: str, build: Callab
     assert build(folder)[0] == 0
 
 
+def test_the_folder_of_a_kind_that_init_does_not_guess(build: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="needs the compiler of Hexagon")
+    shutil.copytree(ROOT / "examples" / "hexagon", tmp_path / "project")
+    assert main(["init", str(tmp_path / "project"), "-t", "hexagon -arch=v66"]) == 0
+    manifest = tmp_path / "project" / "devmod.toml"
+    manifest.write_text(manifest.read_text().replace("[kernels.brighten]\n", '[kernels.brighten]\noptions = ["-mhvx=v66"]\n'))
+    assert build()[0] == 0
+
+
 def test_the_examples_of_two_kinds_build_with_the_line_that_the_error_and_the_manifest_of_init_name(
     build: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:

@@ -165,6 +165,16 @@ def test_a_file_is_overwritten_with_force_alone(capsys: pytest.CaptureFixture[st
     assert main(["init"]) == 0  # the same bytes
 
 
+def test_a_file_that_has_kernels_for_a_named_target_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    write_files({"dsp/blur.c": "void blur(float *x) {}\n"})
+    assert main(["init", "dsp"]) == 1
+    assert capsys.readouterr().err == (
+        "devmod: error: dsp has no sources of kernels. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init. "
+        "If 'blur.c' has kernels, name their target: devmod init dsp -t 'hexagon -arch=v68'\n"
+    )
+    assert main(["init", "dsp", "-t", "hexagon -arch=v68"]) == 0
+
+
 def test_a_pyproject_with_a_manifest_stays_the_only_one(capsys: pytest.CaptureFixture[str]) -> None:
     write_files({"a.cl": CL, "pyproject.toml": '[tool.devmod]\ntargets = ["opencl"]\n'})
     assert main(["init", "--force"]) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -43,7 +44,7 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
     from devmod import Target
     from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT, Document, find_manifest
     from devmod_targets.build.read import manifest_of
-    from devmod_targets.build.skeleton import SCHEMA_NAME, find_sources, manifest_text, schema_text
+    from devmod_targets.build.skeleton import SCHEMA_NAME, example_target, find_sources, manifest_text, schema_text
 
     path = folder / MANIFEST_NAME
     if not path.exists():
@@ -58,8 +59,12 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
         echo(f"devmod: warning: {_unusable(unusable)}", err=True)
     if not sources:
         for_them = f" for {', '.join(kinds)}" if kinds else ""
+        others = [] if kinds else find_sources(os.fspath(folder), KINDS)[0]
+        named = [] if str(folder) == "." else [str(folder)]
+        command = shlex.join(["devmod", "init", *named, "-t", example_target(others[0])]) if others else ""
         raise FormatError(
             f"{folder} has no sources of kernels{for_them}. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
+            + (f". If {others[0]!r} has kernels, name their target: {command}" if others else "")
         )
     text = manifest_text(os.fspath(folder), sources, targets, output=output, schema=not no_schema)
     manifest_of(Document(os.fspath(path), text, tomllib.loads(text)))

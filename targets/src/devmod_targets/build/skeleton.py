@@ -110,6 +110,11 @@ def manifest_text(
     return "\n".join(lines) + "\n"
 
 
+def example_target(source: str) -> str:
+    """Return an example of a target that takes a source."""
+    return _example(next(spec for spec in _specs(()) if suffix_of(source) in spec.languages), [source])
+
+
 def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
     """Return a target for the first of the sources that a kind takes."""
     language = next(spec.languages[suffix] for suffix in map(suffix_of, sources) if suffix in spec.languages)
