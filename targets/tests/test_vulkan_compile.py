@@ -476,7 +476,7 @@ def test_warnings_of_the_compiler_are_user_warnings() -> None:
         ),
         (
             '#version 450\n#include "nowhere.h"\nvoid main() {}',
-            "<text>:2: the include 'nowhere.h' is missing. No folder was searched: the source is a text",
+            "<text>:2: the include 'nowhere.h' is missing. No folder was searched: include= is empty",
         ),
     ],
 )
