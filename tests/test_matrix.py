@@ -157,7 +157,7 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
     }
     assert {(row["distribution"], row["version"]) for row in rows} == {(name, projects[name]["version"]) for name in installed}
     if not installed:
-        none = "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
+        none = 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
         assert box.run("-m", "devmod", "plugins") == none
 
 

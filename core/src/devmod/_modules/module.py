@@ -37,6 +37,17 @@ _MAX_SHOWN = 20
 LIBRARY = "_lib"
 
 
+class ModuleAttributeError(AttributeError):
+    """A module has no such attribute. The text, which `hasattr` does not make, has the expression for a function of that name."""
+
+    def __str__(self) -> str:
+        try:
+            hint = f". It has the function module[{self.name!r}]" if self.name in self.obj else ""  # type: ignore[operator]
+        except Exception:  # noqa: BLE001 - a damaged or an incomplete module
+            hint = ""
+        return super().__str__() + hint
+
+
 class Module(ProcessLocal, ABC):
     """A unit of device code. Abstract in `kind` and `get_function`.
 
@@ -145,17 +156,9 @@ class Module(ProcessLocal, ABC):
     if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError. The message for the name of a function has the expression that returns the function."""
             if hasattr(type(self), name):  # a property has raised AttributeError: raise its own error
                 return object.__getattribute__(self, name)
-            hint = ""
-            if not name.startswith("_") and "_devmod_getattr" not in self.__dict__:
-                self.__dict__["_devmod_getattr"] = True  # `functions` of an incomplete module may use a missing attribute
-                try:
-                    hint = f". It has the function module[{name!r}]" if name in self else ""
-                finally:
-                    self.__dict__.pop("_devmod_getattr", None)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+            raise ModuleAttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     # These methods read the names only. A module is no Mapping: it is hashable, is equal to itself alone, and is true when it is empty.
 
