@@ -43,10 +43,10 @@ def bundle_text(text: str, modules: Iterable[tuple[Job, Module]]) -> str:
     def local(function: str, parameter: str, size: str) -> str:
         tables = [
             key_text(("kernels", kernel, *(() if own == kinds[kernel] else ("target", kind))))
-            for kernel, own in owners[function, parameter].items()
+            for kernel, own in owners.get((function, parameter), {}).items()  # none if the text has the name escaped
             for kind in (sorted(own) if own != kinds[kernel] else [""])
         ]
-        return f"{' and '.join(f'[{table}]' for table in tables)} local = {_size(parameter, size)}"
+        return f"{' and '.join(f'[{table}]' for table in tables)} local = {_size(parameter, size)}".lstrip()
 
     return _respell(text, "NAME", local)
 
