@@ -1,4 +1,4 @@
-// The known name nearest to an unknown one, by the rule of Python's difflib. tests/test_browser_calls.py compares them.
+// The known name nearest to an unknown one in any case, by the rule of Python's difflib. tests/test_browser_calls.py compares them.
 
 import { repr } from "./errors.js";
 
@@ -14,14 +14,16 @@ const MAX_LENGTH = 200;
  * @param {readonly string[]} known
  */
 export function didYouMean(name, known) {
+  const unknown = name.toLowerCase();
+  const names = new Map(known.slice(0, MAX_COMPARED).map((each) => [each.toLowerCase(), each]));
   let [best, ratio] = ["", 0];
-  for (const each of known.slice(0, MAX_COMPARED)) {
-    const both = each.length + name.length;
-    if (Math.max(each.length, name.length) > MAX_LENGTH || (2 * Math.min(each.length, name.length)) / both < CUTOFF) continue;
-    const similarity = (2 * matching(each, name)) / both;
+  for (const each of names.keys()) {
+    const both = each.length + unknown.length;
+    if (Math.max(each.length, unknown.length) > MAX_LENGTH || (2 * Math.min(each.length, unknown.length)) / both < CUTOFF) continue;
+    const similarity = (2 * matching(each, unknown)) / both;
     if (similarity >= CUTOFF && (similarity > ratio || (similarity === ratio && each > best))) [best, ratio] = [each, similarity];
   }
-  return best ? `. Did you mean ${repr(best)}?` : "";
+  return best ? `. Did you mean ${repr(names.get(best) ?? best)}?` : "";
 }
 
 /**
