@@ -59,6 +59,21 @@ def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any, ve
     assert x.numpy().tolist() == [((1 * 2 + 2) * 2 + 4) * 2 + 3] * 4
 
 
+def test_a_timed_launch_in_a_batch_is_no_graph(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
+    """The host creates a graph between the events, while the device waits."""
+    x = device.zeros(4, "int32")
+    launch = step.bind(x, 4, grid=1, block=4, stream=stream)
+    with stream.batch():
+        run(step, x, 1, stream=stream)
+        graphs = vendor.calls("launch_graph")
+        assert launch.time() >= 0
+        assert vendor.calls("launch_graph") == graphs + 1  # the launch before it
+        run(step, x, 2, stream=stream)
+        assert vendor.calls("launch_graph") == graphs + 1
+    stream.synchronize()
+    assert x.numpy().tolist() == [(1 * 2 + 4) * 2 + 2] * 4
+
+
 @pytest.mark.row("R37")
 def test_the_launches_before_an_exception_run(device: Any, stream: Any, step: Any) -> None:
     x = device.zeros(4, "int32")

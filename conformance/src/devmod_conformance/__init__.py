@@ -44,6 +44,7 @@ from __future__ import annotations
 from devmod_conformance._calls import axpy_call as axpy_call
 from devmod_conformance._calls import count_call as count_call
 from devmod_conformance._calls import linear_functions as linear_functions
+from devmod_conformance._calls import spin_call as spin_call
 from devmod_conformance._calls import transpose_call as transpose_call
 from devmod_conformance._case import Call as Call
 from devmod_conformance._case import Conformance as Conformance
@@ -70,5 +71,6 @@ __all__ = [
     "linear_functions",
     "rows",
     "run",
+    "spin_call",
     "transpose_call",
 ]

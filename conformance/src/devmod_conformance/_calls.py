@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_FACTOR, _SUMMAND = 1664525, 1013904223
+
 
 def linear_functions(tags: Sequence[str]) -> dict[str, FunctionInfo]:
     """Return the functions ``axpy`` and ``count`` of `axpy_call` and `count_call`, with an interface. `tags` are the launch tags."""
@@ -43,6 +45,21 @@ def transpose_call(name: str = "transpose") -> Call:
         grid=(4, 3),
         block=(4, 4),
     )
+
+
+def spin_call(elements: int = 1024, rounds: int = 40_000, **keywords: int) -> Call:
+    """``spin(x: uint32*, n: int32)``: x = x · 1664525 + 1013904223, n times, for `Conformance.slow`. `keywords` have the grid and block."""
+    return Call("spin", lambda rng: [rng.integers(0, 99, elements, "uint32"), rounds], _spin, **keywords)
+
+
+def _spin(x: Any, n: int) -> None:
+    factor, summand = 1, 0
+    for bit in f"{n:b}":  # twice as many rounds, and one more for a one
+        factor, summand = factor * factor, factor * summand + summand
+        if bit == "1":
+            factor, summand = factor * _FACTOR, summand * _FACTOR + _SUMMAND
+        factor, summand = factor % 2**32, summand % 2**32
+    x[...] = x * x.dtype.type(factor) + x.dtype.type(summand)
 
 
 def _axpy(x: Any, y: Any, a: float, n: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import numpy as np
 
@@ -27,5 +28,9 @@ def shift(threads: int, x: bytearray, how: bytes, scratch: bytearray) -> None:
     xs[:count] += amount
 
 
+def wait(threads: int, x: bytearray) -> None:
+    time.sleep(0.02)
+
+
 GLOBALS = {"weights": [0.0, 1.0, 2.0, 3.0]}
-KERNELS = {"axpy": axpy, "negate": negate, "shift": shift}
+KERNELS = {"axpy": axpy, "negate": negate, "shift": shift, "wait": wait}

@@ -47,14 +47,15 @@ class Capture:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Submit the launches captured so far, and capture none while the body runs."""
+        """Submit the launches captured so far, and capture none while the body runs. Bodies may be nested."""
         with self._lock:
-            if self._is_begun:
+            was_begun = self._is_begun
+            if was_begun:
                 self._submit()
             try:
                 yield
             finally:
-                if self._batches:
+                if was_begun and self._batches:
                     self._begin_capture()
 
     def _begin_batch(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from threading import RLock
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,6 @@ class Double:
         self._devices = [Device(f"device {number}", facts) for number in range(devices)]
         self.calls: list[tuple[Any, ...]] = []
         self._queues = 0
-        self._clock = 0.0
         self._lock = RLock()
         self.refuse: dict[str, str] = {}
 
@@ -216,8 +216,9 @@ class Double:
         self._record("event", device)
         return Event()
 
-    def signal(self, queue: Any, event: Any, value: int) -> Any:
+    def signal(self, queue: Any, event: Any, value: int, scratch: Any) -> Any:
         self._record("signal", queue, value)
+        assert len(scratch.data) == 8
         commands = Commands(queue, lambda: setattr(event, "value", value))
         event.by = {**getattr(event, "by", {}), value: commands}
         return commands
@@ -235,13 +236,12 @@ class Double:
         with self._lock:  # threads may wait for one queue at the same time
             while not commands.done:
                 first = queue.commands.pop(0)
-                first.start = self._clock
+                first.start = monotonic()
                 try:
                     first.run()
                 except Fault as fault:
                     first.failure = str(fault)
-                self._clock += 0.25
-                first.end, first.done = self._clock, True
+                first.end, first.done = monotonic(), True
 
     def is_complete(self, commands: Any) -> bool:
         return bool(commands.done)

@@ -137,12 +137,15 @@ def test_a_metallib_is_passed_as_dispatch_data(framework: FrameworkDouble, drive
 
 def test_events(framework: FrameworkDouble, driver: Any) -> None:
     device = driver.devices()[0]
-    queue, event = driver.queue(device), driver.event(device)
+    queue, event, scratch = driver.queue(device), driver.event(device), driver.buffer(device, 8)
     start = len(framework.log)
-    driver.signal(queue, event, 1)
+    driver.signal(queue, event, 1, scratch)
     driver.wait_for(queue, event, 1)
     assert framework.log[start:] == [
         ("queue", "commandBuffer"),
+        ("commands", "blitCommandEncoder"),
+        ("encoder", "copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_", scratch, 0, scratch, 4, 4),
+        ("encoder", "endEncoding"),
         ("commands", "encodeSignalEvent_value_", event, 1),
         ("commands", "commit"),
         ("queue", "commandBuffer"),
@@ -175,7 +178,7 @@ def test_errors_have_the_text_of_metal(framework: FrameworkDouble, driver: Any) 
         (lambda: driver.buffer(poor, 8), "no buffer"),
         (lambda: driver.queue(poor), "no command queue"),
         (lambda: driver.event(poor), "no event"),
-        (lambda: driver.signal(framework.queue(), None, 1), "no command buffer"),
+        (lambda: driver.signal(framework.queue(), None, 1, None), "no command buffer"),
     ):
         with pytest.raises(MetalError) as caught:
             ask()

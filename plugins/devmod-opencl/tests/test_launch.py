@@ -325,6 +325,28 @@ def test_a_timed_launch_runs_after_the_queued_launches(device: Any) -> None:
     assert results[0] == results[1]
 
 
+def test_a_queue_of_another_library_without_timestamps_has_no_times(device: Any, add: Any) -> None:
+    import pyopencl as cl
+
+    a, b, c = (device.from_numpy(each) for each in host_arrays())
+    queue = cl.CommandQueue(device.context)
+    launch = add.bind(a, b, c, 64, grid=1, block=64, stream=queue)
+    event = launch.stream.record()
+    remedy = (
+        "its queue has no timestamps. Create it with pyopencl.CommandQueue(context, "
+        "properties=pyopencl.command_queue_properties.PROFILING_ENABLE), or use device.stream()"
+    )
+    for call, text in ((launch.time, "a launch"), (lambda: event.elapsed(event), "an event")):
+        with pytest.raises(devmod.LaunchError) as caught:
+            call()
+        assert str(caught.value) == f"{device} gives no time of {text}: {remedy}"
+    queue = cl.CommandQueue(device.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    launch = add.bind(a, b, c, 64, grid=1, block=64, stream=queue)
+    event = launch.stream.record()
+    assert launch.time() > 0
+    assert launch.stream.record().elapsed(event) > 0
+
+
 def test_a_copy_waits_for_launches_in_deleted_streams(device: Any, add: Any) -> None:
     check_deleted_streams(device, add, grid=1, block=64)
 

@@ -17,11 +17,12 @@ from devmod_conformance._rows import (
     processes,
     registry,
     serialization,
+    timing,
 )
 
 _PARTS = (
     *(registry, creation, serialization, compilation, files, messages, builds),
-    *(arguments, call_forms, execution, arrays, devices, processes),
+    *(arguments, call_forms, execution, timing, arrays, devices, processes),
 )
 _ALL = [each for part in _PARTS for each in vars(part).values() if isinstance(each, Row)]
 

@@ -34,11 +34,11 @@ def row(name: str) -> Callable[[Callable[[Conformance], None]], Row]:
 # -- samples
 
 
-def usable_samples(case: Conformance) -> list[Sample]:
-    """Return the samples that can be compiled on this machine. Raise Skip if a toolchain is missing for all of them."""
+def usable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sample]:
+    """Return the samples, by default all of the case, that can be compiled here. Raise Skip if a toolchain is missing for all of them."""
     require(case.samples, "the Conformance has no samples; give it at least one Sample")
     usable, missing = [], ""
-    for sample in case.samples:
+    for sample in samples or case.samples:
         try:
             require(sample.fmap, f"a sample of format {sample.fmt!r} has no functions")
         except devmod.ToolchainNotFoundError as error:
@@ -79,10 +79,10 @@ def source_samples(case: Conformance) -> list[Sample]:
     return samples
 
 
-def samples_with_calls(case: Conformance) -> list[tuple[Sample, Call]]:
-    """Return every call of every sample. Raise Skip without NumPy: arguments and references are its arrays."""
+def samples_with_calls(case: Conformance, samples: Sequence[Sample] = ()) -> list[tuple[Sample, Call]]:
+    """Return every call of the samples, by default all. Raise Skip without NumPy: arguments and references are its arrays."""
     import_numpy()
-    pairs = [(sample, call) for sample in usable_samples(case) for call in sample.calls]
+    pairs = [(sample, call) for sample in usable_samples(case, samples) for call in sample.calls]
     if not pairs:
         raise Skip("no sample has calls")
     return pairs
@@ -134,6 +134,12 @@ def skip_without_device() -> Iterator[None]:
         yield
     except devmod.DeviceNotFoundError as error:
         raise Skip(f"this machine has no {error.kind or 'such'} device: {error}") from error
+
+
+def to_device(device: devmod.Device, arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments with the arrays on a device."""
+    np = import_numpy()
+    return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
 
 
 def reference_arrays(call: Call) -> list[Any]:

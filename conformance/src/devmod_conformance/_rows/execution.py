@@ -22,6 +22,7 @@ from devmod_conformance._rows._tools import (
     runtime_module,
     samples_with_calls,
     skip_without_device,
+    to_device,
     usable_samples,
     written_arrays,
 )
@@ -168,7 +169,7 @@ def bound_launches(case: Conformance) -> None:
     device = list_devices(case)[0]
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
-        arrays = _to_device(device, call.make_arguments())
+        arrays = to_device(device, call.make_arguments())
         expected = _twice(call)
         bound_launch = function.bind(*arrays, **call.keywords)
         with device_turn(case.kind):
@@ -187,7 +188,7 @@ def streams(case: Conformance) -> None:
     device = list_devices(case)[0]
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
-        arrays = _to_device(device, call.make_arguments())
+        arrays = to_device(device, call.make_arguments())
         device.synchronize()
         with device_turn(case.kind):
             stream = device.stream()
@@ -211,7 +212,7 @@ def results(case: Conformance) -> None:
         expected = call.reference(*call.make_arguments())
         interface = sample.fmap[call.function].interface
         dtype = interface.extra.get("result") if interface is not None else None
-        for place, arguments in (("host", call.make_arguments()), ("device", _to_device(device, call.make_arguments()))):
+        for place, arguments in (("host", call.make_arguments()), ("device", to_device(device, call.make_arguments()))):
             actual = launch(case, function, arguments, **call.keywords)
             if dtype is None:  # the value of a reference such as `x.__imul__` does not count
                 require(actual is None, f"{call.function!r} with {place} arrays: expected the result None, got {actual!r}")
@@ -243,18 +244,13 @@ def empty_grid(case: Conformance) -> None:
 
 
 def _on_device(case: Conformance, function: Any, call: Call, device: devmod.Device, description: str) -> None:
-    arrays = _to_device(device, call.make_arguments())
+    arrays = to_device(device, call.make_arguments())
     with device_turn(case.kind, device.index):
         function(*arrays, **call.keywords)
     compare_arrays(call, _to_host(arrays), reference_arrays(call), description)
     with device_turn(case.kind, device.index):
         function(*arrays, **call.keywords)
     compare_arrays(call, _to_host(arrays), _twice(call), f"{description}, a second time")
-
-
-def _to_device(device: devmod.Device, arguments: list[Any]) -> list[Any]:
-    np = import_numpy()
-    return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
 
 
 def _to_host(arguments: list[Any]) -> list[Any]:

@@ -45,6 +45,10 @@ def shift(x, how, scratch):
     x[: how[1]] += how[0]
 
 
+def wait(x):
+    pass
+
+
 def weights():
     import numpy as np
 
@@ -84,4 +88,10 @@ class ToyConformance(Conformance):
                 Call("shift", lambda rng: [rng.integers(1, 99, 30, "int32"), (5, 20), devmod.Local(128)], shift, grid=4, block=8),
             ],
         ),
+    )
+    slow = Sample(
+        b"toy 1\nwait\n",
+        "toy",
+        {"wait": devmod.FunctionInfo("wait", ["handle"])},
+        calls=[Call("wait", lambda rng: [rng.integers(1, 99, 8, "int32")], wait, grid=1, block=1)],
     )

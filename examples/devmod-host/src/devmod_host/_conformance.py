@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from devmod import FunctionInfo
-from devmod_conformance import Call, Conformance, Sample, axpy_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, spin_call
 
 _SOURCE = """\
 #include <math.h>
@@ -41,6 +41,13 @@ void transpose(const uint16_t *a, uint16_t *b)
 }
 
 void where(const _Bool *flags, int64_t *out, int64_t yes, int8_t no) { out[threadIdx.z] = flags[threadIdx.z] ? yes : no; }
+"""
+_SPIN = """\
+void spin(unsigned *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[blockIdx.x] = x[blockIdx.x] * 1664525u + 1013904223u;
+}
 """
 
 
@@ -87,6 +94,7 @@ class HostConformance(Conformance):
             calls=[Call("scale", lambda rng: [rng.random(20), 3.0, 15], lambda x, a, n: x[:n].__imul__(a), grid=1, block=20)],
         ),
     )
+    slow = Sample.compiled(_SPIN, "host", calls=[spin_call(16, 500_000, grid=16, block=1)])
     bad_payloads = (
         Sample(b"void k(int *x) { x[0] = ; }", "c", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"void other(int *x) { x[0] = 1; }", "c", {"k": FunctionInfo("k", ["handle"])}),

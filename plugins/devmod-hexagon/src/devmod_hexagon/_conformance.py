@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devmod import FunctionInfo
-from devmod_conformance import Call, Conformance, Sample
+from devmod_conformance import Call, Conformance, Sample, spin_call
 from devmod_hexagon._samples import axpy_code, axpy_info
 
 TYPE_CHECKING = False
@@ -77,6 +77,14 @@ void lookup(int32_t *x, int n)
 {
     for (int i = 0; i < n; i++)
         x[i] = table[x[i] & 3] / 2;
+}
+"""
+_SPIN = """\
+void spin(unsigned *x, int n)
+{
+    for (int i = 0; i < 8; i++)
+        for (int round = 0; round < n; round++)
+            x[i] = x[i] * 1664525u + 1013904223u;
 }
 """
 #: LLVM IR has no names and no element types: its functions are called by the declared types alone.
@@ -170,6 +178,7 @@ class HexagonConformance(Conformance):
             calls=[Call("add", lambda rng: [rng.integers(0, 99, 30, "int32"), rng.integers(0, 99, 30, "int32"), 25], _add)],
         ),
     )
+    slow = Sample.compiled(_SPIN, _TARGET, language="C", calls=[spin_call(8, 500_000)])
     bad_payloads = (
         Sample(b"", "so", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x7fELF no shared object", "so", {"k": FunctionInfo("k", ["handle"])}),

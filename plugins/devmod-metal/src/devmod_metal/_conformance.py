@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, spin_call, transpose_call
 
 _LINEAR = """#include <metal_stdlib>
 using namespace metal;
@@ -40,6 +40,16 @@ kernel void transpose(device const float *source [[ buffer(0) ]], device float *
     if (left + x < width && top + y < height) tile[y][x] = source[(top + y) * width + left + x];
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (top + x < height && left + y < width) target[(left + y) * height + top + x] = tile[x][y];
+}
+"""
+_SPIN = b"""#include <metal_stdlib>
+using namespace metal;
+
+kernel void spin(device uint *x [[buffer(0)]], constant int &n [[buffer(1)]], uint i [[thread_position_in_grid]])
+{
+    uint value = x[i];
+    for (int round = 0; round < n; round++) value = value * 1664525u + 1013904223u;
+    x[i] = value;
 }
 """
 _TAGS = ("blockIdx.x", "threadIdx.x")
@@ -92,6 +102,9 @@ class MetalConformance(Conformance):
             defines={"FACTOR": "3"},
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
         ),
+    )
+    slow = Sample(
+        {"spin": _SPIN}, "metal", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)]
     )
     bad_payloads = (
         Sample({"k": b"kernel void k(device float *x) { x[0] = ; }"}, "metal", {"k": _K}),

@@ -153,10 +153,7 @@ class Framework:
 
     def copy(self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
         with objc.autorelease_pool():
-            commands = _not_none(queue.commandBuffer(), "no command buffer")
-            encoder = _not_none(commands.blitCommandEncoder(), "no command encoder")
-            encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(source, start, target, offset, nbytes)
-            encoder.endEncoding()
+            commands = _copy(queue, source, start, target, offset, nbytes)
             commands.commit()
             return commands
 
@@ -169,9 +166,9 @@ class Framework:
     def event(self, device: Any) -> Any:
         return _not_none(device.newSharedEvent(), "no event")
 
-    def signal(self, queue: Any, event: Any, value: int) -> Any:
+    def signal(self, queue: Any, event: Any, value: int, scratch: Any) -> Any:
         with objc.autorelease_pool():
-            commands = _not_none(queue.commandBuffer(), "no command buffer")
+            commands = _copy(queue, scratch, 0, scratch, 4, 4)
             commands.encodeSignalEvent_value_(event, value)
             commands.commit()
             return commands
@@ -197,6 +194,15 @@ class Framework:
 
     def times(self, commands: Any) -> tuple[float, float]:
         return float(commands.GPUStartTime()), float(commands.GPUEndTime())
+
+
+def _copy(queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
+    """Return a command buffer with a copy."""
+    commands = _not_none(queue.commandBuffer(), "no command buffer")
+    encoder = _not_none(commands.blitCommandEncoder(), "no command encoder")
+    encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(source, start, target, offset, nbytes)
+    encoder.endEncoding()
+    return commands
 
 
 def _version(option: str) -> int:

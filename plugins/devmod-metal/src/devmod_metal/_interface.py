@@ -104,8 +104,11 @@ class Metal(Protocol):
     def event(self, device: Any) -> Any:
         """Create an event with the value 0, for queues of all devices."""
 
-    def signal(self, queue: Any, event: Any, value: int) -> Any:
-        """Commit commands that set an event to a value after all earlier commands of the queue, and return them."""
+    def signal(self, queue: Any, event: Any, value: int, scratch: Any) -> Any:
+        """Commit commands that set an event to a value after all earlier commands of the queue, and return them.
+
+        They also copy the first half of `scratch`, a buffer of 8 bytes, to the second, since commands without work may have no times.
+        """
 
     def wait_for(self, queue: Any, event: Any, value: int) -> Any:
         """Commit commands that block the queue until an event has a value, and return them."""

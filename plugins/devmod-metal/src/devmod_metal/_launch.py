@@ -197,7 +197,7 @@ class MetalKernel(Kernel):
         # Metal commits commands only once, so everything else is prepared here.
         assert isinstance(stream, MetalStream)
         commit = self._committer(stream, shape, values)
-        return lambda: stream.launch(commit)
+        return lambda: stream.commands.commit(commit)
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
         assert isinstance(stream, MetalStream)
@@ -211,7 +211,7 @@ class MetalKernel(Kernel):
 
     def _launch(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Any:
         assert isinstance(stream, MetalStream)
-        return stream.launch(self._committer(stream, shape, values))
+        return stream.commands.commit(self._committer(stream, shape, values))
 
     def _committer(self, stream: MetalStream, shape: tuple[Dims, Dims], values: Sequence[Any]) -> Callable[[], Any]:
         assert self._pipeline is not None

@@ -29,14 +29,14 @@ class Commands:
     another command and waits for it, since it runs after all others. A command stays recorded until it has completed.
     """
 
-    def __init__(self, queue: Any, make_event: Callable[[], Any]) -> None:
+    def __init__(self, queue: Any, device: Any) -> None:
         self._queue = queue
-        self._make_event = make_event
+        self._device = device
         self._recorded: dict[int, Any] = {}
         self._number = count()
         self._failure = ""
         self._is_incomplete = False
-        self._event = Once()
+        self._once = Once()
         self._count = count(1)
         self._lock = fork_safe(RLock())
 
@@ -54,12 +54,16 @@ class Commands:
                     self._remove(number)
         return commands
 
-    def signal(self) -> tuple[Any, int, Any]:
-        """Commit a command that sets the stream's event. Return the event, its value and the command."""
-        event = self._event.get("event", self._make_event)
+    def signal(self) -> tuple[Any, int, list[Any]]:
+        """Commit a command that sets the stream's event. Return the event, its value, and the commands whose last end is its time."""
+        event = self._once.get("event", lambda: metal().event(self._device))
+        # Metal may give commands without work no time, so they copy this.
+        scratch = self._once.get("scratch", lambda: metal().buffer(self._device, 8))
         with self._lock:
             value = next(self._count)
-            return event, value, self.commit(lambda: metal().signal(self._queue, event, value))
+            # A GPU may run the copy before the launch ahead of it has ended, since they share no memory.
+            last = list(self._recorded.values())[-1:]
+            return event, value, [*last, self.commit(lambda: metal().signal(self._queue, event, value, scratch))]
 
     def wait(self) -> str:
         """Wait for all commands. Return the first failure since the last call, or ""."""
@@ -96,15 +100,9 @@ class MetalStream(Stream):
     def __init__(self, device: MetalDevice, queue: Any) -> None:
         self.device = device
         self.queue = queue
-        self.commands = Commands(queue, lambda: metal().event(device.handle))
+        self.commands = Commands(queue, device.handle)
         #: The token of the stream's lease.
         self.token: object = None
-        self._last_launch: Any = None
-
-    def launch(self, commit: Callable[[], Any]) -> Any:
-        """Commit a launch in the order of the stream, and record it."""
-        commands = self._last_launch = self.commands.commit(commit)
-        return commands
 
     def wait_for_commands(self) -> str:
         """Wait for all commands. Return the first failure since the last call, or ""."""
@@ -122,8 +120,7 @@ class MetalStream(Stream):
             event, value, commands = self.commands.signal()
         except MetalError as error:
             raise LaunchError(f"{self.device} gives no event: {error}", kind="metal") from error
-        # Commands that only signal may have no times.
-        return MetalEvent(self.device, event, value, commands, self._last_launch or commands)
+        return MetalEvent(self.device, event, value, commands)
 
     def wait(self, event: Event) -> None:
         event = check_event(event, MetalEvent, self.device)
@@ -138,17 +135,16 @@ class MetalStream(Stream):
 
 
 class MetalEvent(Event):
-    """A value that a queue sets a shared event to. The end of the commands `timed` is the time of the event."""
+    """A value that a queue sets a shared event to. The last end of its commands is its time."""
 
-    __slots__ = ("commands", "device", "handle", "timed", "value")
+    __slots__ = ("commands", "device", "handle", "value")
 
-    def __init__(self, device: MetalDevice, handle: Any, value: int, commands: Any, timed: Any) -> None:
-        self.device, self.handle, self.value = device, handle, value
-        self.commands, self.timed = commands, timed
+    def __init__(self, device: MetalDevice, handle: Any, value: int, commands: list[Any]) -> None:
+        self.device, self.handle, self.value, self.commands = device, handle, value, commands
 
     def synchronize(self) -> None:
         check_driver("metal")
-        failure = wait_for([self.timed, self.commands])
+        failure = wait_for(self.commands)
         if failure:
             raise self.device.launch_error(failure)
 
@@ -156,7 +152,10 @@ class MetalEvent(Event):
         earlier = check_earlier_event(earlier, MetalEvent, self.device)
         earlier.synchronize()
         self.synchronize()
-        return metal().times(self.timed)[1] - metal().times(earlier.timed)[1]
+        return self._end() - earlier._end()
+
+    def _end(self) -> float:
+        return max(metal().times(commands)[1] for commands in self.commands)
 
     def __repr__(self) -> str:
         return f"<Event of {self.device}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from devmod import FunctionInfo, Local
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ __kernel void shift(__global int *x, How how, __local int *scratch)
     scratch[here] = i < how.count ? how.amount : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     x[i] += scratch[here];
+}
+"""
+_SPIN = b"""
+__kernel void spin(__global uint *x, int n)
+{
+    uint value = x[get_global_id(0)];
+    for (int i = 0; i < n; i++) value = value * 1664525u + 1013904223u;
+    x[get_global_id(0)] = value;
 }
 """
 _TAGS = ("blockIdx.x", "threadIdx.x")
@@ -88,6 +96,7 @@ class OpenCLConformance(Conformance):
             calls=[Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), Local(128)], _shift, grid=2, block=32)],
         ),
     )
+    slow = Sample(_SPIN, "cl", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
         Sample(b"__kernel void k(__global float *x) { x[0] = nonsense; }", "cl", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "cl", {"k": FunctionInfo("k", ["handle"])}),

@@ -120,7 +120,7 @@ class OpenCLDevice(Device):
 
     def stream(self) -> OpenCLStream:
         try:
-            queue = cl.CommandQueue(self.context, self.handle)
+            queue = cl.CommandQueue(self.context, self.handle, cl.command_queue_properties.PROFILING_ENABLE)
         except _driver.Error as error:
             raise driver_error(f"{self} gives no command queue", error) from error
         stream = OpenCLStream(self, queue)

@@ -10,7 +10,7 @@ from devmod.backend import Kernel, LaunchConfig
 from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
-from devmod_opencl._stream import OpenCLStream, driver_error
+from devmod_opencl._stream import OpenCLStream, driver_error, no_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,11 +165,14 @@ class OpenCLKernel(Kernel):
         assert isinstance(stream, OpenCLStream)
         handle = self._with_arguments(values)
         try:
-            event = _enqueue(stream.timed, handle, shape[0], shape[1], None, [stream.mark()])
+            event = _enqueue(stream.queue, handle, shape[0], shape[1])
             event.wait()
-            return float(event.profile.end - event.profile.start) * 1e-9
         except _driver.Error as error:
             raise self._launch_error(error) from error
+        try:
+            return float(event.profile.end - event.profile.start) * 1e-9
+        except _driver.Error as error:
+            raise no_time(f"{self._device} gives no time of a launch", error) from error
 
     def _with_arguments(self, values: Sequence[Any]) -> Any:
         """Return a new kernel object with its arguments."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod import Event, Stream
-from devmod.backend import Once, check_driver, check_earlier_event, check_event
+from devmod.backend import check_driver, check_earlier_event, check_event
 from devmod.errors import LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
@@ -21,7 +21,7 @@ class OpenCLStream(Stream):
     Attributes
     ----------
     queue
-        pyopencl's CommandQueue. It has no timestamps, which slow down each launch by a fifth, unless another library enabled them.
+        pyopencl's CommandQueue. It has timestamps, unless another library created it without them.
     """
 
     device: OpenCLDevice
@@ -31,42 +31,18 @@ class OpenCLStream(Stream):
         self.queue = queue
         #: The token of the stream's lease; None for a queue of another library.
         self.token: object = None
-        self._once = Once()
-
-    @property
-    def timed(self) -> Any:
-        """The queue for timed commands: `queue` if it has timestamps, else a second one."""
-
-        def create() -> Any:
-            profiling = cl.command_queue_properties.PROFILING_ENABLE
-            if self.queue.properties & profiling:
-                return self.queue
-            try:
-                return cl.CommandQueue(self.device.context, self.device.handle, profiling)
-            except _driver.Error as error:
-                raise driver_error(f"{self.device} gives no command queue with timestamps", error) from error
-
-        return self._once.get("timed", create)
-
-    def mark(self) -> Any:
-        """Enqueue a marker and return its pyopencl Event."""
-        check_driver("opencl")
-        marker = cl.enqueue_marker(self.queue)
-        self.queue.flush()
-        return marker
 
     def synchronize(self) -> None:
         finish(self.queue, self.device)
 
     def record(self) -> OpenCLEvent:
+        check_driver("opencl")
         try:
-            marker = timer = self.mark()
-            if self.timed is not self.queue:
-                timer = cl.enqueue_marker(self.timed, wait_for=[marker])
-                self.timed.flush()
+            marker = cl.enqueue_marker(self.queue)
+            self.queue.flush()
         except _driver.Error as error:
             raise driver_error(f"{self.device} gives no event", error) from error
-        return OpenCLEvent(self.device, marker, timer)
+        return OpenCLEvent(self.device, marker)
 
     def wait(self, event: Event) -> None:
         event = check_event(event, OpenCLEvent, self.device)
@@ -84,14 +60,13 @@ class OpenCLStream(Stream):
 
 
 class OpenCLEvent(Event):
-    """A marker in a command queue: `handle` is its pyopencl Event, `timer` an Event with timestamps."""
+    """A marker in a command queue: `handle` is its pyopencl Event."""
 
-    __slots__ = ("device", "handle", "timer")
+    __slots__ = ("device", "handle")
 
-    def __init__(self, device: OpenCLDevice, handle: Any, timer: Any) -> None:
+    def __init__(self, device: OpenCLDevice, handle: Any) -> None:
         self.device = device
         self.handle = handle
-        self.timer = timer
 
     def synchronize(self) -> None:
         check_driver("opencl")
@@ -102,12 +77,13 @@ class OpenCLEvent(Event):
 
     def elapsed(self, earlier: Event) -> float:
         earlier = check_earlier_event(earlier, OpenCLEvent, self.device)
-        check_driver("opencl")
+        earlier.synchronize()
+        self.synchronize()
         try:
-            cl.wait_for_events([self.timer, earlier.timer])
-            return float(self.timer.profile.end - earlier.timer.profile.end) * 1e-9
+            # A marker in another queue could get its time while later commands of this queue already run.
+            return float(self.handle.profile.end - earlier.handle.profile.end) * 1e-9
         except _driver.Error as error:
-            raise driver_error(f"{self.device} gives no time of an event", error) from error
+            raise no_time(f"{self.device} gives no time of an event", error) from error
 
     def __repr__(self) -> str:
         return f"<Event of {self.device}>"
@@ -126,6 +102,17 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
         queue.finish()
     except _driver.Error as error:
         raise driver_error(f"{device} reports a fault of a launch", error) from error
+
+
+def no_time(subject: str, error: Exception) -> LaunchError:
+    """Return the LaunchError for a command without timestamps."""
+    if getattr(error, "code", None) != cl.status_code.PROFILING_INFO_NOT_AVAILABLE:
+        return driver_error(subject, error)
+    return LaunchError(
+        f"{subject}: its queue has no timestamps. Create it with pyopencl.CommandQueue(context, "
+        "properties=pyopencl.command_queue_properties.PROFILING_ENABLE), or use device.stream()",
+        kind="opencl",
+    )
 
 
 def driver_error(subject: str, error: Exception) -> LaunchError:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from zlib import decompress
 
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, spin_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +96,23 @@ _TRANSPOSE_UNIFORM = (
     "m7hP4JsGOwJPmzl+Zo5pOMO8v+AL9+KY/60sPDrvY+K0/6Bf93+iuCjrP0zlgzs="
 )
 
+# #version 450
+# layout(local_size_x = 16) in;
+# layout(binding = 0) buffer X { uint x[]; };
+# layout(push_constant) uniform P { int n; };
+# void main() {
+#     uint value = x[gl_GlobalInvocationID.x];
+#     for (int i = 0; i < n; i++) value = value * 1664525u + 1013904223u;
+#     x[gl_GlobalInvocationID.x] = value;
+# }
+_SPIN = (
+    "eNptUstOwlAUvLaliEIBEZAoRsAHUUAW8vCZsMIFOz/AjTFxQ0zwA1z4Q36b0aiJiTO306YxNrm998zMmXvOaV2nlTZmyayaZXNmwqdoHCAGmG/36exm1ls83fVO"
+    "Bn3ygXGtjlwemhR2D2vx+DAP840pAPfic6i1XkAz2H3lXCN7Rfe2tE/hT8yVPou9GXNh3EjERVurMVvya/zjR8yRfiR9DasE1LF+rr2P5zI0rG9H+XUwUc3bqi1j"
+    "ec/6MIfYueJswicnH/Z+pDiQbxVxXr6u/ArxXEO/gmYY5VO7pnzqS+J8xRXdHdXKvnPimqq7Ie+mZhT1sqsz9etwOUjceUj8vhbHHazbt/lF1NPxnxoH+u5RPBTf"
+    "QcTeRtIM45WydXvqjfP4BMJ/a4J3ydYUzoL9X8q3LHyCqGJnGs4/EBfpNsR9wXNT3tzfTdryp9Lwvq7+JXLsbSw/cn1xrInz2tMMA91F/b7wV2g4w7Y8iH9AU5cH"
+    "n2/EbcV11cXzC3J9O7+wNs7/WVhXeEdYTnWN9R2SPdLzCtOsyucHX2GM9QtSJyxK"
+)
+
 #: Compiled where glslang is installed.
 _SCALE = """#version 450
 layout(local_size_x = 32) in;
@@ -125,6 +142,11 @@ def _linear_info() -> dict[str, FunctionInfo]:
         "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
         "count": FunctionInfo("main", ["handle", "handle", "int32"], _TAGS, (), count),
     }
+
+
+def _spin_info() -> dict[str, FunctionInfo]:
+    spin = Interface([*_buffers(("x", "uint32", "rw")), Param("n", "scalar", "int32", at=(0, 0))], [Block("push", 4)], (16, 1, 1))
+    return {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS, (), spin)}
 
 
 def _scale(x: Any) -> None:
@@ -161,6 +183,7 @@ class VulkanConformance(Conformance):
         ),
         Sample.compiled(_SCALE, "vulkan", name="scale", calls=[Call("scale", lambda rng: [rng.random(64, "float32")], _scale, grid=2)]),
     )
+    slow = Sample({"spin": _shader(_SPIN)}, "spv", _spin_info(), calls=[spin_call(grid=64)])
     bad_payloads = (
         Sample({"k": b""}, "spv", {"k": FunctionInfo("k", ["handle"])}),
         Sample({"k": b"\x00\xff"}, "spv", {"k": FunctionInfo("k", ["handle"])}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance import Call, Conformance, Sample, axpy_call, transpose_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, spin_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +70,17 @@ fn transpose(@builtin(workgroup_id) block: vec3u, @builtin(local_invocation_id) 
   if all(to < vec2u(size.width, size.height)) { turned[to.x * size.height + to.y] = tile[thread.x][thread.y]; }
 }
 """
+_SPIN = """
+@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@group(0) @binding(1) var<uniform> n: i32;
+
+@compute @workgroup_size(16)
+fn spin(@builtin(global_invocation_id) id: vec3u) {
+  var value = x[id.x];
+  for (var i = 0i; i < n; i++) { value = value * 1664525u + 1013904223u; }
+  x[id.x] = value;
+}
+"""
 _TAGS = ("blockIdx.x", "threadIdx.x")
 
 
@@ -134,6 +145,7 @@ class WebGPUConformance(Conformance):
             calls=[transpose_call()],
         ),
     )
+    slow = Sample.compiled(_SPIN, "webgpu", calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
         _bad(b"@compute @workgroup_size(1) fn k() { nonsense(); }", types=()),
         _bad(b"\x00\xff"),
