@@ -384,6 +384,40 @@ def read_source(target: str, data: bytes) -> None:
     use(module)
 
 
+def read_closed(data: bytes) -> None:
+    """Parse a source payload as a receiver's compiler does: whether the files that it names exist must make no difference."""
+    from devmod.backend import closed_source
+    from devmod.targets.opencl import SPEC
+    from devmod_targets.authoring.clang import load_libclang
+
+    text = data.decode("utf-8", "replace").replace("\0", " ")
+    if _OPEN_TEMPLATES.search(text):
+        return
+    folders = [os.path.join(_folder(), name) for name in ("found", "empty")]
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+    Path(folders[0], "named.h").write_bytes(b"#define VALUE 1\n")
+    library = load_libclang(SPEC, "OpenCL C")
+    for kind, options in (
+        ("opencl", ("-x", "cl", "-cl-std=CL2.0", "-target", "spir64")),
+        ("rocm", ("-x", "c++", "-std=c++17", "-trigraphs")),
+    ):
+        seen = []
+        for folder in folders:
+            closed = attempt(partial(closed_source, kind, text.replace("FOLDER", folder)))
+            if closed is None:
+                break
+            main = os.path.join(folder, "k.c")
+            arguments = [*options, "-nostdinc", f"-I{folder}", "-ferror-limit=0", "-Wno-everything"]
+            unit = library.parse(main, arguments, [(main, closed)], kind=kind, description="the source")
+            names = [f"{each.location.line}: {each.spelling}" for each in (*unit.cursor.get_children(), *unit.diagnostics)]
+            seen.append([name.replace(folder, "FOLDER") for name in names])
+            if list(unit.get_includes()):
+                raise Breach("a source payload includes a file")
+        if len(seen) == 2 and seen[0] != seen[1]:
+            raise Breach(f"a source payload depends on a file: {sorted(set(seen[0]) ^ set(seen[1]))[:3]}")
+
+
 def read_cuda(data: bytes) -> None:
     """Read a CUDA C++ source with libclang, without NVRTC."""
     from devmod_targets.authoring import CompileRequest, complete_source
@@ -723,6 +757,9 @@ def _readers() -> Iterator[Reader]:
     includes = seeds.includes()
     words = seeds.words_of(includes)
     yield Reader("includes", read_includes, mutation.mutate_text(words), lambda: list(includes), passes=8, weight=1, executions=400)
+    closed = seeds.closed_sources()
+    words = [*seeds.words_of(closed), "\\\n", "\\ \n", "??/\n", "\r", "/*", "*/", "//", "\f", "\u00a0"]
+    yield Reader("closed-source", read_closed, mutation.mutate_text(words), lambda: list(closed), passes=10, executions=60, native=True)
     yield Reader("dwarf", read_dwarf, elf, seeds.debug_information, passes=4, weight=1, executions=300)
     warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()
     words = seeds.words_of([warp])

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from devmod._launch.launcher import Launcher as Launcher
     from devmod._launch.specialize import source_constants as source_constants
     from devmod._launch.specialize import specialize_source as specialize_source
+    from devmod._modules.closed_source import closed_source as closed_source
     from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
@@ -119,6 +120,7 @@ _HOME = {
     "check_earlier_event": "_device.stream",
     "check_event": "_device.stream",
     "check_fmap": "_modules.payload",
+    "closed_source": "_modules.closed_source",
     "compile_error": "errors",
     "constants_of": "_launch.constants",
     "debug": "_util.environment",

@@ -70,6 +70,20 @@ def arch_of(device: Any) -> str:
 # -- compiling
 
 
+@pytest.mark.row("R30")
+@pytest.mark.parametrize(
+    "spelling",
+    ['#include "{path}"', "#include <{path}>", '#include "../../../../../../../../../../../../..{path}"', '#define NAME "{path}"\n#include NAME',
+     "%:include <{path}>", '#include_next "{path}"', '#if !__has_include("{path}")\n#error missing\n#endif'],
+)  # fmt: skip
+def test_no_source_reads_a_file_of_the_receiver(spelling: str, device: Any, tmp_path: Path) -> None:
+    path = tmp_path / "x.h"
+    path.write_text("#define SCALE 3\n")
+    with pytest.raises(devmod.CompileError, match=r"a source payload is complete, and does not include a file of its receiver|missing"):
+        adder(spelling.format(path=path) + SOURCE)["add"]
+    run_add(adder(f"#if 0\n{spelling.format(path=path)}\n#endif\n#include <cuda_fp16.h>\n" + SOURCE)["add"])
+
+
 @pytest.mark.row("R30", "R32", "R37")
 def test_the_first_function_compiles_once_for_all(device: Any, builds: list[list[str]]) -> None:
     source = SOURCE + 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'

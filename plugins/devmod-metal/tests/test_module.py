@@ -85,6 +85,17 @@ def test_a_source_that_does_not_compile(double: Any) -> None:
     assert caught.value.log == "program_source:3:15: error: expected ';' after expression"
 
 
+@pytest.mark.row("R30")
+def test_no_source_reads_a_file_of_the_receiver(double: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    compile_text = double.compile
+    monkeypatch.setattr(double, "compile", lambda device, text, options: texts.append(text) or compile_text(device, text, options))
+    kernel = "kernel void k(device float *x) {}\n"
+    module_of(f'#include "/etc/passwd"\n#if 0\n#include <../x>\n#endif\n#include <metal_stdlib>\n{kernel}'.encode())["k"]
+    refused = "#error devmod: a source payload is complete, and does not include a file of its receiver: "
+    assert texts == [f'{refused} "/etc/passwd"\n#if 0\n{refused} <../x>\n#endif\n#include <metal_stdlib>\n{kernel}']
+
+
 def test_a_library_that_metal_refuses(double: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         module_of(b"MTLB not", "metallib")["k"]

@@ -296,6 +296,60 @@ def test_an_option_that_names_a_path_reaches_no_compiler(builds: list[str]) -> N
     assert builds == []
 
 
+@pytest.mark.parametrize("option", ["-save-temps=x", "-Xclang", "-fplugin=x.so", "-x", "-cl-std=CL2.0,x"])
+def test_an_option_that_is_not_opencls_reaches_no_compiler(option: str, builds: list[str]) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        adder(f"//devmod: -cl-mad-enable {option}\n" + ADD)["add"]
+    assert str(caught.value) == f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver"
+    assert builds == []
+
+
+@pytest.mark.row("R30")
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        '#include "{path}"', "#include <{path}>", '#include "x.h"', "#include <x.h>", '#include "../{folder}/x.h"', '#import "x.h"', "%:include <x.h>",
+        '#define NAME "x.h"\n#include NAME', '#inc\\\nlude "x.h"', '#inc\\ \nlude "x.h"', '/* " */ # /* " */ include "x.h"', '// a\r#include "x.h"',
+        '??=include "x.h"', '#in??/\nclude "x.h"', "#\finclude <x.h>",
+    ],
+)  # fmt: skip
+def test_no_source_reads_a_file_of_the_receiver(spelling: str, device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.h").write_text("#define VALUE 1\n")
+    text = spelling.format(path=tmp_path / "x.h", folder=tmp_path.name)
+    info = FunctionInfo("k", ["handle"])
+    for source in (
+        f"{text}\nkernel void k(global int *x) {{ x[0] = 2; }}",
+        f"#if 1\n{text}\n#endif\nkernel void k(global int *x) {{ x[0] = 2; }}",
+    ):
+        with pytest.raises(devmod.CompileError, match="a source payload is complete, and does not include a file of its receiver"):
+            devmod.create("opencl", source.encode(), "cl", {"k": info})["k"]
+    dead = f"#if 0\n{text}\n#endif\n#if __has_include(<x.h>)\n#define VALUE 1\n#else\n#define VALUE 3\n#endif\n"
+    module = devmod.create("opencl", (dead + "kernel void k(global int *x) { x[0] = VALUE; }").encode(), "cl", {"k": info})
+    x = np.zeros(1, "int32")
+    module["k"](x, grid=1, block=1)
+    assert x.tolist() == [3]
+
+
+@pytest.mark.row("R30")
+def test_a_line_keeps_its_number_behind_an_include(device: Any) -> None:
+    source = "#define CAT(a, b) a##b\n#if __has_include(<x.h>)\n#endif\nkernel void k(global int *x) { x[0] = nonsense; }"
+    with pytest.raises(devmod.CompileError, match=r":4:39: "):
+        devmod.create("opencl", source.encode(), "cl", {"k": FunctionInfo("k", ["handle"])})["k"]
+
+
+@pytest.mark.row("R30")
+def test_the_operator_cannot_make_assembly_that_reads_a_file(device: Any, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"!")
+    template = '.pushsection .rodata\\nleak: .incbin \\"{}\\"\\n.popsection\\n movzbl leak(%%rip), %0'.format(tmp_path / "x")
+    for source in (
+        f'kernel void k(global int *x) {{ int r; __asm__("{template}" : "=r"(r)); x[0] = r; }}',
+        f'#define CAT(a, b) a##b\nkernel void k(global int *x) {{ int r; CAT(as, m)("{template}" : "=r"(r)); x[0] = r; }}',
+    ):
+        with pytest.raises((devmod.FormatError, devmod.CompileError)):
+            devmod.create("opencl", source.encode(), "cl", {"k": FunctionInfo("k", ["handle"])})["k"]
+
+
 def test_errors_have_the_output_of_the_compiler(device: Any) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         adder("__kernel void add(__global float *a) {\n  a[0] = nonsense;\n}")["add"]

@@ -113,6 +113,22 @@ def test_an_option_that_names_a_file_is_refused(hiprtc: None, device: Any, compi
     assert compilations == []
 
 
+@pytest.mark.row("R30")
+def test_no_source_reads_a_file_of_the_receiver(device: Any, compilations: list[dict[str, Any]], tmp_path: Path) -> None:
+    path = tmp_path / "x.h"
+    path.write_text("#define FACTOR 5\n")
+    for line in (f'#include "{path}"', f"#if 1\n#include <{path}>\n#endif", "#include <stdint.h>", f'#define NAME "{path}"\n#include NAME'):
+        error = error_of(create(f"{line}\n{SCALE.partition(chr(10))[2]}".encode(), INFO, "hip"), "scale")
+        assert isinstance(error, devmod.CompileError)
+        assert "devmod: a source payload is complete, and does not include a file of its receiver:" in str(error)
+    assembly = f'extern "C" __global__ void scale(float *x) {{ asm volatile(".incbin \\"{path}\\""); }}'
+    assert str(error_of(create(assembly.encode(), INFO, "hip"), "scale")) == (
+        "a rocm source may not read a file of its receiver, and this one has inline assembly with the directive .incbin. Use assembly without it"
+    )
+    dead = f'#if 0\n#include "{path}"\n#endif\n'
+    create((dead + SCALE.partition("\n")[2].replace("+ OFFSET", "")).encode(), INFO, "hip")["scale"]
+
+
 def test_a_kernel_that_the_source_does_not_define(device: Any, compilations: list[dict[str, Any]]) -> None:
     error = error_of(create(ADD.encode(), INFO, "hip"), "scale")
     assert type(error) is devmod.FormatError

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from typing import Any
 
 import devmod
@@ -91,6 +93,46 @@ def build_time(case: Conformance) -> None:
             get_function(module, next(iter(sample.fmap)))
             hint = "call devmod.backend.run_compiler, or mend Conformance.builds"
             require(builds.count, f"the number of builds after get_function: expected at least 1, got 0; {hint}")
+
+
+@row("R30-files")
+def named_files(case: Conformance) -> None:
+    """A build does not depend on files of the receiver that a source payload names."""
+    sample = source_samples(case)[0]
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        path = os.path.join(folder, "named.h")
+        texts = [
+            f"#include {name}" for name in (f'"{path}"', f"<{path}>", '"named.h"', "<named.h>", f'"../{os.path.basename(folder)}/named.h"')
+        ]
+        texts += [f'#define NAMED "{path}"\n#include NAMED', f'#if __has_include("{path}")\n#error the file exists\n#endif']
+        results: list[list[str]] = []
+        for content in (None, "#define DEVMOD_NAMED 1\n"):
+            if content is not None:
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(content)
+            # A line of its own for each, so that no build is cached.
+            results.append([_build(case, sample, f"{text}\n#define DEVMOD_FILE {content is not None:d}") for text in texts])
+    for text, missing, existing in zip(texts, *results, strict=True):
+        require(
+            missing == existing,
+            f"a source with {text!r}: {missing or 'it builds'} if the file is missing, and {existing or 'it builds'} if it exists",
+        )
+
+
+def _build(case: Conformance, sample: Sample, head: str) -> str:
+    """Build a sample with lines before its source. Return the type of the error, or ""."""
+
+    def with_head(code: bytes | memoryview) -> bytes:
+        return f"{head}\n".encode() + bytes(code)
+
+    code = sample.code
+    code = with_head(code) if isinstance(code, (bytes, memoryview)) else {name: with_head(each) for name, each in code.items()}
+    module = runtime_module(case, Sample(code, sample.fmt, sample.fmap))
+    try:
+        get_function(module, next(iter(sample.fmap)))
+    except (devmod.CompileError, devmod.FormatError) as error:
+        return type(error).__name__
+    return ""
 
 
 @row("R31-once")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from devmod._formats.source_options import split_options
 from devmod._launch.specialize import source_constants, specialize_source
+from devmod._modules.closed_source import closed_source
 from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ class Programs:
     options : tuple of str
         The options in the first line of the source; empty for other formats.
     text : str
-        The source with the values of the constants; "" for other formats.
+        The source with the values of the constants, for the compiler (`closed_source`); "" for other formats.
     """
 
     kind = ""
@@ -40,17 +41,18 @@ class Programs:
     def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
         self.fmt = fmt
         self.options: tuple[str, ...] = ()
-        self.text = ""
+        self.text = self._source = ""
         self._specialized: dict[tuple[tuple[str, str], ...], Self] = {}
         if fmt == self.source_format:
-            self.options, self.text = split_options(code.decode())
+            self.options, self._source = split_options(code.decode())
             if constants:
-                self.text = specialize_source(self.kind, self.text, constants)
+                self._source = specialize_source(self.kind, self._source, constants)
+            self.text = closed_source(self.kind, self._source)
 
     @property
     def constants(self) -> Sequence[str]:
         """The names of the constants that the source defines."""
-        return source_constants(self.text)
+        return source_constants(self._source)
 
     def specialize(self, constants: Mapping[str, object]) -> Self:
         """Return the programs with values for constants. Equal values give the same object.

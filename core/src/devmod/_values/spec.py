@@ -36,6 +36,11 @@ class TargetSpec:
     source_formats
         The text formats that are source: the receiver compiles them (R30), with a compiler that can be replaced (R31). None:
         all text formats. CUDA's PTX is text but no source.
+    headers
+        The headers of the receiver's compiler that a source payload may include, by the beginnings of their names: ``("hip/",)``. With
+        ``("",)`` it may include each relative name. `devmod.backend.closed_source` removes other includes.
+    assembler
+        Whether the receiver's compiler assembles inline assembly: `closed_source` refuses the assembler's directives that read files.
     shader_map
         Whether the code is a map of entry name to bytes instead of bytes.
     fields
@@ -83,6 +88,7 @@ class TargetSpec:
     __slots__ = (
         "aliases",
         "architecture",
+        "assembler",
         "build_extra",
         "compiled_as",
         "compiler",
@@ -92,6 +98,7 @@ class TargetSpec:
         "format_aliases",
         "formats",
         "has_grid",
+        "headers",
         "kind",
         "languages",
         "needs_arch",
@@ -118,6 +125,8 @@ class TargetSpec:
         format_aliases: Mapping[str, str] | None = None,
         text_formats: Iterable[str] = (),
         source_formats: Iterable[str] | None = None,
+        headers: Iterable[str] = (),
+        assembler: bool = True,
         shader_map: bool = False,
         fields: Iterable[str] = ("fmt", "fmap", "code"),
         source_keys: Iterable[str] = (),
@@ -144,6 +153,8 @@ class TargetSpec:
         self.format_aliases = dict(format_aliases or {})
         self.text_formats = frozenset(text_formats)
         self.source_formats = self.text_formats if source_formats is None else frozenset(source_formats)
+        self.headers = tuple(headers)
+        self.assembler = assembler
         self.shader_map = shader_map
         self.fields = tuple(fields)
         self.source_keys = tuple(source_keys)

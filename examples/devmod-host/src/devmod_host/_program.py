@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.backend import DiskCache, Once, source_constants, specialize_source, split_options
+from devmod.backend import DiskCache, Once, closed_source, source_constants, specialize_source, split_options
 from devmod.errors import FormatError
 from devmod_host import _driver
 from devmod_host._device import devices
@@ -66,10 +66,11 @@ class Program:
         return library
 
     def _load(self) -> _driver.Library:
-        options, body = split_options(self._text)
+        options, source = split_options(self._text)
         problem = check_options(options)
         if problem:
             raise FormatError(f"the first line of the host source has {problem}", kind="host")
+        body = closed_source("host", source)
         text = f'{PRELUDE}#line 1 "{_driver.SOURCE}"\n{body}\n#line 1 "{_driver.LAUNCH}"\n{stubs(self._functions)}'
         compiler = devices()[0].compiler
         key = _BINARIES.key(compiler.identity, *options, text)

@@ -10,6 +10,7 @@ SPEC = TargetSpec(
     distribution="devmod-host",
     formats=("c",),
     text_formats=("c",),
+    headers=("",),  # those of the system's compiler
     source_keys=("c",),
     default_source=("c",),
     languages={"c": "C"},

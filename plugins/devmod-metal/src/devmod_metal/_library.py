@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.backend import Once, source_constants, source_text, specialize_source, split_options
+from devmod.backend import Once, closed_source, source_constants, source_text, specialize_source, split_options
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
 from devmod_metal._interface import MetalError
 from devmod_metal._open import metal
@@ -98,8 +98,9 @@ class Shader:
                     "use the source (format 'metal') for others",
                     kind="metal",
                 ) from error
+        text = closed_source("metal", self._text)
         try:
-            return metal().compile(device.handle, self._text, self._options)
+            return metal().compile(device.handle, text, self._options)
         except MetalError as error:
             log = str(error)
             lines = [line.strip() for line in log.splitlines() if "error:" in line][:3] or [log[:200]]

@@ -6,6 +6,7 @@ import json
 
 from devmod.backend import DiskCache, Once, Programs
 from devmod.errors import DeviceNotFoundError, FormatError
+from devmod.targets.opencl import supports_option
 from devmod_opencl import _driver
 from devmod_opencl._device import devices
 
@@ -44,6 +45,11 @@ class OpenCLPrograms(Programs):
         self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
     ) -> None:
         super().__init__(fmt, code, constants)
+        for option in self.options:
+            if not supports_option(option):
+                raise FormatError(
+                    f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver", kind="opencl"
+                )
         self._code = code
         self._functions = functions
         self._built = Once()

@@ -7,8 +7,8 @@ from functools import partial
 from importlib import import_module
 
 import devmod
-from devmod.backend import check_fmap, find_spec
-from devmod.errors import CompileError, PluginError, ToolchainNotFoundError, not_installed
+from devmod.backend import check_fmap, closed_source, find_spec
+from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, not_installed
 from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.compilation._architectures import architecture_problem
 from devmod_targets.compilation._arguments import folders, macros, strings
@@ -130,8 +130,20 @@ def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block:
             kind=spec.kind,
             key=f"devmod.targets.{spec.kind}",
         )
+    if payload.fmt in spec.source_formats:
+        _check_closed(payload)
     fmap = with_defaults(payload.kind, payload.fmap, block, local)
     module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
     # `create` has no parameter for the origin.
     module.__dict__["_devmod_origin"] = payload.origin
     return module
+
+
+def _check_closed(payload: Payload) -> None:
+    """Raise CompileError for a source that receivers refuse because it could name one of their files."""
+    codes = [payload.code] if isinstance(payload.code, (bytes, memoryview)) else payload.code.values()
+    for code in dict.fromkeys(map(bytes, codes)):  # the kernels of one file have equal texts
+        try:
+            closed_source(payload.kind, code.decode())
+        except FormatError as error:
+            raise CompileError(str(error), kind=payload.kind) from None

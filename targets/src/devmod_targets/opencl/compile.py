@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod.errors import CompileError
-from devmod.targets.opencl import SPEC
+from devmod.targets.opencl import SPEC, supports_option
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,
@@ -51,6 +51,13 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if request.name_expressions:
         raise CompileError("name_expressions= is not supported for OpenCL C, which has no templates", kind="opencl")
     source = complete_source(request)
+    for option in source.options:
+        if not supports_option(option):
+            raise CompileError(
+                f"the opencl option {option!r} is not supported: a receiver does not pass it to its driver. Expected an option of OpenCL "
+                "such as -cl-std=CL2.0, -cl-mad-enable or -w",
+                kind="opencl",
+            )
     warnings: list[str] = []
 
     def read_kernels() -> tuple[Mapping[str, ReflectedFunction], str]:

@@ -13,6 +13,7 @@ SPEC = TargetSpec(
     distribution="devmod-rocm",
     formats=("hsaco", "hip"),
     text_formats=("hip",),
+    headers=("hip/",),
     source_keys=("hip", "asm", "ll"),
     source_aliases={"llvm": "ll"},
     default_source=("hip", "asm", "ll"),
