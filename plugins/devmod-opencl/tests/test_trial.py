@@ -29,9 +29,10 @@ def load_add(binary: bytes) -> Any:
 
 
 @pytest.fixture
-def trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
-    """Return the sizes of the tried binaries, a list that grows. The cache is empty."""
+def trials(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
+    """Return the sizes of the tried binaries, a list that grows. The cache is empty, and the linker was tried."""
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(_trial, "_tried", {device.identity})
     sizes: list[int] = []
     run = _trial._run
 
@@ -88,6 +89,49 @@ def test_a_kernel_that_crashes_on_zeros_is_not_reported_as_damaged(device: Any, 
     info = devmod.FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x"])
     assert devmod.create("opencl", binary, "clbin", {"k": info})["k"]
     assert trials == [len(binary)]
+
+
+#: Builds a source, and a binary that another process built. PoCL searches its linker in PATH.
+WITHOUT_LINKER = """
+import sys, numpy as np, devmod
+info = devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"], ["blockIdx.x", "threadIdx.x"])
+for fmt, code in (("cl", sys.argv[1].encode()), ("clbin", sys.stdin.buffer.read())):
+    try:
+        add = devmod.create("opencl", code, fmt, {"add": info})["add"]
+        add(*(np.ones(64, "float32") for _ in range(3)), 64, grid=1, block=64)
+    except devmod.ToolchainNotFoundError as error:
+        print(error)
+"""
+
+
+def test_a_machine_without_a_linker_is_an_error(device: Any, binary: bytes, tmp_path: Path) -> None:
+    for name in ("bin", "pocl"):
+        (tmp_path / name).mkdir()
+    env = os.environ | {
+        "PATH": str(tmp_path / "bin"),
+        "POCL_CACHE_DIR": str(tmp_path / "pocl"),
+        "DEVMOD_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LINKER, ADD], input=binary, env=env, capture_output=True, timeout=600, check=False
+    )
+    assert process.returncode == 0, process.stderr.decode(errors="replace")
+    text = (
+        f"{device} cannot run kernels: PoCL runs the system's linker (ld), which needs gcc's library, and the process that tried it "
+        'ended with signal 6 (error: unable to execute command: Executable "ld" doesn\'t exist!). Install gcc (Debian, Ubuntu: apt-get '
+        "install gcc; Fedora: dnf install gcc; macOS: xcode-select --install). DEVMOD_OPENCL_TRIAL=0 disables this check"
+    )
+    if process.stdout:  # on other systems PoCL finds the linker beside gcc
+        assert process.stdout.decode().splitlines() == [text, text]
+
+
+def test_the_linker_is_tried_once(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    if device.platform != _driver.POCL:
+        pytest.skip("the device is not PoCL's, which runs the system's linker")
+    for number in range(2):
+        monkeypatch.setattr(_trial, "_tried", set())  # as in a new process
+        assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
+    assert len(trials) == 1
 
 
 def test_an_environment_variable_disables_the_trial(binary: bytes, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,8 +41,9 @@ __all__ = [
 POCL = "Portable Computing Language"
 
 NO_DEVICE = (
-    "no OpenCL device was found: {why}. For a device on the CPU, with no system package: "
-    'pip install "devmod-opencl[pocl]"; for a GPU, install its vendor\'s OpenCL driver (Linux: `clinfo -l` lists what the loader sees)'
+    "no OpenCL device was found: {why}. For a device on the CPU: "
+    'pip install "devmod-opencl[pocl]", and gcc, whose linker it runs; for a GPU, install its vendor\'s OpenCL driver (Linux: `clinfo -l` '
+    "lists what the loader sees)"
 )
 #: The versions of OpenCL without the option -cl-kernel-arg-info.
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")

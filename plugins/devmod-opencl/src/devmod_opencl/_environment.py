@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 VARIABLES = {
-    "DEVMOD_OPENCL_TRIAL": "`0` or `false` (in any case): OpenCL binaries are loaded without a trial in another process",
+    "DEVMOD_OPENCL_TRIAL": "`0` or `false` (in any case): no trial in another process, of OpenCL binaries and of PoCL's linker",
 }

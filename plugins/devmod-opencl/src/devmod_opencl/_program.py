@@ -95,12 +95,13 @@ class OpenCLPrograms(Programs):
         return self._arguments.get(device, {}).get(name, ())
 
     def _build(self, device: OpenCLDevice) -> Any:
+        from devmod_opencl._trial import try_binary, try_linker
+
+        try_linker(device)
         if self.fmt == "cl":
             return self._build_source(device)
         if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
             raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
-        from devmod_opencl._trial import try_binary
-
         try_binary(device, self._code, self._functions)
         return _driver.build_binary(device.context, device.handle, self._code)
 

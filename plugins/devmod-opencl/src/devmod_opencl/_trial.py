@@ -1,7 +1,8 @@
-"""Build a program binary in another process before this process loads it: a driver may crash on a damaged binary.
+"""Work of a driver that may end the process is done in another process first, and its success is cached on disk.
 
-PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process therefore builds each
-new binary first, for PoCL down to the machine code of each kernel. The result is cached on disk by the binary's digest and the device.
+- PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary
+  first, for PoCL down to the machine code of each kernel.
+- PoCL runs the system's linker for each kernel, and ends the process if that fails.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import subprocess
 import tempfile
 
 from devmod.backend import DiskCache, array_bytes, parse_dtype
-from devmod.errors import FormatError
-from devmod.worker import Trial, python_command, read_answers, search_path, was_killed
+from devmod.errors import FormatError, ToolchainNotFoundError
+from devmod.worker import Trial, describe_exit, python_command, read_answers, search_path, was_killed
 from devmod_opencl import _driver
 
 TYPE_CHECKING = False
@@ -31,6 +32,39 @@ _CACHE = DiskCache("opencl")
 #: The cached result for a binary that the process has built.
 _PASSED = b"done"
 _TRIAL = Trial("opencl", "binary")
+_PROBE = b"kernel void probe(global int *x) { x[get_global_id(0)] = 1; }"
+#: The devices, by identity, whose linker works.
+_tried: set[str] = set()
+
+
+def try_linker(device: OpenCLDevice) -> None:
+    """Build and run a kernel in another process, if the device is PoCL's and no process has done so before.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The process crashed.
+    """
+    if device.platform != _driver.POCL or device.identity in _tried or not _TRIAL.is_enabled:
+        return
+    key = _CACHE.key("linker 1", device.identity, os.environ.get("PATH", ""))
+    if _CACHE.read(key) != _PASSED:
+        request = {"device": device.identity, "source": True, "kernels": [["probe", ["buffer"]]]}
+        try:
+            with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
+                code, _, log = _run(request, _PROBE, folder)
+        except FormatError:
+            return  # the process was not started or was killed, which shows nothing
+        if code:
+            reason = next((line for line in log.splitlines() if "error:" in line or line.startswith("/")), log.strip()[-200:])
+            raise ToolchainNotFoundError(
+                f"{device} cannot run kernels: PoCL runs the system's linker (ld), which needs gcc's library, and the process that tried "
+                f"it {describe_exit(code).replace('ends', 'ended', 1)} ({reason}). Install gcc (Debian, Ubuntu: apt-get install gcc; "
+                "Fedora: dnf install gcc; macOS: xcode-select --install). DEVMOD_OPENCL_TRIAL=0 disables this check",
+                kind="opencl",
+            )
+        _CACHE.write(key, _PASSED)
+    _tried.add(device.identity)
 
 
 def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo]) -> None:
@@ -61,7 +95,7 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     if _CACHE.read(key) == _PASSED:
         return
     with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
-        code, reports = _run(request, binary, folder)
+        code, reports, _ = _run(request, binary, folder)
         # A kernel that crashes on arrays of zeros may be valid. PoCL's cache then contains its machine code.
         valid = code == 0 or (reports[-1:] == [RUNS] and bool(machine_code(folder)))
     if not valid:
@@ -74,14 +108,13 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     _CACHE.write(key, _PASSED)
 
 
-def _run(request: Mapping[str, object], binary: bytes, folder: str) -> tuple[int, list[str]]:
-    """Return the exit status of the process and its reports. The status is also 0 if a kernel runs until the timeout."""
+def _run(request: Mapping[str, object], program: bytes, folder: str) -> tuple[int, list[str], str]:
+    """Return the exit status of the process, its reports and its output. The status is also 0 if a kernel runs until the timeout."""
     try:
         process = subprocess.run(  # noqa: S603 - this interpreter
             python_command("devmod_opencl._trial_process"),
-            input=json.dumps({**request, "path": search_path()}).encode() + b"\n" + binary,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            input=json.dumps({**request, "path": search_path()}).encode() + b"\n" + program,
+            capture_output=True,
             timeout=TIMEOUT,
             # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache.
             env={**os.environ, "POCL_CACHE_DIR": folder},
@@ -90,13 +123,13 @@ def _run(request: Mapping[str, object], binary: bytes, folder: str) -> tuple[int
         )
     except subprocess.TimeoutExpired as error:
         if read_answers(error.stdout or b"")[-1:] == [RUNS]:
-            return 0, [RUNS]
+            return 0, [RUNS], ""
         raise _failure(f"it took longer than {TIMEOUT:g} seconds") from None
     except OSError as error:
         raise _failure(str(error)) from error
     if was_killed(process.returncode):
         raise _failure(f"it was killed (exit status {process.returncode})")
-    return process.returncode, read_answers(process.stdout)
+    return process.returncode, read_answers(process.stdout), process.stderr.decode("utf-8", "replace")
 
 
 def machine_code(folder: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The process that `devmod_opencl._trial` starts: it builds a binary and runs each kernel on zeros."""
+"""The process that `devmod_opencl._trial` starts: it builds a binary or a source, and runs each kernel on zeros."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ _THREADS = 64
 
 
 def main(request: dict[str, Any]) -> None:
-    """Read a binary from standard input, build it and run its kernels. Exit with status 0 unless the driver crashes."""
-    binary = sys.stdin.buffer.read()
+    """Read a program from standard input, build it and run its kernels. Exit with status 0 unless the driver crashes."""
+    data = sys.stdin.buffer.read()
     report = answer_writer()
     from devmod_opencl._device import devices
 
     device = next((each for each in devices() if each.identity == request["device"]), None)
     if device is not None:
         try:
-            program = _driver.build_binary(device.context, device.handle, binary)
+            if request.get("source"):
+                program = _driver.build_source(device.context, device.handle, data.decode(), (), "the source")
+            else:
+                program = _driver.build_binary(device.context, device.handle, data)
         except DevmodError:
-            os._exit(0)  # the driver refuses the binary; the first process gets the same error
+            os._exit(0)  # the driver refuses the program; the first process gets the same error
         report(BUILT)
         if request["kernels"]:
             _remove_machine_code(os.environ["POCL_CACHE_DIR"])
