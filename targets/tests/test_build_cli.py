@@ -231,10 +231,10 @@ def test_a_note_names_the_settings_that_a_kind_does_not_use(capfd: pytest.Captur
 
 
 def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.CaptureFixture[str], project: Path) -> None:
-    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = WIDTH; }\n")
+    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = width(1); }\n")
     expected = (
-        "devmod: warning: k1.cl for opencl: the OpenCL C source has names that OpenCL C does not define:\n"
-        "k1.cl:1:42: warning: use of undeclared identifier 'WIDTH'\n"
+        "devmod: warning: k1.cl for opencl: some devices may refuse the OpenCL C source:\n"
+        "k1.cl:1:42: warning: call of the undeclared function 'width'\n"
     )
     assert main(["build"]) == 0
     assert expected in capfd.readouterr().err
@@ -243,6 +243,37 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.Capt
     (project / "k.devmod").unlink()
     assert main(["build"]) == 0
     assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
+
+
+def test_strict_makes_doubts_errors_also_of_cached_results(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = width(1); }\n")
+    error = "--strict turns this warning into an error: some devices may refuse the OpenCL C source:"
+    assert main(["build"]) == 0
+    assert main(["build", "--strict"]) == 1
+    assert error in capfd.readouterr().err
+    result = devmod.build(strict=True)
+    assert [each.failure.message.partition("\n")[0] for each in result.results if each.failure] == [error]
+    manifest = project / "devmod.toml"
+    manifest.write_text("strict = true\n" + manifest.read_text())
+    assert main(["build"]) == 1
+    assert error in capfd.readouterr().err
+
+
+def test_a_source_that_no_validator_checked_has_a_note(
+    capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    (project / "k.wgsl").write_text("@compute @workgroup_size(1) fn k() { }\n")
+    (project / "devmod.toml").write_text('targets = ["webgpu"]\n[kernels.k]\nsources = ["k.wgsl"]\n')
+    note = (
+        "devmod: note: k.wgsl for webgpu: not validated: naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, "
+        "or cargo install naga-cli\n"
+    )
+    for _ in range(2):
+        assert main(["build"]) == 0
+        assert note in capfd.readouterr().err
+    assert main(["build", "--strict"]) == 1
+    assert "--strict needs a validator for the WGSL source: naga is not installed" in capfd.readouterr().err
 
 
 def worker_text() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -53,6 +54,27 @@ def usage_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["compile", *arguments, "-o", "out.devmod"]) == 2
     assert not Path("out.devmod").exists()
     return capsys.readouterr().err.partition("\nError: ")[2].rstrip("\n")
+
+
+def test_the_output_has_the_validator_and_strict_needs_one(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
+    monkeypatch.setenv("PATH", "")
+    command = ["compile", "twice.wgsl", "-t", "webgpu", "-o", "out.devmod"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"webgpu wgsl: twice (not validated: {missing})"
+    assert main([*command, "--strict"]) == 1
+    assert capsys.readouterr().err == f"devmod: error: --strict needs a validator for the WGSL source: {missing}\n"
+    if os.name != "nt":  # the stand-in for naga is a script
+        (folder / "naga").write_text(f"#!{sys.executable} -IS\n")
+        (folder / "naga").chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder))
+        assert main([*command, "--strict"]) == 0
+        assert capsys.readouterr().out.splitlines()[0] == "webgpu wgsl: twice (validated by naga)"
+    (folder / "twice.cl").write_text("kernel void twice(global float *x) { x[0] = width(1); }\n")
+    assert main(["compile", "twice.cl", "-t", "opencl", "-o", "out.devmod", "--strict"]) == 1
+    assert "--strict turns this warning into an error: some devices may refuse" in capsys.readouterr().err
 
 
 def test_one_file_for_two_kinds() -> None:

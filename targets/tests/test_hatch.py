@@ -90,7 +90,7 @@ def test_the_targets_of_the_table(tmp_path: Path, capfd: pytest.CaptureFixture[s
     folder = project(tmp_path, 'targets = ["webgpu"]', manifest)
     (folder / "k.cl").write_text("no OpenCL C")
     build(folder)
-    assert capfd.readouterr().err.startswith("devmod: src/pkg/k.devmod: 1 ")
+    assert "devmod: src/pkg/k.devmod: 1 " in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

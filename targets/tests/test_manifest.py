@@ -264,6 +264,15 @@ def test_the_settings_of_the_file() -> None:
     assert result.output == str(Path.cwd() / "out" / "k.devmod")
 
 
+def test_strict_is_an_option_of_each_compile() -> None:
+    text = EXAMPLE.replace("[kernels.twice.target", 'options = ["--werror"]\n[kernels.twice.target')
+    options = [job.options for job in plan(text).jobs]
+    strict = [(*each, "--strict") for each in options]
+    assert [job.options for job in plan("strict = true\n" + text).jobs] == strict
+    Path("devmod.toml").write_text(text)
+    assert [job.options for job in plan_of(read_manifest(), strict=True).jobs] == strict
+
+
 @pytest.mark.parametrize(
     ("targets", "wanted"),
     [

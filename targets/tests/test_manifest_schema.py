@@ -31,6 +31,7 @@ FULL: dict[str, Any] = {
     "target": {"cuda": {"options": ["-a"], "defines": {"D": ""}, "include": ["own"]}},
     "mixed": True,
     "with_sources": False,
+    "strict": True,
     "compress": "zstd:19",
     "constants": {
         "files": ["w.npy", "W.NPZ", {"path": "m.safetensors", "names": ["a"]}, {"path": "v.npy", "name": "b"}],

@@ -446,6 +446,66 @@ def test_npms_naga_does_not_change_the_payload(naga_wasm: None, monkeypatch: pyt
     assert module.origin == devmod.compile(plain, "webgpu").origin
 
 
+#: A node that is asked for the package of the folder in its last argument, and finds one error.
+NODE = "import os, sys\nassert os.getcwd() == os.path.dirname(sys.argv[-1])\nprint('error: by ' + sys.argv[-1])"
+
+
+def put_program(folder: Path, name: str, body: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!{sys.executable} -IS\n{body}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+def put_package(prefix: Path) -> Path:
+    package = prefix / "lib" / "node_modules" / "naga-wasm"
+    (package / "dist" / "wasm").mkdir(parents=True)
+    (package / "dist" / "wasm" / "naga_bg.wasm").write_bytes(b"")
+    return package
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in for node is a script, which Windows does not run")
+@pytest.mark.parametrize("place", ["variable", "npm", "node"])
+def test_npms_package_is_where_npm_installs_it(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    for folder in (project, project / "node_modules"):
+        put_package(folder)  # a stranger's
+    monkeypatch.chdir(project)
+    put_program(tmp_path / "bin", "node", NODE)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("NPM_CONFIG_PREFIX", ".")
+    assert devmod.compile(K, "webgpu")
+    own = tmp_path if place == "node" else tmp_path / "own"
+    package = put_package(own)
+    if place == "variable":
+        monkeypatch.setenv("NPM_CONFIG_PREFIX", str(own))
+    elif place == "npm":
+        put_program(
+            tmp_path / "bin",
+            "npm",
+            f"import os, sys\nassert sys.argv[1:] == ['prefix', '--global'] and os.getcwd() == {str(tmp_path / 'bin')!r}\nprint({str(own)!r})",
+        )
+    with pytest.raises(devmod.CompileError, match=f"naga refuses the WGSL source: .*by {package}"):
+        devmod.compile(K, "webgpu")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run")
+def test_strict_needs_naga(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
+    plain = devmod.compile(K, "webgpu")
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(K, "webgpu", options="--strict")
+    assert str(caught.value) == f"--strict needs a validator for the WGSL source: {missing}"
+    with pytest.raises(
+        devmod.CompileError, match=r"^--strict turns this warning into an error: the WGSL source <text> uses the unknown name 'a'"
+    ):
+        devmod.compile(K.replace("{ }", "{ _ = a; }"), "webgpu", options="--strict")
+    put_naga(tmp_path, monkeypatch, "")
+    assert devmod.compile(K, "webgpu", options="--strict").save_to_bytes() == plain.save_to_bytes()
+    put_naga(tmp_path, monkeypatch, "print('error: not yet supported', file=sys.stderr); sys.exit(1)")
+    with pytest.raises(devmod.CompileError, match=r"^--strict turns this warning into an error: naga cannot check the WGSL source"):
+        devmod.compile(K, "webgpu", options="--strict")
+
+
 def put_naga(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     program = folder / "naga"
     program.write_text(f"#!{sys.executable} -IS\nimport sys\n{body}\n", encoding="utf-8")

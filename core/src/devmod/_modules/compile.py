@@ -62,7 +62,8 @@ def compile(  # noqa: A001 - the public name
         empty parts (arg_types, tags, interface). Cluster, cooperative and programmatic launch tags must be declared here.
     options
         Options for the compiler: a sequence, or one string that is split at spaces. An option with a path is an error.
-        ``-DNAME=VALUE`` is a define. ``--werror`` turns the warnings of any target's compiler into errors, and is not stored.
+        ``-DNAME=VALUE`` is a define. Two options are for any target and are not stored: ``--werror`` turns the warnings of the compiler
+        into errors; ``--strict`` those about what a device's compiler may refuse, and a source that no validator checked.
     defines
         Macro to value: a str unchanged, a number, True as 1 and False as 0, None as 1 (like ``-DNAME``).
     include
@@ -97,8 +98,8 @@ def compile(  # noqa: A001 - the public name
     Warns
     -----
     UserWarning
-        The source has identifiers unknown to its language: vendor extensions or typing errors. With the option ``--werror`` this is a
-        CompileError.
+        The compiler has warnings, or a device's compiler may refuse the source: it calls undeclared functions, which may be extensions of a
+        vendor. With the options ``--werror`` and ``--strict`` this is a CompileError.
 
     Examples
     --------

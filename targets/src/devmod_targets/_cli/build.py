@@ -48,6 +48,8 @@ Examples:
 )
 @click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
 @click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
+@click.option("--strict", is_flag=True,
+              help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
 @click.option("--watch", is_flag=True, help="Build again after each change of an input.")
 @click.option("--dry-run", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -65,6 +67,7 @@ def command(
     compress: str | None,
     with_sources: bool,
     partial: bool,
+    strict: bool,
     watch: bool,
     dry_run: bool,
     as_json: bool,
@@ -85,7 +88,7 @@ def command(
     place = False if no_cache else cache or True
 
     def plan_now() -> Plan:
-        plan = plan_of(read_manifest(manifest), targets)
+        plan = plan_of(read_manifest(manifest), targets, strict=strict)
         return replace(plan, compress=plan.compress if compress is None else compress, with_sources=plan.with_sources or with_sources)
 
     def build() -> BuildResult:

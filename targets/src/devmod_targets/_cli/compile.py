@@ -17,7 +17,7 @@ from devmod_targets._cli._defaults import parse_blocks, parse_functions, parse_l
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import language_of
-from devmod_targets.compilation import architecture_problem
+from devmod_targets.compilation import architecture_problem, validation_of
 
 
 @click.command(
@@ -49,6 +49,8 @@ Examples:
 @click.option("--option", "options", multiple=True, metavar="OPTION",
               help="An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.")  # fmt: skip
 @click.option("--werror", is_flag=True, help="Make each warning an error.")
+@click.option("--strict", is_flag=True,
+              help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
 @click.option("--name", help="The function's name of a shader whose entry point is `main`. [default: the source's stem]")
 @click.option("--block", "blocks", multiple=True, metavar="[FUNCTION=]X[,Y[,Z]]",
               help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
@@ -71,6 +73,7 @@ def command(
     include: tuple[str, ...],
     options: tuple[str, ...],
     werror: bool,
+    strict: bool,
     name: str | None,
     blocks: tuple[str, ...],
     locals_: tuple[str, ...],
@@ -114,7 +117,7 @@ def command(
                 name=name,
                 language=each.language,
                 fmap=fmap,
-                options=(*options, "--werror") if werror else options,
+                options=(*options, *["--werror"] * werror, *["--strict"] * strict),
                 defines=macros,
                 include=include,
                 block=block,
@@ -133,8 +136,14 @@ def command(
             _write_payload(modules[0], output)
     if not quiet:
         for module in modules:
-            echo(f"{module.kind} {module.format}: {', '.join(module.functions)}")
+            echo(f"{module.kind} {module.format}: {', '.join(module.functions)}{_validation(module)}")
         echo(f"{output}: {size(output.stat().st_size)}")
+
+
+def _validation(module: devmod.Module) -> str:
+    """Return the part of the output about the validator of a module; "" if the compiler is one."""
+    validator, unvalidated = validation_of(module)
+    return f" (not validated: {unvalidated})" if unvalidated else f" (validated by {validator})" if validator else ""
 
 
 def _files(output: Path) -> list[Path]:

@@ -269,13 +269,14 @@ def source_payload(
     CompileError
         The source has no function, or a declared function contradicts it.
     """
+    unvalidated = ""
     try:
         reflected, toolchain = read()
-    except ToolchainNotFoundError:
+    except ToolchainNotFoundError as error:
         # Without reflection, empty fields of a declared function cannot be filled in.
         if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
             raise
-        fmap, toolchain = merge_declared(spec, None, request.fmap), ""
+        fmap, toolchain, unvalidated = merge_declared(spec, None, request.fmap), "", str(error)
     else:
         if not reflected:
             raise CompileError(empty_error, kind=spec.kind)
@@ -283,7 +284,8 @@ def source_payload(
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), toolchain, options, source.sources)
     data = source.text.encode()
-    return Payload(spec.kind, dict.fromkeys(fmap, data) if spec.shader_map else data, fmt, fmap, {fmt: source.text}, origin)
+    code = dict.fromkeys(fmap, data) if spec.shader_map else data
+    return Payload(spec.kind, code, fmt, fmap, {fmt: source.text}, origin, unvalidated=unvalidated)
 
 
 class CompilerReport(UserWarning):
@@ -293,20 +295,30 @@ class CompilerReport(UserWarning):
     level = "note"
 
 
-def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence[str] = ()) -> None:
+def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence[str] = (), *, doubts: Sequence[str] = ()) -> None:
     """Issue a UserWarning for each text and a `CompilerReport` for each report, attributed to the caller of `devmod.compile`.
+
+    Parameters
+    ----------
+    request
+        The compile request.
+    texts, reports
+        The warnings and the reports.
+    doubts
+        The warnings about what the receiver's compiler may refuse.
 
     Raises
     ------
     CompileError
-        ``--werror`` is set, and there is a warning.
+        ``--werror`` is set, and there is a warning; or ``--strict`` is set, and there is a doubt.
     """
-    if texts and request.warnings_as_errors:
-        kind = request.target.kind
-        raise CompileError(f"--werror turns this warning into an error: {texts[0]}", kind=kind, log="\n".join(texts))
+    for option, is_set, errors in (("--werror", request.warnings_as_errors, [*doubts, *texts]), ("--strict", request.strict, doubts)):
+        if errors and is_set:
+            kind = request.target.kind
+            raise CompileError(f"{option} turns this warning into an error: {errors[0]}", kind=kind, log="\n".join(errors))
     import warnings
 
-    for text in texts:
+    for text in (*doubts, *texts):
         # Frames between this one and the caller: the compiler, and three of `devmod.compile`.
         warnings.warn(escape(text), UserWarning, stacklevel=6)
     for text in reports:

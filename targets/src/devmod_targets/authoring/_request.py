@@ -54,6 +54,8 @@ class CompileRequest(Value):
         The source if it is not text (SPIR-V); b"" otherwise.
     warnings_as_errors
         Whether the compiler's warnings are errors. The payload does not depend on this.
+    strict
+        Whether a warning about what the receiver's compiler may refuse is an error, and a source that no validator checked.
     """
 
     __slots__ = (
@@ -67,6 +69,7 @@ class CompileRequest(Value):
         "name_expressions",
         "options",
         "stem",
+        "strict",
         "target",
         "text",
         "warnings_as_errors",
@@ -84,6 +87,7 @@ class CompileRequest(Value):
     name_expressions: tuple[str, ...]
     data: bytes
     warnings_as_errors: bool
+    strict: bool
 
     def __init__(
         self,
@@ -101,6 +105,7 @@ class CompileRequest(Value):
         name_expressions: Iterable[str] = (),
         data: bytes = b"",
         warnings_as_errors: bool = False,
+        strict: bool = False,
     ) -> None:
         self._set(
             text=text,
@@ -116,6 +121,7 @@ class CompileRequest(Value):
             name_expressions=tuple(name_expressions),
             data=data,
             warnings_as_errors=warnings_as_errors,
+            strict=strict,
         )
 
 
@@ -128,15 +134,21 @@ class Payload(Value):
         The arguments of `devmod.create`.
     origin
         An Origin, or None.
+    validator
+        The program that checked the source and compiles nothing, such as "naga"; "" if there is none.
+    unvalidated
+        Why such a program did not check the source, with the command that installs it; "" if one did, or the kind has none.
     """
 
-    __slots__ = ("code", "fmap", "fmt", "kind", "origin", "source")
+    __slots__ = ("code", "fmap", "fmt", "kind", "origin", "source", "unvalidated", "validator")
     kind: str
     code: Code
     fmt: str
     fmap: Mapping[str, FunctionInfo]
     source: Source
     origin: Origin | None
+    validator: str
+    unvalidated: str
 
     def __init__(
         self,
@@ -146,5 +158,10 @@ class Payload(Value):
         fmap: Mapping[str, FunctionInfo],
         source: Source | None = None,
         origin: Origin | None = None,
+        *,
+        validator: str = "",
+        unvalidated: str = "",
     ) -> None:
-        self._set(kind=kind, code=code, fmt=fmt, fmap=fmap, source=dict(source or {}), origin=origin)
+        self._set(
+            kind=kind, code=code, fmt=fmt, fmap=fmap, source=dict(source or {}), origin=origin, validator=validator, unvalidated=unvalidated
+        )

@@ -48,6 +48,7 @@ def build_manifest(
     dask: str = "",
     or_local: bool = False,
     partial: bool = False,
+    strict: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult:
     """Build the kernels of a manifest into one file. The compiles run in worker processes; their results are cached by their inputs.
@@ -72,6 +73,8 @@ def build_manifest(
         Whether to use this machine, with a warning, if the cache or the cluster cannot be reached.
     partial
         Whether to write the file also if some compiles fail.
+    strict
+        Whether to compile all kernels with the option ``--strict``, as with ``strict = true`` in the manifest.
     progress
         Receives the results as they come: an instance of a subclass of `devmod_targets.build.progress.Progress`.
 
@@ -91,7 +94,7 @@ def build_manifest(
     OSError
         The file cannot be written. A missing folder and a missing permission are found before the first compile.
     """
-    plan = plan_of(read_manifest(manifest), targets)
+    plan = plan_of(read_manifest(manifest), targets, strict=strict)
     return build_plan(plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, progress=progress)
 
 

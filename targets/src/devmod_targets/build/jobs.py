@@ -17,6 +17,7 @@ from devmod.errors import CompileError, DevmodError, describe_error
 from devmod_targets.authoring import CompilerReport
 from devmod_targets.build.spelling import in_manifest
 from devmod_targets.build.toolchains import toolchain_of
+from devmod_targets.compilation import validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +57,18 @@ class Outcome(NamedTuple):
     toolchain: str = ""
 
 
-def run_job(job: Job, *, with_sources: bool = False) -> bytes:
-    """Compile a job and return its ``.devmod`` file, with its sources or without. The errors are those of `devmod.compile`."""
+def run_job(job: Job, *, with_sources: bool = False) -> tuple[bytes, str]:
+    """Compile a job. The errors are those of `devmod.compile`.
+
+    Returns
+    -------
+    bytes
+        The ``.devmod`` file, with the sources or without.
+    str
+        Why no validator checked the source; "" if one did, or the compiler is one.
+    """
     module = devmod.compile(Path(job.path), job.target, **job.arguments())
-    return devmod.dumps(module, with_sources=with_sources)
+    return devmod.dumps(module, with_sources=with_sources), validation_of(module)[1]
 
 
 def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources: bool = False) -> Outcome:
@@ -107,14 +116,16 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         problem: Mapping[str, str] = {}
-        data = b""
+        data, unvalidated = b"", ""
         try:
-            data = run_job(job, with_sources=with_sources)
+            data, unvalidated = run_job(job, with_sources=with_sources)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             problem = describe_failure(error, job.kernel)
-        reports = tuple(dict.fromkeys(str(each.message) for each in records if issubclass(each.category, CompilerReport)))
+        reports = dict.fromkeys(str(each.message) for each in records if issubclass(each.category, CompilerReport))
+        if unvalidated:
+            reports[f"not validated: {unvalidated}"] = None
         texts = tuple(dict.fromkeys(str(each.message) for each in records if not issubclass(each.category, CompilerReport)))
-    return Outcome(data, **problem, warnings=texts, reports=reports, seconds=_cpu_time() - start)
+    return Outcome(data, **problem, warnings=texts, reports=tuple(reports), seconds=_cpu_time() - start)
 
 
 def describe_failure(error: Exception, kernel: str) -> dict[str, str]:

@@ -94,6 +94,8 @@ class Manifest:
         The constants of the bundle.
     mixed, with_sources, compress
         The settings of `devmod.bundle` and `devmod.save`; `compress` is "" for none.
+    strict
+        Whether all kernels are compiled with the option ``--strict``.
     """
 
     path: str
@@ -107,3 +109,4 @@ class Manifest:
     mixed: bool = False
     with_sources: bool = False
     compress: str = ""
+    strict: bool = False

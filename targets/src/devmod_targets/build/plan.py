@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from devmod import Local, Target, load_metadata_from_json
@@ -136,7 +136,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def plan_of(manifest: Manifest, targets: str | Iterable[str] = ()) -> Plan:
+def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bool = False) -> Plan:
     """Return the plan of a manifest.
 
     Parameters
@@ -145,12 +145,15 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = ()) -> Plan:
         The manifest.
     targets
         The targets to build, each a kind or a target of the manifest; a string is one. Default: all.
+    strict
+        Whether all kernels are compiled with the option ``--strict``, also if the manifest does not say so.
 
     Raises
     ------
     FormatError
         The manifest does not have one of `targets`.
     """
+    manifest = replace(manifest, strict=manifest.strict or strict)
     chosen = [_choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)]
     pairs = [
         (kernel, variant)
@@ -231,7 +234,7 @@ def _job(
         target=str(variant),
         language=language,
         name=source.name or name,
-        options=tuple(option for section in sections for option in section.options),
+        options=(*(option for section in sections for option in section.options), *["--strict"] * manifest.strict),
         defines=tuple(defines.items()),
         include=tuple(dict.fromkeys(folder for section in reversed(sections) for folder in section.include)),
         name_expressions=tuple(dict.fromkeys(each for section in sections for each in section.name_expressions)),

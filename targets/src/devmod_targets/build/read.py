@@ -67,6 +67,7 @@ def manifest_of(document: Document) -> Manifest:
         mixed=table.boolean("mixed"),
         with_sources=table.boolean("with_sources"),
         compress=_compress(table),
+        strict=table.boolean("strict"),
     )
     table.check_keys(_HINTS)
     if not manifest.kernels and not manifest.constants.files and not problems:

@@ -206,6 +206,7 @@ targets = {targets}
 
 # compress = "zstd"        # smaller files
 # with_sources = true      # keep the sources of binary payloads in the file
+# strict = true            # an error for what a device's compiler may refuse
 # defines = {{ WIDTH = 16 }}  # for all kernels; so are options and include
 # include = ["include"]
 

@@ -14,6 +14,7 @@ from importlib import import_module
 
 from devmod.backend import DiskCache, environment_text, find_program, open_regular
 from devmod.plugins import CORE, find_spec, registered
+from devmod_targets.webgpu._naga import find_package
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
     installed = _installed()
     parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
     parts += [f"{name} {file_digest(path)}" for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
+    if kind == "webgpu":
+        package = find_package()
+        parts += [f"naga-wasm {file_digest(os.path.join(package, 'dist', 'wasm', 'naga_bg.wasm'))}"] if package else []
     if kind in _OWN_CLANG:
         named = _option_value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
         parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in _clang_files(named)]

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
 
-#: The option of devmod itself, for every target.
-_WERROR = "--werror"
+#: The options of devmod itself, for every target.
+_WERROR, _STRICT = "--werror", "--strict"
+#: The attribute of a module with the result of `validation_of`.
+_VALIDATION = "_devmod_validation"
 
 
 def compile_source(
@@ -73,8 +75,9 @@ def compile_source(
         stem=name or os.path.splitext(file_name)[0] or "main",
         language=own_language,
         fmap=None if fmap is None else check_fmap(spec.kind, fmap),
-        options=tuple(option for option in all_options if option != _WERROR),
+        options=tuple(option for option in all_options if option not in (_WERROR, _STRICT)),
         warnings_as_errors=_WERROR in all_options,
+        strict=_STRICT in all_options,
         defines=macros(spec, defines),
         include=folders(spec, include),
         name_expressions=strings(spec, "name_expressions", name_expressions),
@@ -130,13 +133,22 @@ def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block:
             kind=spec.kind,
             key=f"devmod.targets.{spec.kind}",
         )
+    if request.strict and payload.unvalidated:
+        raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}", kind=spec.kind)
     if payload.fmt in spec.source_formats:
         _check_closed(payload)
     fmap = with_defaults(payload.kind, payload.fmap, block, local)
     module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
     # `create` has no parameter for the origin.
     module.__dict__["_devmod_origin"] = payload.origin
+    module.__dict__[_VALIDATION] = (payload.validator, payload.unvalidated)
     return module
+
+
+def validation_of(module: Module) -> tuple[str, str]:
+    """Return `Payload.validator` and `Payload.unvalidated` of a module that was compiled in this process."""
+    result: tuple[str, str] = vars(module).get(_VALIDATION, ("", ""))
+    return result
 
 
 def _check_closed(payload: Payload) -> None:

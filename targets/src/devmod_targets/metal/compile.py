@@ -88,7 +88,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         from devmod_targets.metal._metallib import as_metallib
 
         payload = as_metallib(payload, request, source)
-    warn_caller(request, warnings)  # no error, because Metal's own compiler decides
+    # No error, because Metal's own compiler decides. It has accepted a library.
+    warn_caller(request, warnings if as_library else [], doubts=[] if as_library else warnings)
     return payload
 
 

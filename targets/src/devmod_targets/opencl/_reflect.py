@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from bisect import bisect_right
+from functools import cached_property
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl import SPEC
 from devmod_targets.authoring import ReflectedFunction, include_hint, with_members
-from devmod_targets.authoring._clang_records import record_members, uses_location
+from devmod_targets.authoring._clang_records import record_members
 from devmod_targets.authoring._open_block import open_functions
-from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, LocationSet, element_type, load_libclang
+from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 from devmod_targets.opencl import _prelude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
@@ -28,11 +31,15 @@ if TYPE_CHECKING:
 _DEFINES = "defines"
 #: Compiler options that change macros and types.
 _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
-#: Errors about unknown names and types, which may be vendor extensions.
-_UNKNOWN = re.compile(r"use of undeclared identifier|unknown type name")
-_UNDECLARED = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+): warning: use of undeclared identifier '(?P<name>\w+)'")
-#: Characters that precede a value and never a type. A type may follow "(" in a cast, ":" after a label, and "/" after a comment.
-_VALUE_PREFIXES = "=+-*%&|^<>!~?["
+_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+#: The category of clang's errors about the operands of inline assembly, which depend on the device.
+_ASSEMBLY = "Inline Assembly Issue"
+_ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_DEVICES_DECIDE = "some devices may refuse the OpenCL C source:"
+#: What may be between a name and the parenthesis of a call.
+_CALL = re.compile(rb"(?:\s|/\*.*?\*/|//[^\n]*\n|\\\n)*\(", re.DOTALL)
+#: Characters that precede a value and never the keyword of a vendor.
+_VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
 _NOT_FOUND = re.compile("error: '[^']*' file not found$")
 _LABEL = re.compile(": (?:error|warning): ")
 _NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add the option -cl-std=CL2.0"
@@ -63,26 +70,25 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     ToolchainNotFoundError
         libclang is not installed, or cannot be loaded.
     CompileError
-        The program has errors other than unknown names and types.
+        The program has errors other than calls of undeclared functions and inline assembly, which may be extensions of a vendor.
     """
     library = load_libclang(SPEC, "OpenCL C")
     has_standard = any(option.startswith("-cl-std=") for option in source.options)
     standard = "" if has_standard else "1.2"
-    unit, errors, warnings = _parse(library, request, source, standard)
+    unit, errors, warnings, calls = _parse(library, request, source, standard)
     messages = []
     if (errors or warnings) and not has_standard:
         # The default version of devices is OpenCL C 1.2. A source with fewer errors in 2.0 was written for 2.0.
         newer = _parse(library, request, source, "2.0")
         if (len(newer[1]), len(newer[2])) < (len(errors), len(warnings)):
-            messages = [_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0][1], count=1))]
-            (unit, errors, warnings), standard = newer, "2.0"
-    if warnings and not errors:
-        errors = _hidden_errors(library, request, source, standard, [text for _, text in warnings])
+            messages = [_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0], count=1))]
+            (unit, errors, warnings, calls), standard = newer, "2.0"
+    if calls and not errors:
+        errors = _hidden_errors(library, request, source, standard, calls)
     if errors:
-        texts = [text for _, text in errors]
-        if _NOT_FOUND.search(texts[0]):
-            texts[0] += f". {include_hint(request.include)}"
-        raise compile_error("opencl", "OpenCL C", texts, "\n".join(_lines(errors, warnings)))
+        if _NOT_FOUND.search(errors[0]):
+            errors[0] += f". {include_hint(request.include)}"
+        raise compile_error("opencl", "OpenCL C", errors, "\n".join([*errors, *warnings]))
     included_paths = {os.path.realpath(path) for path in source.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
@@ -92,56 +98,39 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
                 f"{location}: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes",
                 kind="opencl",
             )
-    unknown = LocationSet(location for location, _ in warnings)
-    kernels = _kernels(library, unit, unknown, "" if warnings else source.text)
+    kernels = _kernels(library, unit, "" if warnings else source.text)
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in _prelude.FUNCTIONS]
     if warnings:
-        messages.append("\n".join(["the OpenCL C source has names that OpenCL C does not define:", *_lines((), warnings)]))
+        messages.append("\n".join([_DEVICES_DECIDE, *warnings]))
     return kernels, messages, library.toolchain
 
 
-_Diagnostic = tuple[tuple[str, int, int], str]
+#: The undeclared functions: each name with the character before each of its calls.
+_Calls = dict[str, list[bytes]]
 
 
-def _hidden_errors(
-    library: Libclang, request: CompileRequest, source: SelfContainedSource, standard: str, warnings: Sequence[str]
-) -> list[_Diagnostic]:
-    """Return the syntax errors after unknown names, location clang skips the rest of a statement.
+def _hidden_errors(library: Libclang, request: CompileRequest, source: SelfContainedSource, standard: str, calls: _Calls) -> list[str]:
+    """Return the syntax errors after calls of undeclared functions, where clang skips the rest of a statement.
 
-    The source is parsed again with unknown names defined as values, if they appear location a value is expected. Other unknown names may
-    be vendor keywords with any syntax.
+    The source is parsed again with the functions defined as values. A name that is not where a value is expected may be a vendor's keyword
+    with any syntax.
     """
-    lines = request.text.splitlines()
-    values: dict[str, bool] = {}
-    calls: set[str] = set()
-    for match in filter(None, map(_UNDECLARED.match, warnings)):
-        line, name = int(match["line"]), match["name"]
-        if match["file"] != request.name or line > len(lines):
-            continue
-        text = lines[line - 1].encode()  # clang counts bytes
-        start = int(match["column"]) - 1
-        before = text[:start].rstrip()[-1:].decode("ascii", "replace")
-        call = text[start + len(name) :].lstrip().startswith(b"(")
-        value = before != "" and (before in _VALUE_PREFIXES or (call and before in "(,"))
-        values[name] = values.get(name, True) and value
-        if call:
-            calls.add(name)
-    head = "".join(f"#define {name}{'(...)' if name in calls else ''} (0)\n" for name, value in values.items() if value)
-    if not head:
-        return []
-    return _parse(library, request, source, standard, head)[1]
+    values = [name for name, before in calls.items() if all(each and each in _VALUE_PREFIXES for each in before)]
+    head = "".join(f"#define {name}(...) (0)\n" for name in values)
+    return _parse(library, request, source, standard, head)[1] if head else []
 
 
 def _parse(
     library: Libclang, request: CompileRequest, source: SelfContainedSource, standard: str, stand_ins: str = ""
-) -> tuple[Any, list[_Diagnostic], list[_Diagnostic]]:
-    """Return the translation unit, its errors, and the errors that devmod reports as warnings.
+) -> tuple[Any, list[str], list[str], _Calls]:
+    """Return the translation unit, its errors, what devmod reports as warnings, and the undeclared functions.
 
-    With `stand_ins`, the definitions of unknown names, only syntax errors count, because the types of these names are unknown.
+    With `stand_ins`, the definitions of undeclared functions, only syntax errors count, because their types are unknown.
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
     arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", "-Xclang", "-fdeclare-opencl-builtins"]
+    arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
     arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]
     arguments += [f"-cl-std=CL{standard}"] if standard else []
     arguments += [option for option in source.options if option.startswith(_FRONTEND_OPTIONS)]
@@ -154,27 +143,86 @@ def _parse(
     with_options = f" with the options {' '.join(source.options)}" if source.options else ""
     unit = library.parse(main, arguments, files, kind="opencl", description=f"the OpenCL C source {request.name}{with_options}")
     names = dict(source.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
-    errors: list[_Diagnostic] = []
-    warnings: list[_Diagnostic] = []
+
+    def name_of(file: str) -> str:
+        return names.get(os.path.realpath(file), os.path.basename(file)) if file else "<options>"
+
+    functions = _Bodies(library, unit, source.text, {main: request.text.encode()})
+    errors: list[str] = []
+    warnings: list[str] = []
+    calls: _Calls = {}
     for diagnostic in unit.diagnostics:
-        if diagnostic.severity < diagnostic.Error or (stand_ins and diagnostic.category_name not in SYNTAX_CATEGORIES):
+        category = diagnostic.category_name
+        if diagnostic.severity < diagnostic.Error or category == _ASSEMBLY or (stand_ins and category not in SYNTAX_CATEGORIES):
             continue
         place = diagnostic.location
         file = str(place.file) if place.file else ""
-        name = names.get(os.path.realpath(file), os.path.basename(file)) if file else "<options>"
-        unknown = diagnostic.severity == diagnostic.Error and _UNKNOWN.search(diagnostic.spelling)
-        line = f"{name}:{place.line}:{place.column}: {'warning' if unknown else 'error'}: {diagnostic.spelling}"
-        (warnings if unknown else errors).append(((file, place.line, place.column), line))
+        undeclared = _UNDECLARED.match(diagnostic.spelling)
+        before = functions.call(undeclared[1], file, place.offset) if undeclared else None
+        start = f"{name_of(file)}:{place.line}:{place.column}: "
+        if undeclared and before is not None:
+            calls.setdefault(undeclared[1], []).append(before)
+            warnings.append(f"{start}warning: call of the undeclared function {undeclared[1]!r}")
+            continue
+        errors.append(f"{start}error: {diagnostic.spelling}")
         if len(errors) == MAX_ERRORS:
             break
-    return unit, errors, warnings
+    warnings += [f"{name_of(str(each.file))}:{each.line}:{each.column}: warning: inline assembly" for each in functions.assembly()]
+    return unit, errors, warnings, calls
 
 
-def _lines(errors: Sequence[_Diagnostic], warnings: Sequence[_Diagnostic]) -> list[str]:
-    return [line for _, line in errors] + [line for _, line in warnings]
+class _Bodies:
+    """The bodies of the functions of a program. `text` is the program with its includes, `files` has files that are in memory."""
+
+    def __init__(self, library: Libclang, unit: Any, text: str, files: dict[str, bytes]) -> None:
+        self._library, self._unit, self._text, self._files = library, unit, text, files
+
+    @cached_property
+    def _extents(self) -> dict[str, list[tuple[int, int]]]:
+        """The first and last offset of each body, by file, in order."""
+        kinds = self._library.cindex.CursorKind
+        extents: dict[str, list[tuple[int, int]]] = {}
+        for cursor in self._unit.cursor.get_children():
+            if cursor.kind == kinds.FUNCTION_DECL and cursor.is_definition():
+                for child in cursor.get_children():
+                    if child.kind == kinds.COMPOUND_STMT:
+                        extents.setdefault(str(child.extent.start.file), []).append((child.extent.start.offset, child.extent.end.offset))
+        return {file: sorted(found) for file, found in extents.items()}
+
+    @cached_property
+    def _called(self) -> set[str]:
+        """The names that a parenthesis follows, also in macros."""
+        return set(re.findall(r"\b(\w+)\s*\(", self._text))
+
+    def call(self, name: str, file: str, offset: int) -> bytes | None:
+        """Return the character before an undeclared name if it is called in a body, b"" if a macro has it; else None."""
+        bodies = self._extents.get(file, [])
+        number = bisect_right(bodies, (offset, sys.maxsize)) - 1
+        if number < 0 or offset > bodies[number][1]:
+            return None
+        data = self._files.get(file)
+        if data is None:
+            with open(file, "rb") as stream:
+                data = self._files[file] = stream.read()
+        end = offset + len(name)
+        if data[offset:end] == name.encode():
+            return data[max(offset - 200, 0) : offset].rstrip()[-1:] if _CALL.match(data, end) else None
+        return b"" if name in self._called else None
+
+    def assembly(self) -> Iterator[Any]:
+        """Yield the location of each statement and each declaration of assembly."""
+        kinds = self._library.cindex.CursorKind
+        if _ASSEMBLY_WORD.search(self._text):
+            for cursor in self._unit.cursor.walk_preorder():
+                if cursor.kind == kinds.ASM_STMT or (cursor.kind == kinds.UNEXPOSED_DECL and _ASSEMBLY_WORD.match(_first_word(cursor))):
+                    yield cursor.location
 
 
-def _kernels(library: Libclang, unit: Any, unknown: LocationSet, text: str) -> dict[str, ReflectedFunction]:
+def _first_word(cursor: Any) -> str:
+    return next((str(token.spelling) for token in cursor.get_tokens()), "")
+
+
+def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:
     kernels: dict[str, ReflectedFunction] = {}
     blocks: dict[str, dict[str, tuple[int, int, int]]] = {"reqd_work_group_size": {}, "work_group_size_hint": {}}
     for cursor in unit.cursor.get_children():
@@ -189,7 +237,7 @@ def _kernels(library: Libclang, unit: Any, unknown: LocationSet, text: str) -> d
             if size:
                 block[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
         if cursor.is_definition():
-            kernels[cursor.spelling] = _kernel(cursor, unknown)
+            kernels[cursor.spelling] = _kernel(cursor)
     fixed, hints = blocks.values()
     open_names = open_functions(text)
     return {
@@ -206,13 +254,13 @@ def _kernels(library: Libclang, unit: Any, unknown: LocationSet, text: str) -> d
     }
 
 
-def _kernel(cursor: Any, unknown: LocationSet) -> ReflectedFunction:
+def _kernel(cursor: Any) -> ReflectedFunction:
     location = f"{os.path.basename(str(cursor.location.file))}:{cursor.location.line}"
     types: list[str] = []
     params: list[Param] = []
     for index, argument in enumerate(cursor.get_arguments()):
         try:
-            type_name, param = _param(argument, unknown)
+            type_name, param = _param(argument)
         except ValueError as error:
             name = repr(argument.spelling) if argument.spelling else str(index + 1)
             raise CompileError(
@@ -226,10 +274,10 @@ def _kernel(cursor: Any, unknown: LocationSet) -> ReflectedFunction:
     return ReflectedFunction(cursor.spelling, types, params, None, location)
 
 
-def _param(argument: Any, locations: LocationSet) -> tuple[str, Param]:
+def _param(argument: Any) -> tuple[str, Param]:
     """Return the type for arg_types and the param of one argument. Raise ValueError with the type's name if it is not supported."""
     name, type_ = argument.spelling, argument.type.get_canonical()
-    kind, unknown = type_.kind.name, locations.intersects(argument.extent)
+    kind = type_.kind.name
     if kind == "POINTER" or kind in _ARRAYS:
         target = type_.get_pointee() if kind == "POINTER" else type_
         space, const = target.get_address_space(), target.is_const_qualified()
@@ -237,14 +285,14 @@ def _param(argument: Any, locations: LocationSet) -> tuple[str, Param]:
             # The address space and const are attributes of the array or of its elements.
             target = target.element_type
             space, const = space or target.get_address_space(), const or target.is_const_qualified()
-        element, align = ("", 0) if unknown else _element_type(target.get_canonical())
+        element, align = _element_type(target.get_canonical())
         # ``uint hist[16]`` is a pointer in C; the declared length is the size that the kernel requires.
-        size = type_.get_size() if kind == _ARRAYS[0] and not unknown else 0
+        size = type_.get_size() if kind == _ARRAYS[0] else 0
         if space == _LOCAL:
             return "handle", Param(name, "local", element, align=align)
         access = "r" if space == _CONSTANT or const else "rw"
         param = Param(name, "buffer", element, access, align=align, size=max(size, 0))
-        if align and not uses_location(target, locations):
+        if align:
             param = with_members(param, record_members(target.get_canonical(), number_type=_element_type))
         return "handle", param
     if kind.startswith("OCLIMAGE"):
@@ -252,8 +300,6 @@ def _param(argument: Any, locations: LocationSet) -> tuple[str, Param]:
         return "handle", Param(name, "image", "", access)
     if kind == "OCLSAMPLER":
         return "handle", Param(name, "sampler")
-    if unknown or uses_location(type_, locations):
-        return "", Param(name, "scalar")
     if kind in _UNSUPPORTED:
         raise ValueError(_UNSUPPORTED[kind])
     element, align = _element_type(type_)

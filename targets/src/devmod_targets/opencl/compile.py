@@ -67,5 +67,5 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
     payload = source_payload(SPEC, "cl", request, source, read_kernels, empty_error=empty_error)
-    warn_caller(request, warnings)  # no error, because the device's compiler decides
+    warn_caller(request, [], doubts=warnings)  # no error, because the device's compiler decides
     return payload

@@ -40,8 +40,10 @@ class Build:
         The values for `devmod.Origin`.
     texts
         The disassembly of each module, if spirv-dis is installed.
-    warnings
-        The warnings of the tools.
+    warnings, doubts
+        The warnings of the tools, and those about a validator that does not know a feature.
+    unvalidated
+        Why no validator checked the modules; "" if one did.
     """
 
     def __init__(self, request: CompileRequest, environment: Environment, level: str) -> None:
@@ -52,6 +54,8 @@ class Build:
         self.sources: dict[str, str] = {}
         self.texts: list[str] = []
         self.warnings: list[str] = []
+        self.doubts: list[str] = []
+        self.unvalidated = ""
         self._warnings: dict[str, None] = {}  # a dict, because several entry points cause the same warning
 
     # -- each language
@@ -154,6 +158,7 @@ class Build:
         """Validate the module if spirv-val is installed. Validation does not change the bytes."""
         path = find_program("spirv-val")
         if not path:
+            self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
             return
         self._write(folder, data)
         status, output = _tools.run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], folder)
@@ -161,7 +166,7 @@ class Build:
             lines = [line for line in output.splitlines() if line.strip()]
             first = lines[0].removeprefix("error: ") if lines else f"exit status {status}"
             if _UNKNOWN_TO_VALIDATOR.search(first):
-                self.warnings.append(
+                self.doubts.append(
                     f"the SPIR-V of {self.request.name} was not validated: spirv-val {_tools.version(path)} does not support "
                     f"it ({first}). Install a newer spirv-val to validate it"
                 )

@@ -118,8 +118,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         build.sources,
     )
     code = {name: packed[info.name] for name, info in fmap.items()}
-    warn_caller(request, build.warnings)
-    return Payload("vulkan", code, "spv", fmap, {"spv": "\n".join(build.texts)} if build.texts else {}, origin)
+    warn_caller(request, build.warnings, doubts=build.doubts)
+    texts = {"spv": "\n".join(build.texts)} if build.texts else {}
+    return Payload("vulkan", code, "spv", fmap, texts, origin, unvalidated=build.unvalidated)
 
 
 def _environment(request: CompileRequest) -> Environment:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 from devmod.backend import find_program
 from devmod.errors import CompileError
@@ -33,17 +34,19 @@ try {
   console.log(error.message);
 }
 """
+#: With a range, since npm takes the empty version 0.0.0 for a node that is older than the package declares.
+_MISSING = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
 #: Seconds. naga takes milliseconds. After this time the source counts as not checked.
 _TIMEOUT = 120
 
 
-def check(text: str, name: str) -> tuple[bool, str]:
+def check(text: str, name: str) -> tuple[str, str]:
     """Check a WGSL source with naga.
 
     Returns
     -------
-    bool
-        Whether naga checked the source.
+    str
+        Why naga did not check the source; "" if it did.
     str
         A warning if naga does not support a feature of the source, else "".
 
@@ -56,10 +59,10 @@ def check(text: str, name: str) -> tuple[bool, str]:
     if report is None:
         report = _run_package(text)
     if not report:
-        return report is not None, ""
+        return _MISSING if report is None else "", ""
     message = naga_message(report, name)
     if _UNSUPPORTED.search(report):
-        return False, f"naga cannot check the WGSL source: {message}"
+        return "naga does not support a feature of it", f"naga cannot check the WGSL source: {message}"
     raise CompileError(f"naga refuses the WGSL source: {message}", kind="webgpu", log=report)
 
 
@@ -88,9 +91,7 @@ def _run_package(text: str) -> str | None:
     Only globally installed packages (``npm install -g``) are run: the current project's folder may be untrusted.
     """
     node = find_program("node")
-    if not node:
-        return None
-    package = next((folder for folder in _packages(node) if os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm"))), "")
+    package = find_package() if node else ""
     if not package:
         return None
     completed = _run([node, "--input-type=module", "-e", _PROGRAM, package], os.path.dirname(package), text)
@@ -99,13 +100,30 @@ def _run_package(text: str) -> str | None:
     return completed.stdout.strip()
 
 
-def _packages(node: str) -> list[str]:
-    if os.name == "nt":
-        folders = [os.path.join(os.environ.get("APPDATA", ""), "npm"), os.path.dirname(node)]
-    else:
-        prefixes = dict.fromkeys([os.path.dirname(os.path.dirname(path)) for path in (node, os.path.realpath(node))] + ["/usr/local"])
-        folders = [os.path.join(prefix, "lib") for prefix in prefixes]
-    return [os.path.join(folder, "node_modules", "naga-wasm") for folder in folders]
+def find_package() -> str:
+    """Return the folder of the package naga-wasm that npm has installed globally, or ""."""
+    prefixes = [os.environ.get(name, "") for name in ("NPM_CONFIG_PREFIX", "npm_config_prefix")]
+    node = find_program("node")
+    for path in (node, os.path.realpath(node)) if node else ():
+        prefixes.append(os.path.dirname(path) if os.name == "nt" else os.path.dirname(os.path.dirname(path)))
+    prefixes.append(os.path.join(os.environ.get("APPDATA", ""), "npm") if os.name == "nt" else "/usr/local")
+    return next(filter(None, map(_package_in, prefixes)), "") or _package_in(_npm_prefix(find_program("npm")))
+
+
+def _package_in(prefix: str) -> str:
+    """Return the package in a prefix of npm, or ""."""
+    folder = os.path.join(prefix, *(() if os.name == "nt" else ("lib",)), "node_modules", "naga-wasm")
+    return folder if os.path.isabs(prefix) and os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm")) else ""
+
+
+@cache
+def _npm_prefix(npm: str) -> str:
+    """Return the prefix of global packages by the program npm, which also reads the user's settings; "" without npm."""
+    if not npm:
+        return ""
+    # npm reads the settings of the project in the current folder, which may be untrusted. This folder is npm's own.
+    completed = _run([npm, "prefix", "--global"], os.path.dirname(os.path.realpath(npm)), "")
+    return completed.stdout.strip() if completed is not None and not completed.returncode else ""
 
 
 def _run(command: list[str], folder: str, text: str) -> subprocess.CompletedProcess[str] | None:

@@ -54,8 +54,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     entries, unknown_names, layout_warning = survey_wgsl(request.text, request.name)
     if not entries:
         raise CompileError(f"the WGSL source {request.name} has no compute entry: mark a function with @compute", kind="webgpu")
-    checked, unsupported = check(request.text, request.name)
-    warn_caller(request, [each for each in ("" if checked else unknown_names, unsupported, layout_warning) if each])
+    unvalidated, unsupported = check(request.text, request.name)
+    doubts = [each for each in (unknown_names if unvalidated else "", unsupported) if each]
+    warn_caller(request, [layout_warning] if layout_warning else [], doubts=doubts)
     if "main" in entries and request.stem != "main":
         if request.stem in entries:
             raise CompileError(
@@ -70,7 +71,17 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     import hashlib
 
     origin = Origin(str(request.target), _TOOLCHAIN, (), {request.name: hashlib.sha256(code).hexdigest()})
-    return Payload("webgpu", dict.fromkeys(fmap, code), "wgsl", fmap, {"wgsl": request.text}, origin)
+    shaders = dict.fromkeys(fmap, code)
+    return Payload(
+        "webgpu",
+        shaders,
+        "wgsl",
+        fmap,
+        {"wgsl": request.text},
+        origin,
+        validator="" if unvalidated else "naga",
+        unvalidated=unvalidated,
+    )
 
 
 def _check_request(request: CompileRequest) -> None:
