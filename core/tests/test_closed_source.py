@@ -27,7 +27,7 @@ def error_of(kind: str, text: str) -> str:
     [
         ("opencl", KERNEL),
         ("opencl", "//devmod: -cl-mad-enable\n#define A \\\n  1\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n#pragma unroll\n" + KERNEL),
-        ("opencl", '#line 3 "tile.h"\n#error no\n#undef included\nint include; // includes\n'),
+        ("opencl", '#line 3 "tile.h"\n#error no\n#undef included\n#define TEXT(important) #important\nint include; // includes\n'),
         ("cuda", '#include <cuda_fp16.h>\n#  include "cub/cub.cuh" // blocks\n#if __has_include(<cuda/std/array>)\n#endif\n'),
         ("cuda", '#define OP(x) asm("cp.async." #x " [%0];" : "=r"(a))\n#define JOIN(a, b) a##b\n'),
         ("rocm", '#include <hip/hip_runtime.h>\n#include "hip/hip_fp16.h"\n'),
@@ -50,7 +50,8 @@ def test_a_text_without_a_file_is_unchanged(kind: str, text: str) -> None:
         ('#include "/etc/passwd"', [f'{REFUSED} "/etc/passwd"']),
         ('\t# \v\f\u00a0include"a"', [f'\t{REFUSED}"a"']),
         ("#include MACRO", [f"{REFUSED} MACRO"]),
-        ("#include_next <a>", [f"{REFUSED}_next <a>"]),
+        ("#include_next <a>", [f"{REFUSED} <a>"]),
+        ("#include\\\n_next <a>", [f"{REFUSED}\\", "_next <a>"]),
         ("#import <a>", [f"{REFUSED} <a>"]),
         ("#embed <a>", [f"{REFUSED} <a>"]),
         ("#__include_macros <a>", [f"{REFUSED} <a>"]),

@@ -393,7 +393,7 @@ def read_closed(data: bytes) -> None:
     text = data.decode("utf-8", "replace").replace("\0", " ")
     if _OPEN_TEMPLATES.search(text):
         return
-    folders = [os.path.join(_folder(), name) for name in ("found", "empty")]
+    folders = [os.path.join(_folder(), name) for name in ("herefolder", "gonefolder")]
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
     Path(folders[0], "named.h").write_bytes(b"#define VALUE 1\n")
@@ -404,14 +404,16 @@ def read_closed(data: bytes) -> None:
     ):
         seen = []
         for folder in folders:
-            closed = attempt(partial(closed_source, kind, text.replace("FOLDER", folder)))
+            base = os.path.basename(folder)
+            closed = attempt(partial(closed_source, kind, text.replace("FOLDER", folder).replace("BASE", base)))
             if closed is None:
                 break
             main = os.path.join(folder, "k.c")
             arguments = [*options, "-nostdinc", f"-I{folder}", "-ferror-limit=0", "-Wno-everything"]
             unit = library.parse(main, arguments, [(main, closed)], kind=kind, description="the source")
             names = [f"{each.location.line}: {each.spelling}" for each in (*unit.cursor.get_children(), *unit.diagnostics)]
-            seen.append([name.replace(folder, "FOLDER") for name in names])
+            # A mutated text may have the path as program text.
+            seen.append([name.replace(base, "BASE") for name in names])
             if list(unit.get_includes()):
                 raise Breach("a source payload includes a file")
         if len(seen) == 2 and seen[0] != seen[1]:

@@ -59,10 +59,10 @@ def includes() -> list[bytes]:
 
 
 def closed_sources() -> list[bytes]:
-    """Sources that name a file in every spelling. The reader replaces FOLDER by the folder of named.h."""
+    """Sources that name a file in every spelling. The reader replaces FOLDER by the folder of named.h, and BASE by its name."""
     return [
         b'#include "named.h"\n#  include <named.h>\n/* " */ # /* c */ include "FOLDER/named.h"\n%:include <named.h>\n??=include "named.h"\n'
-        b'#define NAME "named.h"\n#include NAME\n#in\\\nclude "FOLDER/../found/named.h"\n#import "named.h"\n'
+        b'#define NAME "named.h"\n#include NAME\n#in\\\nclude "FOLDER/../BASE/named.h"\n#import "named.h"\n'
         b"#include_next <named.h>\nint a = VALUE;\n",
         b'#if __has_include("named.h") || __has_include_next(<named.h>)\nint b;\n#endif\n#define CAT(x, y) x##y\n#define STR(x) #x\n'
         b'#if defined(__has_include) && CAT(__has, _include)("FOLDER/named.h")\nint c;\n#endif\n#ifdef VALUE\nint d;\n#endif\n',

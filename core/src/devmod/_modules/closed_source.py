@@ -30,10 +30,9 @@ def _continued(word: str) -> str:
 
 
 _HASH = rf"(?:\#|{_continued('%:')}|{_continued('??=')})"
-#: A directive that includes a file, also with a comment after the hash, behind which its name may be.
-_INCLUDE = re.compile(
-    rf"{_HASH}(?:[^\S\n]|{_CONTINUED})*(?:{'|'.join(map(_continued, ('include', 'import', 'embed', '__include_macros', '/*')))})"
-)
+_WORDS = "|".join(map(_continued, ("include", "include_next", "import", "embed", "__include_macros")))
+#: A directive that includes a file, or has a comment after the hash, behind which its name may be.
+_INCLUDE = re.compile(rf"{_HASH}(?:[^\S\n]|{_CONTINUED})*(?:(?:{_WORDS})(?!\w)|{_continued('/*')})")
 _FILE = r'[^\S\r\n]*(?:"([\w.+/-]+)"|<([\w.+/-]+)>)'
 _PLAIN_INCLUDE = re.compile(rf"#[^\S\r\n]*include{_FILE}", re.ASCII)
 _QUERIES = ("__has_include_next", "__has_include", "__has_embed")
