@@ -83,7 +83,7 @@ def counted_samples(case: Conformance) -> list[Sample]:
     return counted
 
 
-@row("R30")
+@row("R30-build")
 def build_time(case: Conformance) -> None:
     """The first get_function builds the payload; creating, saving and loading do not."""
     for sample in counted_samples(case):

@@ -2,7 +2,7 @@
 
 from devmod_toy._module import ToyModule, entries
 
-ROWS = ("R30",)
+ROWS = ("R30-build",)
 REASON = "the number of builds before the first get_function: expected 0, got 2"
 
 

@@ -3,7 +3,7 @@
 from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
 
 ROWS = ("R37-elapsed",)
-REASON = "the seconds of two events of an idle device: expected 0.05… to …, got 0.001"
+REASON = "the seconds of two events of an idle device: expected … to …, got 0.001"
 
 
 class Event(ToyEvent):

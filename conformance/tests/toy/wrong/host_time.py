@@ -4,7 +4,7 @@ from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
 from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
 
 ROWS = ("R37-elapsed",)
-REASON = "the seconds of 1 × 'wait' between two events: expected 0.0… to …, got …"
+REASON = "the seconds of 1 × 'wait' between two events: expected … to …, got …"
 _QUEUE = []
 
 

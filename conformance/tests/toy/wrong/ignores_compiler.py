@@ -2,7 +2,7 @@
 
 from devmod_toy._module import ToyModule, entries
 
-ROWS = ("R31-once", "R30", "R31-used")
+ROWS = ("R31-once", "R30-build", "R31-used")
 REASON = "the inputs of the replaced compiler after two get_function of each name: expected [b'toy 1\\naxpy\\nnegate\\n'], got []"
 
 

@@ -4,7 +4,7 @@ from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
 from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
 
 ROWS = ("R37-elapsed",)
-REASON = "the seconds of two events of an idle device: expected 0.05… to …, got 0.0"
+REASON = "the seconds of two events of an idle device: expected … to …, got 0.0"
 _LAST = []
 
 

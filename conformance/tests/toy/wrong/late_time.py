@@ -5,7 +5,7 @@ import time
 from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
 
 ROWS = ("R37-elapsed",)
-REASON = "the seconds of 1 × 'wait' between two events: expected 0.0… to …, got …"
+REASON = "the seconds of 1 × 'wait' between two events: expected … to …, got …"
 
 
 class Event(ToyEvent):

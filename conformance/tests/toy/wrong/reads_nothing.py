@@ -3,7 +3,7 @@
 from devmod_toy._device import driver
 from devmod_toy._module import ToyModule, entries
 
-ROWS = ("R31-used", "R40-refused", "R30")
+ROWS = ("R31-used", "R40-refused", "R30-build")
 REASON = "get_function does not call the replaced compiler"
 
 
