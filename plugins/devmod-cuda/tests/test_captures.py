@@ -49,6 +49,7 @@ def test_a_module_is_unloaded_after_its_launches_in_a_stream_of_another_library(
         handle = driver.call("create_stream", 1)
     twice, x = adder()["twice"], device.from_numpy(np.ones(64, "float32"))
     twice(x, grid=1, block=64, stream=Foreign(handle))
+    gc.collect()  # the modules of earlier tests
     unloads = standin.calls("cuModuleUnload")
     del twice
     gc.collect()
