@@ -86,9 +86,10 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     if calls and not errors:
         errors = _hidden_errors(library, request, source, standard, calls)
     if errors:
+        log = "\n".join([*errors, *warnings])
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
-        raise compile_error("opencl", "OpenCL C", errors, "\n".join([*errors, *warnings]))
+        raise compile_error("opencl", "OpenCL C", errors, log)
     included_paths = {os.path.realpath(path) for path in source.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
