@@ -116,8 +116,8 @@ def _run(request: Mapping[str, object], program: bytes, folder: str) -> tuple[in
             input=json.dumps({**request, "path": search_path()}).encode() + b"\n" + program,
             capture_output=True,
             timeout=TIMEOUT,
-            # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache.
-            env={**os.environ, "POCL_CACHE_DIR": folder},
+            # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache. It finds no linker in the current folder.
+            env={**os.environ, "POCL_CACHE_DIR": folder, "PATH": os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))},
             start_new_session=True,  # Ctrl-C in a terminal must reach only this process
             check=False,
         )
