@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
-from devmod.errors import CompileError
+from devmod.backend import open_regular
+from devmod.errors import CompileError, DevmodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: The time limit of one program in seconds.
 TIMEOUT = 600
@@ -16,6 +18,48 @@ TIMEOUT = 600
 _MAX_LOG = 64 << 20
 #: The variables of the parent that a program receives: Windows needs them to start any program.
 _INHERITED = ("SYSTEMROOT", "SystemRoot", "WINDIR")
+
+#: The depth of a compiler's folder.
+_DEPTH = 24
+
+
+@contextmanager
+def compiler_folder() -> Iterator[str]:
+    """Create an empty folder for a compiler, and remove it at the end.
+
+    A compiler looks for ``#include "../a.h"`` beside the copy of the source first. The folder is deep inside a temporary folder, so no
+    such name leads to a file of another user.
+    """
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="devmod-") as top:
+        folder = os.path.join(top, *["d"] * _DEPTH)
+        os.makedirs(folder)
+        yield folder
+
+
+def digests_of(paths: Iterable[str], own: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the files that a compiler has read, by their paths; "" for a file that cannot be read now.
+
+    Parameters
+    ----------
+    paths
+        The paths as the compiler opened the files.
+    own
+        The folders of the compiler itself. The result has none of their files.
+    """
+    folders = tuple(os.path.join(os.path.normpath(folder), "") for folder in own)
+    return {path: _digest(path) for path in dict.fromkeys(paths) if not os.path.normpath(path).startswith(folders)}
+
+
+def _digest(path: str) -> str:
+    from hashlib import sha256
+
+    try:
+        with open_regular(path) as file:
+            return sha256(file.read()).hexdigest()
+    except (DevmodError, OSError):
+        return ""
 
 
 def run_program(command: Sequence[str], folder: str, *, name: str, kind: str, home: str = "", path: str = "") -> tuple[int, str]:
@@ -43,7 +87,7 @@ def run_program(command: Sequence[str], folder: str, *, name: str, kind: str, ho
 
     home = home or folder
     environment = {"HOME": home, "TMPDIR": home, "TMP": home, "TEMP": home, "LC_ALL": "C", "PATH": path}
-    environment |= {"ZIG_GLOBAL_CACHE_DIR": home, "ZIG_LOCAL_CACHE_DIR": home}
+    environment |= {"ZIG_GLOBAL_CACHE_DIR": home, "ZIG_LOCAL_CACHE_DIR": home, "SOURCE_DATE_EPOCH": "0"}
     environment |= {variable: os.environ[variable] for variable in _INHERITED if variable in os.environ}
     try:
         completed = subprocess.run(  # noqa: S603 - a compiler, with checked arguments

@@ -12,6 +12,7 @@ from devmod import Param
 from devmod.errors import CompileError
 from devmod_targets.authoring._clang_records import record_members, uses_location
 from devmod_targets.authoring._members import with_members
+from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type
 from devmod_targets.authoring.instances import (
     expression_number,
@@ -74,6 +75,11 @@ def parse_source(
     kind = str(request.target.kind)
     description = f"the {request.language} source {request.name}"
     return library.parse(main, arguments, files, kind=kind, description=description, options=_SKIP_BODIES)
+
+
+def included_files(unit: Any, options: ClangOptions) -> dict[str, str]:
+    """Return the SHA-256 of each user header that libclang has read, by its path."""
+    return digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, options.toolchain.include))
 
 
 def text_with_instances(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:

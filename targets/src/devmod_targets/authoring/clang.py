@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 from bisect import bisect_left
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -16,7 +17,7 @@ from devmod_targets._text import is_utf8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from devmod import TargetSpec
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 #: CXPrintingPolicy_TerseOutput: declarations without their bodies.
 _TERSE = 17
 _load_lock = Lock()
+#: The environment variables with folders of headers, and the one with the sources of the options of clang's driver.
+_SEARCH_PATHS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "OBJCPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS")
 #: A folder that does not exist. Files that libclang receives in memory have names in it.
 VIRTUAL_FOLDER = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
 #: Readers stop after this many errors: for a text that is no program, clang reports an error for each character.
@@ -131,7 +134,8 @@ class Libclang:
         if _LONG_STATEMENT.search(text) or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
             self._check_in_subprocess(main, arguments, files, options, kind, description)
         try:
-            return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files, options=options)
+            with _without_search_paths():
+                return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files, options=options)
         except self.cindex.TranslationUnitLoadError as error:
             raise CompileError(f"libclang cannot parse {description}", kind=kind) from error
 
@@ -172,6 +176,22 @@ class Libclang:
 
     def _text(self, string: Any) -> str:
         return str(self.cindex._CXString.from_result(string, None, None) or "")
+
+
+@contextmanager
+def _without_search_paths() -> Iterator[None]:
+    """Remove the variables by which clang finds headers of this machine (R38)."""
+    values = {name: os.environ[name] for name in _SEARCH_PATHS if name in os.environ}
+    if not values:
+        yield
+        return
+    with _load_lock:
+        for name in values:
+            os.environ.pop(name, None)
+        try:
+            yield
+        finally:
+            os.environ.update(values)
 
 
 class LocationSet:

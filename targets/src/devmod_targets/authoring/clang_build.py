@@ -8,17 +8,25 @@ import re
 from pathlib import Path
 
 from devmod.errors import compile_error
+from devmod_targets.authoring._assembly import check_guard, guarded, removes_guard
+from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring.instances import FILE, expression_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import NoReturn
 
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.llvm import LlvmToolchain
 
 _SUFFIXES = {"c": ".c", "c++": ".cpp", "hip": ".hip", "ir": ".ll", "assembler": ".s", "object": ".o"}
+_PREPROCESSED = ("c", "c++", "hip")
 _OBJECT = "devmod.o"
+#: clang's driver has an option for this, which has no effect for HIP.
+_LIST_FILES = ("-Xclang", "-dependency-file", "-Xclang", "devmod.d", "-Xclang", "-MT", "-Xclang", "devmod")
+#: Inline assembly stays as it is in the source, so that the assembler reads it after the guard.
+_TO_ASSEMBLY = ("-S", "-fno-integrated-as", "-fbinutils-version=none", "-faddrsig")
 #: The folder of the target's own headers, in the temporary folder.
 HEADERS = "devmod-headers"
 _ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
@@ -55,6 +63,8 @@ class ClangBuild:
     ) -> None:
         self._request, self._toolchain, self._language, self._headers, self._folder = request, toolchain, language, headers, folder
         self._ending = ending
+        self._arguments: list[str] = []
+        self._assembly = b""
         self._kind = str(request.target.kind)
 
     def compile(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, list[str], list[str]]:
@@ -82,8 +92,9 @@ class ClangBuild:
             The source has errors.
         """
         name = self._write_source()
-        output = self._frontend(name, flags, defines, "-S", "devmod.s")
+        output = self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s")
         lines = self._user_lines(output, name)
+        self._assembly = Path(self._folder, "devmod.s").read_bytes()
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
         warnings, remarks = _by_level(lines)
         report = [f"clang's report on {self._request.name}:", *remarks]
@@ -102,7 +113,7 @@ class ClangBuild:
         CompileError
             The source has errors.
         """
-        self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, "-S", "devmod.ll")
+        self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, ("-S",), "devmod.ll")
         text = Path(self._folder, "devmod.ll").read_text(encoding="utf-8", errors="replace")
         arguments = [
             "-x",
@@ -137,8 +148,7 @@ class ClangBuild:
         if self._language == "object":
             Path(self._folder, _OBJECT).write_bytes(self._request.data)
         else:
-            name = self._write_source() if self._language == "assembler" else "devmod.s"
-            self._step(self._toolchain.clang, ["-x", "assembler", *flags, "-c", name, "-o", _OBJECT], name)
+            self._assemble(flags)
         return self.link_object(link_flags)
 
     def link_object(self, link_flags: Sequence[str]) -> bytes:
@@ -149,69 +159,103 @@ class ClangBuild:
         CompileError
             The linker refuses it.
         """
-        self._step(self._toolchain.link, [*link_flags, _OBJECT, "-o", "devmod.so"])
+        # ``#pragma comment(lib, …)`` names libraries, which lld would read.
+        self._step(self._toolchain.link, [*link_flags, "--no-dependent-libraries", _OBJECT, "-o", "devmod.so"])
         return Path(self._folder, "devmod.so").read_bytes()
 
     def object(self) -> bytes:
         """Return the object of `link`."""
         return Path(self._folder, _OBJECT).read_bytes()
 
-    def _frontend(self, name: str, flags: Sequence[str], defines: Mapping[str, str], mode: str, output: str) -> str:
+    def _assemble(self, flags: Sequence[str]) -> None:
+        """Assemble the output of `compile`, or a source that is assembly."""
+        is_source = self._language == "assembler"
+        name = self._source_name if is_source else "devmod.s"
+        if is_source:
+            self._assembly = self._request.text.encode()
+        Path(self._folder, "guarded.s").write_bytes(guarded(self._assembly, name))
+        arguments = ["-x", "assembler", *flags, "-c", "guarded.s", "-o", _OBJECT]
+        code, output = self._toolchain.clang(arguments, self._folder, self._kind)
+        if code:
+            check_guard(self._request, output, name)
+            if not is_source:  # clang itself has the lines of the source for errors in inline assembly
+                self._step(self._toolchain.clang, [*self._arguments, "-c", "-o", _OBJECT], self._arguments[-1])
+            self._fail(code, output, name)
+
+    def _frontend(self, name: str, flags: Sequence[str], defines: Mapping[str, str], mode: Sequence[str], output: str) -> str:
         """Run clang on the source. Return its messages."""
-        arguments = ["-x", self._language, *flags]
-        if self._language != "ir":
-            arguments += self._preprocessor(defines)
-        return self._step(self._toolchain.clang, [*arguments, mode, name, "-o", output], name)
+        is_preprocessed = self._language in _PREPROCESSED
+        self._arguments = ["-x", self._language, *flags, *(self._preprocessor(defines) if is_preprocessed else ()), name]
+        messages = self._step(
+            self._toolchain.clang, [*self._arguments, *(_LIST_FILES if is_preprocessed else ()), *mode, "-o", output], name
+        )
+        if is_preprocessed and not Path(self._folder, "devmod.d").exists():
+            # With a list of files, clang accepts an #embed of a missing file, and then writes no list.
+            self._step(self._toolchain.clang, [*self._arguments, "-fsyntax-only"], name)
+        return messages
 
     def _step(self, run: Callable[[Sequence[str], str, str], tuple[int, str]], arguments: Sequence[str], name: str = "") -> str:
         """Run a program, and raise CompileError with its errors if it fails. Return its messages."""
-        request = self._request
         code, output = run(arguments, self._folder, self._kind)
         if code:
-            lines = self._user_lines(output, name)
-            errors = [line for line in lines if _ERROR.search(line)]
-            if errors and errors[0].startswith(f"{FILE}:"):
-                reason = errors[0].partition(" error: ")[2]
-                raise expression_error(self._kind, request.name_expressions, reason, "\n".join(lines))
-            raise compile_error(
-                self._kind, request.language, errors or lines[:1] or [f"the program ended with status {code}"], "\n".join(lines)
-            )
+            self._fail(code, output, name)
         return output
+
+    def _fail(self, code: int, output: str, name: str) -> NoReturn:
+        """Raise CompileError with the errors in the output of a program."""
+        request = self._request
+        lines = self._user_lines(output, name)
+        errors = [line for line in lines if _ERROR.search(line)]
+        if errors and errors[0].startswith(f"{FILE}:"):
+            reason = errors[0].partition(" error: ")[2]
+            raise expression_error(self._kind, request.name_expressions, reason, "\n".join(lines))
+        raise compile_error(
+            self._kind, request.language, errors or lines[:1] or [f"the program ended with status {code}"], "\n".join(lines)
+        )
 
     def sources(self) -> dict[str, str]:
         """Return the SHA-256 of the source and of each user header that it includes, by their names."""
         request = self._request
         content = request.data or request.text.encode()
         results = {request.name: hashlib.sha256(content).hexdigest()}
-        dependencies = Path(self._folder, "devmod.d")
-        if dependencies.exists():
-            for path in _dependencies(dependencies.read_text(encoding="utf-8", errors="replace")):
-                name = self._header_name(path)
-                if name:
-                    results.setdefault(name, hashlib.sha256(Path(self._folder, path).read_bytes()).hexdigest())
+        for path, digest in self.files().items():
+            if digest:
+                results.setdefault(self._header_name(path), digest)
         return results
 
+    def files(self) -> dict[str, str]:
+        """Return the SHA-256 of each user header that clang has read, by its path (`Payload.files`)."""
+        unknown = ["a file that assembly names"] if removes_guard(self._assembly) else []
+        text = ""
+        if self._language in _PREPROCESSED:
+            try:
+                text = Path(self._folder, "devmod.d").read_text(encoding="utf-8", errors="surrogateescape")
+            except FileNotFoundError:
+                unknown.append("a file that clang does not list")
+        paths = [os.path.join(self._folder, path) for path in _dependencies(text)]
+        return digests_of(paths, (self._folder, self._toolchain.include)) | dict.fromkeys(unknown, "")
+
     def _header_name(self, path: str) -> str:
-        """Return a header as an include names it; "" for the source itself and for headers of devmod and the toolchain."""
-        full = os.path.realpath(os.path.join(self._folder, path))
-        for folder in (self._folder, self._toolchain.include):
-            if full.startswith(os.path.realpath(folder) + os.sep):
-                return ""
-        folders = [os.path.realpath(each) for each in (*self._request.include, self._request.folder) if each]
-        for each in sorted(folders, key=len, reverse=True):
-            if full.startswith(each + os.sep):
+        """Return a header as an include names it."""
+        full = os.path.normpath(path)
+        for each in sorted(filter(None, (*self._request.include, self._request.folder)), key=len, reverse=True):
+            if full.startswith(os.path.join(each, "")):
                 return os.path.relpath(full, each).replace(os.sep, "/")
         return os.path.basename(full)
 
+    @property
+    def _source_name(self) -> str:
+        name: str = self._request.name
+        return name if re.fullmatch(r"\w[\w.+-]*", name) else "source" + _SUFFIXES[self._language]
+
     def _write_source(self) -> str:
         request = self._request
-        name = os.path.basename(request.name) if re.fullmatch(r"\w[\w.+-]*", request.name) else "source" + _SUFFIXES[self._language]
-        path = Path(self._folder, name)
+        path = Path(self._folder, self._source_name)
         if request.data:
             path.write_bytes(request.data)
         else:
             path.write_text(request.text + self._ending, encoding="utf-8", newline="")
-        return name
+        return path.name
 
     def _preprocessor(self, defines: Mapping[str, str]) -> list[str]:
         request = self._request
@@ -221,15 +265,15 @@ class ClangBuild:
             path.write_text(text, encoding="utf-8", newline="")
         folders = [os.path.abspath(each) for each in (request.folder, *request.include) if each]
         return [
-            *("-fno-ident", "-nostdinc"),
+            *("-fno-ident", "-nostdinc", "-Werror=date-time"),
             *(f"-D{name}={value}" for name, value in defines.items()),
             *(f"-iquote{each}" for each in folders[:1] if request.folder),
             *(f"-I{os.path.abspath(each)}" for each in request.include),
             *("-isystem", HEADERS, "-isystem", self._toolchain.include),
             # __FILE__ has the header's name without its folder.
             *(f"-fmacro-prefix-map={each}{os.sep}=" for each in folders),
-            # The option of clang's driver for this has no effect for HIP.
-            *("-Xclang", "-dependency-file", "-Xclang", "devmod.d", "-Xclang", "-MT", "-Xclang", "devmod"),
+            # clang does not look for the file of an #embed in the folders of includes.
+            *(f"--embed-dir={each}" for each in folders if self._toolchain.version >= 19),
         ]
 
     def _user_lines(self, output: str, name: str) -> list[str]:
@@ -263,4 +307,4 @@ def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
 def _dependencies(text: str) -> list[str]:
     """Return the files of a make rule, without its target."""
     rule = text.partition(":")[2].replace("\\\n", " ")
-    return [each.replace("\\ ", " ") for each in re.findall(r"(?:\\ |\S)+", rule)]
+    return [re.sub(r"\\([ #])", r"\1", each).replace("$$", "$") for each in re.findall(r"(?:\\ |\S)+", rule)]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 TOOLCHAIN = "-toolchain="
 #: clang's option for intermediate results. They go to `Payload.source`, and the code does not depend on it.
 SAVE_TEMPS = "-save-temps"
-_READS_FILE = re.compile(r"^[^\n\"#/]*?(\.incbin|\.include)\b", re.MULTILINE)
 #: The options that change the code or the diagnostics. clang has others, which name files, programs and plugins.
 _SUPPORTED = re.compile(
     "|".join(
@@ -91,18 +90,6 @@ def take_flag(request: CompileRequest, flag: str) -> tuple[CompileRequest, bool]
     return request.replace(options=[option for option in request.options if option != flag]), flag in request.options
 
 
-def check_assembly(request: CompileRequest) -> None:
-    """Raise CompileError for a directive of assembly that reads a file of the build machine (R38)."""
-    match = _READS_FILE.search(request.text) if request.language == "assembly" else None
-    if match:
-        line = request.text.count("\n", 0, match.start(1)) + 1
-        raise CompileError(
-            f"{request.name}:{line}: the directive {match[1]} reads a file of the build machine, and equal sources give equal payloads; "
-            "write the contents into the source",
-            kind=request.target.kind,
-        )
-
-
 def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, reserved: re.Pattern[str]) -> ClangOptions:
     """Return the options of a request.
 
@@ -123,7 +110,6 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
         An option is reserved or not supported, or LLVM IR has defines or include folders.
     """
     kind = spec.kind
-    check_assembly(request)
     request, program = split_option(request, TOOLCHAIN)
     options, defines = options_and_defines(request)
     for option in options:

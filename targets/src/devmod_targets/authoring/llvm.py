@@ -37,12 +37,16 @@ class LlvmToolchain:
         The names and versions for an origin, such as "clang 22.1.8 (ziglang 0.17.0)".
     include
         The folder of clang's own headers, such as stdint.h.
+    version
+        The major version of clang; 0 if it is unknown.
     """
 
-    __slots__ = ("_clang", "_linker", "include", "name")
+    __slots__ = ("_clang", "_linker", "include", "name", "version")
 
     def __init__(self, clang: Sequence[str], linker: Sequence[str], name: str, include: str) -> None:
         self._clang, self._linker, self.name, self.include = tuple(clang), tuple(linker), name, include
+        number = re.match(r"clang (\d+)", name)
+        self.version = int(number[1]) if number else 0
 
     def clang(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
         """Run clang in a folder. Return its exit status and its output.

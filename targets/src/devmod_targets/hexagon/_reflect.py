@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod.targets.hexagon import SPEC
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.authoring.c_functions import CFunctions, parse_source, text_with_instances
+from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang
 from devmod_targets.hexagon import _headers
 
@@ -21,7 +21,7 @@ _FRONTEND_OPTIONS = ("-std=", "-U", "-f", "-mhvx")
 
 def read_functions(
     request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
-) -> tuple[dict[str, ReflectedFunction], str]:
+) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
     """Read the exported functions of a source.
 
     Parameters
@@ -37,6 +37,8 @@ def read_functions(
         The functions by name, qualified in C++, in the order of the source.
     str
         The reader, such as "libclang 18.1.1".
+    dict of str to str
+        The files that libclang read, as in `Payload.files`.
 
     Raises
     ------
@@ -51,7 +53,8 @@ def read_functions(
     unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
     source = CFunctions(library, unit, "hexagon", "function")
     functions = source.functions_by_name(symbols, request.name_expressions).items()
-    return {name: _function(source, cursor, symbol) for name, (symbol, cursor) in functions}, library.toolchain
+    reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in functions}
+    return reflected, library.toolchain, included_files(unit, options)
 
 
 def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from tempfile import TemporaryDirectory
 
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
+from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.dwarf import read_functions as read_debug_information
@@ -74,7 +74,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if language == "object":
         _check_object(request)
     is_source, source = language in ("c", "c++"), _own_source(request)
-    with TemporaryDirectory(prefix="devmod-") as folder:
+    with compiler_folder() as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
         build = ClangBuild(request, options.toolchain, language, _headers.files(), folder, ending=ending)
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
@@ -92,19 +92,20 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             source.setdefault("bc", bitcode)
         # Relocations are applied to debug information when the file is linked.
         debug = b"" if is_source else build.link_object(_LINK)
-        sources = build.sources()
+        sources, files = build.sources(), build.files()
     _check_arch(request, code)
     symbols = exported_functions(code)
     if not symbols:
         raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")
     if is_source:
-        reflected, readers = _read_source(request, language, options, symbols)
+        reflected, readers, included = _read_source(request, language, options, symbols)
+        files |= included
         fmap = merge_declared(SPEC, reflected, request.fmap)
     else:
         fmap, readers = _debug_functions(request, symbols, debug), []
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log, reports)
-    return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources))
+    return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources), files)
 
 
 def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
@@ -115,15 +116,15 @@ def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
 
 def _read_source(
     request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
-) -> tuple[Mapping[str, ReflectedFunction] | None, list[str]]:
-    """Return the signatures, or None if the caller declares them; and the reader for the origin."""
+) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str]]:
+    """Return the signatures, or None if the caller declares them; the reader for the origin; and the files that it read."""
     try:
-        reflected, reader = read_functions(request, language, options, symbols)
+        reflected, reader, files = read_functions(request, language, options, symbols)
     except CompileError:
         if not _declares_all(request, symbols):
             raise
-        return None, []
-    return reflected, [reader]
+        return None, [], {}
+    return reflected, [reader], files
 
 
 def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm import SPEC
 from devmod_targets.authoring import ReflectedFunction
 from devmod_targets.authoring._open_block_cuda import open_kernels
-from devmod_targets.authoring.c_functions import CFunctions, parse_source, text_with_instances
-from devmod_targets.authoring.clang import element_type, load_libclang, type_kind
+from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, load_libclang, type_kind
 from devmod_targets.rocm import _headers
 
 TYPE_CHECKING = False
@@ -41,7 +43,7 @@ _FRONTEND_OPTIONS = ("-std=", "-U", "-f")
 
 def read_kernels(
     request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel]
-) -> tuple[dict[str, ReflectedFunction], str]:
+) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
     """Read the kernels of a source.
 
     Parameters
@@ -57,6 +59,8 @@ def read_kernels(
         The kernels by name, in the order of the source, then those of name_expressions.
     str
         The reader, such as "libclang 18.1.1".
+    dict of str to str
+        The files that libclang read, as in `Payload.files`.
 
     Raises
     ------
@@ -75,7 +79,7 @@ def read_kernels(
         "-nogpulib",
         "-fdeclspec",
         "-include",
-        "devmod_hip.h",
+        os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"),
     ]
     open_names = open_kernels(request.text)
     request = request.replace(text=text_with_instances(request.text, kernels, request.name_expressions))
@@ -88,7 +92,7 @@ def read_kernels(
         _check_places(name, location, types, kernels[symbol])
         is_open = cursor.spelling in open_names and block is None
         functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
-    return functions, library.toolchain
+    return functions, library.toolchain, included_files(unit, options)
 
 
 def _value_type(type_: Any) -> tuple[str, int]:

@@ -90,4 +90,8 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     assert checked.origin is not None
     origin = Origin(str(request.target), checked.origin.toolchain, options, source.sources)
-    return Payload("rocm", text.encode(), "hip", checked.fmap, {"hip": text}, origin), warnings, reports
+    return (
+        Payload("rocm", text.encode(), "hip", checked.fmap, {"hip": text}, origin, {**source.files, **(checked.files or {})}),
+        warnings,
+        reports,
+    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from tempfile import TemporaryDirectory
 
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError, FormatError
 from devmod.targets.rocm import SPEC
 from devmod_targets.amdgpu import read_code_object
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
-from devmod_targets.authoring.clang_build import ClangBuild
+from devmod_targets.authoring._process import compiler_folder
+from devmod_targets.authoring.clang_build import HEADERS, ClangBuild
 from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, split_option, take_flag
 from devmod_targets.authoring.instances import instance_variables
 from devmod_targets.authoring.llvm_signatures import ir_kernels
@@ -85,7 +85,7 @@ def _compile(request: CompileRequest) -> Compiled:
     text = {source: request.text} if request.text else {}
     warnings: list[str] = []
     reports: list[str] = []
-    with TemporaryDirectory(prefix="devmod-") as folder:
+    with compiler_folder() as folder:
         headers = _headers.files() if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
         library_flags = _device_libs.link_flags(modules, arch, options.toolchain, folder)
@@ -99,22 +99,23 @@ def _compile(request: CompileRequest) -> Compiled:
             raise _explain_undefined(error, request) from None
         if (keeps_ir and language == "hip") or request.data:
             text["ll"], _ = build.intermediates(flags, options.defines)
-        sources = build.sources()
+        sources, files = build.sources(), build.files()
     kernels = _read_kernels(request, code)
     reflected: Mapping[str, ReflectedFunction] | None = None
     readers = [_device_libs.describe_modules(modules)] if modules else []
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
     if language == "hip":
         try:
-            reflected, reader = read_kernels(request, options, kernels)
+            reflected, reader, included = read_kernels(request, options, kernels)
             readers.append(reader)
+            files |= included
         except CompileError:
             if not declared >= set(kernels):
                 raise
     elif language == "ir":
         reflected = ir_kernels(request, text["ll"], {name: (kernel.places, kernel.block) for name, kernel in kernels.items()})
     fmap = _fmap(request, kernels, reflected)
-    return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources)), warnings, reports
+    return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files), warnings, reports
 
 
 def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectKernel]:
@@ -135,7 +136,7 @@ def _hip_flags(arch: str) -> list[str]:
     return [
         *("--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
-        *("-include", "devmod_hip.h"),
+        *("-include", f"{HEADERS}/devmod_hip.h"),
     ]
 
 

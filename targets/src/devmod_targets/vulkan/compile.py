@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from tempfile import TemporaryDirectory
 
 from devmod import Origin
 from devmod.errors import CompileError
@@ -17,6 +16,7 @@ from devmod_targets.authoring import (
     options_and_defines,
     warn_caller,
 )
+from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.vulkan._build import Build
 from devmod_targets.vulkan._tools import Environment
 
@@ -101,7 +101,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(options)
     build = Build(request, environment, level)
-    with TemporaryDirectory(prefix="devmod-") as folder:
+    with compiler_folder() as folder:
         if request.language == "SPIR-V":
             compiled = build.spirv(folder, options, defines)
         else:
@@ -120,7 +120,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     code = {name: packed[info.name] for name, info in fmap.items()}
     warn_caller(request, build.warnings, doubts=build.doubts)
     texts = {"spv": "\n".join(build.texts)} if build.texts else {}
-    return Payload("vulkan", code, "spv", fmap, texts, origin, unvalidated=build.unvalidated)
+    return Payload("vulkan", code, "spv", fmap, texts, origin, build.files, unvalidated=build.unvalidated)
 
 
 def _environment(request: CompileRequest) -> Environment:
