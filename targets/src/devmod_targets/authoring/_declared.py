@@ -285,7 +285,7 @@ def source_payload(
     origin = Origin(str(request.target), toolchain, options, source.sources)
     data = source.text.encode()
     code = dict.fromkeys(fmap, data) if spec.shader_map else data
-    return Payload(spec.kind, code, fmt, fmap, {fmt: source.text}, origin, unvalidated=unvalidated)
+    return Payload(spec.kind, code, fmt, fmap, {fmt: source.text}, origin, source.files, unvalidated=unvalidated)
 
 
 class CompilerReport(UserWarning):

@@ -51,6 +51,8 @@ class Inliner:
         The name of each source file, as in the include, to the SHA-256 of its text.
     names : dict
         The real path of each included file to that name.
+    files : dict
+        The path of each included file, as it was opened, to the SHA-256 of its text.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Inliner:
         self.defined = defined
         self.sources: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.files: dict[str, str] = {}
         #: For the text and each condition that is open at this point, the guarded files that are embedded there. Where the text at this
         #: point is compiled, all open conditions are true, so a second include of such a file has no effect.
         self._embedded: list[set[str]] = [set()]
@@ -142,9 +145,11 @@ class Inliner:
             if word != "endif":
                 self._embedded.append(set())
 
-    def _replacement(self, path: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
+    def _replacement(self, opened: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
         """Return the text that replaces an include; "" if the file's guard makes it empty."""
+        path = os.path.realpath(opened)
         text, directives, guard, once = self._scan_file(path, name_in_include, location)
+        self.files[opened] = self.sources[self.names[path]]
         if (guard or once) and (path in chain or any(path in names for names in self._embedded)):
             return ""
         if len(chain) >= _MAX_NESTING or path in chain:
@@ -156,7 +161,8 @@ class Inliner:
             self._embedded[-1].add(path)
         outer_depth = depth - (1 if guard else 0)
         opening = directives[0] if guard else None
-        text = self._expand(text, name_in_include, os.path.dirname(path), (*chain, path), outer_depth, 1, directives, opening)
+        # A compiler looks beside the name of a link, not beside its target.
+        text = self._expand(text, name_in_include, os.path.dirname(opened), (*chain, path), outer_depth, 1, directives, opening)
         text = text if text.endswith("\n") else text + "\n"
         if text.endswith("\\\n"):
             text += "\n"  # otherwise a backslash at the end of the file continues into the next #line
@@ -193,7 +199,7 @@ class Inliner:
             raise CompileError(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB", kind=self.kind)
 
     def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int) -> tuple[str, str]:
-        """Return the real path and the name of the included user file; two empty strings for any other include."""
+        """Return the path and the name of the included user file; two empty strings for any other include."""
         if directive.word == "include_next":
             raise CompileError(f"{location}: #include_next is not supported in a source payload; use #include", kind=self.kind)
         match = INCLUDED.search(text, directive.start, directive.end) if directive.word == "include" else None
@@ -210,9 +216,9 @@ class Inliner:
                 kind=self.kind,
             )
         for place in folders:
-            path = os.path.realpath(os.path.join(place, name_in_include))
+            path = os.path.join(place, name_in_include)
             if os.path.isfile(path):
-                self._check_root(path, name_in_include, location)
+                self._check_root(os.path.realpath(path), name_in_include, location)
                 return path, name_in_include
         if in_quotes and depth == 0 and not self.is_external(name_in_include):
             raise CompileError(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}", kind=self.kind)

@@ -134,19 +134,23 @@ class Payload(Value):
         The arguments of `devmod.create`.
     origin
         An Origin, or None.
+    files
+        The files that the compiler read, besides the source and its own headers: path to the SHA-256 of what it read. None if they are
+        unknown: `devmod build` then does not cache the result.
     validator
         The program that checked the source and compiles nothing, such as "naga"; "" if there is none.
     unvalidated
         Why such a program did not check the source, with the command that installs it; "" if one did, or the kind has none.
     """
 
-    __slots__ = ("code", "fmap", "fmt", "kind", "origin", "source", "unvalidated", "validator")
+    __slots__ = ("code", "files", "fmap", "fmt", "kind", "origin", "source", "unvalidated", "validator")
     kind: str
     code: Code
     fmt: str
     fmap: Mapping[str, FunctionInfo]
     source: Source
     origin: Origin | None
+    files: Mapping[str, str] | None
     validator: str
     unvalidated: str
 
@@ -158,10 +162,19 @@ class Payload(Value):
         fmap: Mapping[str, FunctionInfo],
         source: Source | None = None,
         origin: Origin | None = None,
+        files: Mapping[str, str] | None = None,
         *,
         validator: str = "",
         unvalidated: str = "",
     ) -> None:
         self._set(
-            kind=kind, code=code, fmt=fmt, fmap=fmap, source=dict(source or {}), origin=origin, validator=validator, unvalidated=unvalidated
+            kind=kind,
+            code=code,
+            fmt=fmt,
+            fmap=fmap,
+            source=dict(source or {}),
+            origin=origin,
+            files=files,
+            validator=validator,
+            unvalidated=unvalidated,
         )

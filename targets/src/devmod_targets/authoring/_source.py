@@ -46,19 +46,28 @@ class SelfContainedSource(Value):
         The name of each source file, as in the include, to the SHA-256 of its text.
     names
         The real path of each source file to that name, for diagnostics. Paths are not written to the payload.
+    files
+        The `files` of the payload.
     """
 
-    __slots__ = ("defines", "names", "options", "sources", "text")
+    __slots__ = ("defines", "files", "names", "options", "sources", "text")
     defines: Mapping[str, str]
+    files: Mapping[str, str]
     names: Mapping[str, str]
     options: tuple[str, ...]
     sources: Mapping[str, str]
     text: str
 
     def __init__(
-        self, text: str, options: tuple[str, ...], defines: Mapping[str, str], sources: Mapping[str, str], names: Mapping[str, str]
+        self,
+        text: str,
+        options: tuple[str, ...],
+        defines: Mapping[str, str],
+        sources: Mapping[str, str],
+        names: Mapping[str, str],
+        files: Mapping[str, str],
     ) -> None:
-        self._set(text=text, options=options, defines=defines, sources=sources, names=names)
+        self._set(text=text, options=options, defines=defines, sources=sources, names=names, files=files)
 
 
 def complete_source(request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False) -> SelfContainedSource:
@@ -95,7 +104,7 @@ def complete_source(request: CompileRequest, is_external: Callable[[str], bool] 
         head += line_directive(first_line, request.name)
     files = Inliner(request, frozenset(name.partition("(")[0] for name in defines), is_external=is_external)
     text = head + files.inline(body, first_line)
-    return SelfContainedSource(text, options, defines, files.sources, files.names)
+    return SelfContainedSource(text, options, defines, files.sources, files.names, files.files)
 
 
 def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, str]]:

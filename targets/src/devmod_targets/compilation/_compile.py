@@ -139,9 +139,11 @@ def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block:
         _check_closed(payload)
     fmap = with_defaults(payload.kind, payload.fmap, block, local)
     module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
-    # `create` has no parameter for the origin.
+    # `create` has no parameter for the origin and for the files.
     module.__dict__["_devmod_origin"] = payload.origin
     module.__dict__[_VALIDATION] = (payload.validator, payload.unvalidated)
+    if payload.files is not None:
+        module.__dict__["_devmod_files"] = {**_own_file(request), **payload.files}
     return module
 
 
@@ -159,3 +161,22 @@ def _check_closed(payload: Payload) -> None:
             closed_source(payload.kind, code.decode())
         except FormatError as error:
             raise CompileError(str(error), kind=payload.kind) from None
+
+
+def _own_file(request: CompileRequest) -> dict[str, str]:
+    """Return the source itself if it is a file, path to SHA-256."""
+    from hashlib import sha256
+
+    path = os.path.join(request.folder, request.name)
+    return {path: sha256(request.data or request.text.encode()).hexdigest()} if request.folder else {}
+
+
+def files_read(module: Module) -> dict[str, str] | None:
+    """Return the files that the compile of a module has read, path to SHA-256; None if they are unknown."""
+    files: dict[str, str] = {}
+    for each in module.imports if module.kind == "bundle" else (module,):
+        read = each.__dict__.get("_devmod_files")
+        if read is None:
+            return None
+        files |= read
+    return files

@@ -64,7 +64,7 @@ def wrap_image(request: CompileRequest) -> tuple[Payload, list[str]]:
         code, result, tools = _stored_payload(request, name, fmt, data), fmt, ""
     texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
     origin = Origin(str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()})
-    return Payload("cuda", code, result, fmap, texts, origin), reports
+    return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
 
 
 def _images(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:

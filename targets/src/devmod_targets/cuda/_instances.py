@@ -21,7 +21,7 @@ def with_instances(request: CompileRequest, source: SelfContainedSource) -> Self
     if not lines:
         return source
     whole = source.text + ("" if source.text.endswith("\n") else "\n") + lines
-    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names)
+    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names, source.files)
 
 
 def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str]) -> None:

@@ -72,7 +72,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     from hashlib import sha256
 
     origin = Origin(str(request.target), toolchain(), [*level, *options], {request.name: sha256(data).hexdigest()})
-    payload = Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin)
+    payload = Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin, files={})
     return payload, ["\n".join(["clang has warnings about the LLVM IR:", *warnings])] if warnings else []
 
 

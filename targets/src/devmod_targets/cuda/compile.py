@@ -12,6 +12,7 @@ from devmod import Origin
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
+from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._fatbin import join
@@ -115,7 +116,8 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         for arch, program in zip(archs, programs, strict=True)
         for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
     ]
-    return Payload("cuda", code, fmt, fmaps[0], texts, origin), _warnings(programs, folders), reports
+    files = {**source.files, **unresolved_names(source.text, parents=True)}
+    return Payload("cuda", code, fmt, fmaps[0], texts, origin, files), _warnings(programs, folders), reports
 
 
 def _functions(

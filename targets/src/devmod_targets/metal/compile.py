@@ -28,6 +28,7 @@ from devmod_targets.authoring import (
     source_payload,
     warn_caller,
 )
+from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.metal._reflect import read
 
 TYPE_CHECKING = False
@@ -88,6 +89,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         from devmod_targets.metal._metallib import as_metallib
 
         payload = as_metallib(payload, request, source)
+    payload = payload.replace(files={**source.files, **unresolved_names(source.text)})
     # No error, because Metal's own compiler decides. It has accepted a library.
     warn_caller(request, warnings if as_library else [], doubts=[] if as_library else warnings)
     return payload
@@ -121,4 +123,4 @@ def _with_instances(request: CompileRequest, source: SelfContainedSource) -> Sel
     if not lines:
         return source
     whole = source.text + ("" if source.text.endswith("\n") else "\n") + "".join(lines)
-    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names)
+    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names, source.files)

@@ -38,6 +38,8 @@ class Build:
     ----------
     toolchain, sources
         The values for `devmod.Origin`.
+    files
+        The value for `Payload`.
     texts
         The disassembly of each module, if spirv-dis is installed.
     warnings, doubts
@@ -52,6 +54,7 @@ class Build:
         self.level = level
         self.toolchain: list[str] = []
         self.sources: dict[str, str] = {}
+        self.files: dict[str, str] = {}
         self.texts: list[str] = []
         self.warnings: list[str] = []
         self.doubts: list[str] = []
@@ -92,7 +95,7 @@ class Build:
         compiler = _tools.find_compiler(language, compiler_name, request.name)
         self.toolchain.append(compiler.toolchain)
         files = Files(request, language, defines)
-        self.sources = files.sources
+        self.sources, self.files = files.sources, files.files
         with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
             file.write(files.text)
         entries = self._entries(folder, compiler, files, language, defines) if language == "HLSL" else ["main"]

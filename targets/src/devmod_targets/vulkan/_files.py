@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from devmod_targets.authoring import Inliner, line_directive
+from devmod_targets.authoring._included import unresolved_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Files:
         The name and the text of the file.
     sources
         The name of each source file to the SHA-256 of its text.
+    files
+        The value for `Payload`.
     """
 
     def __init__(self, request: CompileRequest, language: str, defines: Mapping[str, str]) -> None:
@@ -40,7 +43,7 @@ class Files:
             line_directive if language == "HLSL" else self._numbered,
         )
         self.text = inliner.inline(request.text)
-        self.sources = inliner.sources
+        self.sources, self.files = inliner.sources, inliner.files | unresolved_names(self.text)
 
     def _numbered(self, number: int, name: str) -> str:
         if name not in self._names:

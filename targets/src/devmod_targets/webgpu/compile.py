@@ -79,6 +79,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         fmap,
         {"wgsl": request.text},
         origin,
+        files={},
         validator="" if unvalidated else "naga",
         unvalidated=unvalidated,
     )
