@@ -123,8 +123,11 @@ def test_an_entry_under_the_key_of_another_source_is_not_used(tmp_path: Path, ow
 def test_a_job_without_known_inputs_is_compiled_each_time(tmp_path: Path, own_cache: Path) -> None:
     manifest = write_kernels(tmp_path / "p", 1)
     with open(tmp_path / "p" / "k0.cl", "a") as file:
-        file.write('// .incbin "x"\n')
-    assert [statuses(devmod.build(manifest)) for _ in range(2)] == [["compiled"]] * 2
+        file.write("#if 0\n#include NAME(x)\n#endif\n")
+    results = [devmod.build(manifest) for _ in range(2)]
+    assert [(statuses(each), each.reports) for each in results] == [
+        (["compiled"], ("k0.cl is not cached: an include names its file by a macro that devmod does not evaluate",))
+    ] * 2
     assert stored(own_cache) == []
 
 

@@ -283,16 +283,16 @@ def worker_text() -> str:
 
 
 def test_a_source_that_cannot_be_read_is_counted(capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_targets.build import tasks
+    from devmod_targets.build import inputs
 
-    real = tasks.closure_of
+    real = inputs.closure_of
 
-    def closure_of(path: str, *arguments: object) -> object:
+    def closure_of(path: str, *arguments: object, **options: object) -> object:
         if path.endswith("k0.cl"):
             raise PermissionError(13, "Permission denied", path)
-        return real(path, *arguments)  # type: ignore[arg-type]
+        return real(path, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tasks, "closure_of", closure_of)
+    monkeypatch.setattr(inputs, "closure_of", closure_of)
     assert main(["build", "-j", "1"]) == 1
     assert hide_times(capfd.readouterr().err) == (
         "2 compiles, 1 worker\n[1/2] failed k0.cl for opencl\n    k0.cl: Permission denied\n[2/2] compiled k1.cl for opencl (#.## s)\n"

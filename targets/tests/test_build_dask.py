@@ -101,6 +101,35 @@ def test_workers_with_other_compilers_are_an_error(tmp_path: Path, cluster: Any,
     assert not (tmp_path / "p" / "k.devmod").exists()
 
 
+@pytest.mark.parametrize(
+    ("include", "reason"),
+    [
+        ('#include "link/a.h"\n', "an include leads through a linked folder"),
+        (
+            "#define TEXT(x) #x\n#if __has_include(TEXT(a.h))\n#endif\n",
+            "an include names its file by a macro that devmod does not evaluate",
+        ),
+    ],
+)
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links need a privilege on Windows")
+def test_a_job_whose_files_are_not_certain_is_an_error(tmp_path: Path, cluster: Any, include: str, reason: str) -> None:
+    """On a worker, the compiler would see other files, without an error."""
+    manifest = write_kernels(tmp_path / "p", 2)
+    (tmp_path / "p" / "inc").mkdir()
+    (tmp_path / "p" / "inc" / "a.h").write_text("")
+    (tmp_path / "p" / "link").symlink_to("inc")
+    source = tmp_path / "p" / "k1.cl"
+    source.write_text(include + source.read_text())
+    result = devmod.build(manifest, dask=cluster.scheduler_address)
+    assert sorted(statuses(result)) == ["compiled", "failed"]
+    assert [(each.error, each.message) for each in result.failures] == [
+        (
+            "ClusterError",
+            f"k1.cl cannot be compiled on a cluster, because its files are not certain: {reason}. Compile it without --dask",
+        )
+    ]
+
+
 def test_the_results_are_in_the_cache_of_the_client(tmp_path: Path, cluster: Any) -> None:
     manifest = write_kernels(tmp_path / "p", 2)
     assert statuses(devmod.build(manifest, dask=cluster.scheduler_address)) == ["compiled"] * 2

@@ -64,6 +64,46 @@ def test_a_wheel_that_counts_for_another_kind_does_not_change_the_key(tmp_path: 
     assert "nvidia-cuda-nvrtc 99.0" in key("cuda -arch=sm_90").splitlines()
 
 
+def test_a_changed_header_of_nvidias_wheels_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = tmp_path / "nvidia" / "cu13" / "include" / "crt" / "extra.h"
+    header.parent.mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
+    keys = set()
+    for text in ("#define A 1\n", "#define A 2\n"):
+        header.write_text(text)
+        keys.add(key("cuda -arch=sm_90"))
+    header.rename(header.with_name("other.h"))
+    keys.add(key("cuda -arch=sm_90"))
+    assert len(keys) == 3
+
+
+def test_a_libclang_of_an_unknown_version_has_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_wheel = key("opencl")
+    (tmp_path / "clang").mkdir()
+    (tmp_path / "clang" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *(folder for folder in sys.path if "site-packages" not in folder)])
+    monkeypatch.delitem(sys.modules, "clang", raising=False)
+    assert (with_wheel != "", key("opencl")) == (True, "")
+    assert key("webgpu") != ""
+
+
+def test_the_digest_of_a_file_that_was_just_written_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second write within one step of the file system's clock would leave the same times."""
+    path = tmp_path / "data"
+    path.write_bytes(b"one")
+    now = path.stat().st_ctime_ns
+
+    def stored() -> int:
+        toolchains.file_digest(str(path))
+        return sum(each.is_file() for each in (tmp_path / "cache").rglob("*"))
+
+    monkeypatch.setattr("time.time_ns", lambda: now + 10**9)
+    assert stored() == 0
+    monkeypatch.setattr("time.time_ns", lambda: now + 10**10)
+    assert stored() > 0
+
+
 @pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
 def test_a_changed_program_in_path_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -81,14 +121,24 @@ def test_a_changed_program_in_path_is_another_key(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
 def test_a_clang_that_the_user_names_belongs_to_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = key("rocm -arch=gfx1100")
-    clang = program(tmp_path / "clang", "#!/bin/sh\n# clang\n")
-    named = key("rocm -arch=gfx1100", f"-toolchain={clang}")
-    program(tmp_path / "ld.lld", "#!/bin/sh\n# lld\n")
-    with_linker = key("rocm -arch=gfx1100", f"-toolchain={clang}")
+    keys = [key("rocm -arch=gfx1100")]
+    clang = program(tmp_path / "bin" / "clang-19", "#!/bin/sh\n# clang\n")
+    job = Job("k", "/p", "k.x", "rocm -arch=gfx1100", options=(f"-toolchain={clang}",))
+    assert not toolchains.knows_headers(job)  # and its results are not cached
+    headers = tmp_path / "lib" / "clang" / "19" / "include"
+    headers.mkdir(parents=True)
+    (tmp_path / "lib" / "clang" / "18" / "include").mkdir(parents=True)
+    toolchains.clear()
+    assert toolchains.knows_headers(job)
+    keys.append(key("rocm -arch=gfx1100", f"-toolchain={clang}"))
+    program(tmp_path / "bin" / "ld.lld", "#!/bin/sh\n# lld\n")
+    keys.append(key("rocm -arch=gfx1100", f"-toolchain={clang}"))
+    (tmp_path / "lib" / "libLLVM.so.19.1").write_text("the optimizer and the code generators")
+    keys.append(key("rocm -arch=gfx1100", f"-toolchain={clang}"))
+    assert len({"", *keys}) == 5
     monkeypatch.setenv("DEVMOD_CLANG", str(clang))
-    assert len({before, named, with_linker}) == 3
-    assert key("rocm -arch=gfx1100") == with_linker
+    assert key("rocm -arch=gfx1100") == keys[-1]
+    assert toolchains.system_headers(Job("k", "/p", "k.x", "hexagon -arch=v68")).folders[1:] == (str(headers),)
 
 
 def test_the_device_library_of_rocm_belongs_to_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

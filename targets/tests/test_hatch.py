@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tarfile
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -76,13 +78,29 @@ def test_clean_removes_no_file_behind_a_link(tmp_path: Path, capfd: pytest.Captu
 
 
 def test_a_source_distribution_holds_all_inputs(tmp_path: Path) -> None:
-    import tarfile
-
     folder = project(tmp_path)
     path = next(SdistBuilder(str(folder)).build(directory=str(folder / "dist"), versions=["standard"]))
     with tarfile.open(path) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     assert names == {"PKG-INFO", "pyproject.toml", "devmod.toml", "k.wgsl", "src/pkg/__init__.py"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links need a privilege on Windows")
+def test_a_source_distribution_holds_links_and_their_targets(tmp_path: Path) -> None:
+    manifest = MANIFEST.replace("webgpu", "opencl").replace("k.wgsl", "kernels/k.cl")
+    folder = project(tmp_path / "p", manifest=manifest)
+    for name, text in (("shared/k.cl", '#include "a.h"\n'), ("shared/real.h", ""), ("kernels/x.h", "")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "kernels" / "k.cl").symlink_to("../shared/k.cl")
+    (folder / "kernels" / "a.h").symlink_to("../shared/real.h")
+    (tmp_path / "link").symlink_to("p")
+    for place in (folder, tmp_path / "link"):
+        path = next(SdistBuilder(str(place)).build(directory=str(tmp_path / "dist"), versions=["standard"]))
+        with tarfile.open(path) as file:
+            names = [name.partition("/")[2] for name in file.getnames()]
+        inputs = ["devmod.toml", "kernels/a.h", "kernels/k.cl", "shared/k.cl", "shared/real.h"]
+        assert sorted(names) == sorted(["PKG-INFO", "pyproject.toml", "src/pkg/__init__.py", *inputs])
 
 
 def test_the_targets_of_the_table(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from devmod_targets.build.watch import watch_manifest
 COMMAND = [sys.executable, "-m", "devmod", "build"]
 BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
 INCLUDES = '#include "sizes.h"\nkernel void k0(global float *x) { x[0] = SIZE; }\n'
-ANY_INCLUDE = "#include SIZES\nkernel void k0(global float *x) { x[0] = SIZE; }\n"
+ANY_INCLUDE = "#define TEXT(x) #x\n#include TEXT(SIZES)\nkernel void k0(global float *x) { x[0] = SIZE; }\n"
 
 
 @pytest.fixture(autouse=True)
@@ -136,11 +136,20 @@ def test_where_a_macro_names_the_include_any_file_may_be_one(project: Path) -> N
     write("k0.cl", ANY_INCLUDE)()
     write("sizes.h", "#define SIZE 1\n")()
     manifest = project / "devmod.toml"
-    manifest.write_text(manifest.read_text().replace("[kernels.k0]", "[kernels.k0]\ndefines = { SIZES = '\"sizes.h\"' }"))
+    manifest.write_text(manifest.read_text().replace("[kernels.k0]", '[kernels.k0]\ndefines = { SIZES = "sizes.h" }'))
     watcher = Watcher(write("new.h"), write("k0.cl~"), write(".git/HEAD"), write("devmod-build-1234/devmod-5/source.c"))
     watcher.build = lambda: watcher.builds.append(len(watcher.edits))  # type: ignore[method-assign]
     devmod.build()
     assert watcher.run() == [4, 3]
+
+
+def test_where_a_define_names_the_include_it_is_an_input(project: Path) -> None:
+    write("k0.cl", "#include SIZES\nkernel void k0(global float *x) { x[0] = 1; }\n")()
+    manifest = project / "devmod.toml"
+    manifest.write_text(manifest.read_text().replace("[kernels.k0]", "[kernels.k0]\ndefines = { SIZES = '\"sizes.h\"' }"))
+    watcher = Watcher(write("new.h"), write("sizes.h", "#define SIZE 1\n"))
+    watcher.build = lambda: watcher.builds.append(len(watcher.edits))  # type: ignore[method-assign]
+    assert watcher.run() == [2, 0]
 
 
 def test_a_new_folder_of_the_manifest_is_watched_and_what_changed_meanwhile_is_built(project: Path) -> None:

@@ -610,13 +610,15 @@ def read_hexagon_image(data: bytes) -> None:
 
 
 def read_includes(data: bytes) -> None:
-    """The includes that a build finds in a source."""
+    """The includes that a build finds in a source, and those that are left in a text without includes."""
+    from devmod_targets.authoring._included import unresolved_names
     from devmod_targets.build.closure import SourceTree, closure_of
 
     source = scratch("k.inc.cl", data)
-    closure = closure_of(source, (), SourceTree())
+    closure = closure_of(source, (), SourceTree(), None, ('NAME "k.inc.cl"',))
     if os.path.realpath(source) not in closure.files:
         raise Breach("a source does not belong to its own files")
+    unresolved_names(data.decode("utf-8", "replace"), parents=True)
 
 
 def read_fatbin(data: bytes) -> None:

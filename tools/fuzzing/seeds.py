@@ -55,6 +55,8 @@ def includes() -> list[bytes]:
     return [
         b'#include "a.h"\n#  include <b.h>\n/* c */ # /* c */ include /* c */ "c.h"\n%:include <d.h>\n??=import "e.h"\n#include NAME\n',
         b'#inc\\\nlude "a.h"\n#if __has_include(<b.h>) && __has_embed("c")\n#embed "c"\n#endif\nasm(".incbin \\"x\\"");\n',
+        b'#define NAME "../a.h" // a\n#define TEXT(x) #x\n#include TEXT(a.h)\n#define HAS(x) __has_include(x)\n',
+        b'int a = 1\'000; char b[] = "#include";\n#include NAME /* b */\n#define NAME OTHER\n',
     ]
 
 

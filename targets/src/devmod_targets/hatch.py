@@ -98,8 +98,8 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
 
     def _inside(self, path: str) -> str:
         """Return a path relative to the project's folder, with slashes."""
-        root = os.path.realpath(self.root)
-        relative = os.path.relpath(os.path.realpath(path), root).replace(os.sep, "/")
+        root, (folder, name) = os.path.realpath(self.root), os.path.split(path)
+        relative = os.path.relpath(os.path.join(os.path.realpath(folder), name), root).replace(os.sep, "/")
         if relative.startswith("../"):
             self._stop(f"{path} is outside of the project {root}: a distribution cannot hold it")
         return relative

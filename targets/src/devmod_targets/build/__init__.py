@@ -8,10 +8,11 @@ The files, in the order of a build:
 - `read`: `document` (the file), `toml_lines` (line numbers), `tables` and `sections` (types), `checks` (files, languages, targets),
   `macros` (languages without a preprocessor), `manifest` (the values). `matrix` selects the settings and the sources of a kernel for a
   target.
-- `plan`: the jobs. `build` runs them: `tasks`, `closure` (include files), `toolchains` (versions), `cache` and `cache_url` (`threads`).
+- `plan`: the jobs. `build` runs them: `tasks`, `inputs` and `closure` (include files), `toolchains` (versions), `cache` and `cache_url`
+  (`threads`).
 - `jobs` compiles one job, in a process of `pool` or on a `cluster`.
 - `constants` and `output`: the file. `progress`, `display` and `result`: the report.
-- `watch`, `skeleton` (``devmod init``) and `inputs` (source distributions) use these files. `packages`: errors of optional imports.
+- `watch` and `skeleton` (``devmod init``) use these files. `packages`: errors of optional imports.
 """
 
 from __future__ import annotations

@@ -273,7 +273,10 @@ class _Build:
         """Wait for the compiles. Complete their tasks, and write the results to the cache."""
         members, outcomes = compiles
         for number, outcome in outcomes:
-            self._store(members[number][0], outcome)  # first: what counts as compiled is in the cache, also after Ctrl-C
+            # First: what counts as compiled is in the cache, also after Ctrl-C.
+            note = self._store(members[number][0], outcome)
+            if note:
+                outcome = outcome._replace(reports=(*outcome.reports, note))
             for task in members[number]:
                 self._take(task, outcome)
 
@@ -284,12 +287,17 @@ class _Build:
         texts = outcome.warnings, outcome.reports
         self._end(task, "failed" if failure else "compiled", seconds=outcome.seconds, texts=texts, failure=failure)
 
-    def _store(self, task: Task, outcome: Outcome) -> None:
+    def _store(self, task: Task, outcome: Outcome) -> str:
+        """Write a result to the cache. Return why it is not written, or "" if the user need not know."""
+        if self._entries is None or not outcome.data:
+            return ""
         assert task.closure is not None
-        if not task.closure.is_current:  # the compiler may have read other text than the key has
+        problem = task.storing_problem(outcome)
+        if problem or not task.closure.is_current:  # the compiler may have read other text than the key has
             task.key = ""
-        if self._entries is not None and task.key and outcome.data:
+        if task.key:
             self._entries.write(task.key, pack_entry(outcome.data, outcome.warnings, outcome.reports))
+        return problem and f"{task.job.source} is not cached: {problem}"
 
     def _end(
         self,

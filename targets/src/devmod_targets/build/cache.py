@@ -52,24 +52,24 @@ if TYPE_CHECKING:
 
 VARIABLE = "DEVMOD_BUILD_CACHE"
 #: The format of the keys. Another number makes all entries of older releases unknown.
-_FORMAT = "devmod build 2"
+_FORMAT = "devmod build 3"
 _SUFFIX = ".devmod"
 _NAME = "build"
 #: The names of the constants with the warnings and with the compiler's reports, each an array of JSON.
 _WARNINGS, _REPORTS = "devmod.build.warnings", "devmod.build.reports"
-#: The fields of a job on which its result does not depend, and those with paths, whose files are in the digest of the closure.
-_IGNORED = ("kernel", "folder", "source", "include")
+#: The fields of a job on which its result does not depend.
+_IGNORED = ("kernel", "folder")
 
 
 def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = False) -> str:
     """Return the key of a job's result: a digest of everything on which it depends. "" if that is unknown.
 
-    The key contains no path, so machines can share a cache.
+    The paths in the key are relative to the manifest's folder, so machines can share a cache.
     """
     if not closure.digest or not toolchain:
         return ""
     fields = {name: getattr(job, name) for name in job.__slots__ if name not in _IGNORED}
-    inputs = [_FORMAT, toolchain, os.path.basename(job.source), closure.digest, with_sources, fields]
+    inputs = [_FORMAT, toolchain, closure.digest, with_sources, fields]
     return sha256(json.dumps(inputs, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,42 +1,28 @@
-"""The files that a compile reads: a source and everything that it may include, found by the text alone.
+"""The files that a compile may read: a source and everything that it includes, found by the text alone.
 
 The result has at least the files that a preprocessor reads. Conditions are not evaluated, and a name is looked up in every folder
-that any compiler searches. If the text does not name a file, as in ``#include MACRO``, all files in the folders are in the result.
+that any compiler searches. A file is known by its real folder and its own name, which may be a link: a compiler looks for further
+includes beside that name, not beside the target of the link.
+
+The compile lists the files that it read (`Payload.files`). A result that depends on another file is not cached.
 """
 
 from __future__ import annotations
 
 import codecs
 import os
-import re
+from functools import cached_property
 from hashlib import sha256
 
 from devmod.backend import open_regular
-from devmod_targets.authoring._directives import scan
+from devmod_targets.authoring._included import IncludedNames, included_names, macro_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-#: Blanks and comments inside a directive. The bounds keep the work linear in the size of a text; longer comments and names are `long`.
-_BLANK = rb"(?:[^\S\n]|/\*(?:[^*]|\*(?!/)){0,128}+\*/)*+"
-#: The start of an include in any spelling, and its file if the text names it.
-_INCLUDE = re.compile(
-    rb"(?:(?:\#|%:|\?\?=)" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b|(?P<long>/\*))"
-    rb"|__has_(?:include_next|include|embed)" + _BLANK + rb"(?:\(|(?P<long_2>/\*)))"
-    + _BLANK + rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<long_3>/\*|["<][^">\n]{500}))?'
-)  # fmt: skip
-#: Every text with an include contains one of these names.
-_WORDS = (b"include", b"import", b"embed")
-#: The assembler's directive that includes a file. No pattern finds the name of its file reliably.
-_INCBIN = b"incbin"
-_SPLICE = re.compile(rb"\\[^\S\n]*\n")
-#: Files of these folders and suffixes are never included: the history of the project, and the results of builds.
-_IGNORED_FOLDERS = frozenset((".git", ".hg", ".svn", "__pycache__"))
-_IGNORED_SUFFIXES = (".devmod", ".partial", ".pyc")
-#: The bounds on the folders that are hashed whole.
-_MAX_FILES = 4096
-_MAX_BYTES = 256 << 20
+#: The first bytes of sources that are no text: SPIR-V, LLVM bitcode, ELF objects.
+_BINARY = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03", b"BC\xc0\xde", b"\x7fELF")
 
 
 class SourceFile:
@@ -48,27 +34,43 @@ class SourceFile:
         Its bytes.
     digest
         Their SHA-256.
-    includes
-        The names that it includes, in order.
-    opaque
-        Whether it includes a file that its text does not name.
     state
-        The result of `state_of` before the file was read.
+        The result of `state_of` before the file was read. Links to one file have equal states.
     """
 
-    __slots__ = ("data", "digest", "includes", "opaque", "state")
+    def __init__(self, data: bytes, state: tuple[object, ...]) -> None:
+        self.data, self.state = data, state
+        self.digest = sha256(data).hexdigest()
 
-    def __init__(self, path: str) -> None:
-        self.state = state_of(path)
-        with open(path, "rb") as file:
-            self.data = file.read()
-        self.digest = sha256(self.data).hexdigest()
-        self.includes, self.opaque = _includes(self.data)
+    @cached_property
+    def included(self) -> IncludedNames:
+        """The names that it includes."""
+        return IncludedNames() if self.data.startswith(_BINARY) else included_names(self.data)
 
     @property
     def text_digest(self) -> str:
         """The SHA-256 of the text without a byte-order mark, as origins have it."""
-        return sha256(self.data.removeprefix(codecs.BOM_UTF8)).hexdigest()
+        text = self.data.removeprefix(codecs.BOM_UTF8)
+        return self.digest if text is self.data else sha256(text).hexdigest()
+
+
+class SystemHeaders:
+    """The headers of a compiler. Their own includes may find files in the user's folders.
+
+    Attributes
+    ----------
+    folders
+        The folders, which are searched last.
+    texts
+        The headers that are not on the disk: path to text.
+    first
+        The names of the headers that the compiler includes before each source.
+    """
+
+    __slots__ = ("first", "folders", "texts")
+
+    def __init__(self, folders: Sequence[str] = (), texts: Mapping[str, str] | None = None, first: Sequence[str] = ()) -> None:
+        self.folders, self.texts, self.first = tuple(folders), dict(texts or {}), tuple(first)
 
 
 class SourceTree:
@@ -76,40 +78,45 @@ class SourceTree:
 
     def __init__(self) -> None:
         self._files: dict[str, SourceFile | None] = {}
-        self._folders: dict[tuple[str, ...], dict[str, SourceFile] | None] = {}
+        self._folders: dict[str, str] = {}
+        self._found: dict[tuple[str, str], tuple[str, bool]] = {}
 
     def file(self, path: str) -> SourceFile | None:
         """Return a file; None if there is no regular file that can be read."""
         if path not in self._files:
-            try:
-                self._files[path] = SourceFile(path) if os.path.isfile(path) else None
-            except OSError:
-                self._files[path] = None
+            self._files[path] = _read(path)
         return self._files[path]
 
-    def folders(self, folders: tuple[str, ...]) -> dict[str, SourceFile] | None:
-        """Return all files of the folders; None if they are too many."""
-        if folders not in self._folders:
-            self._folders[folders] = self._walk(folders)
-        return self._folders[folders]
+    def add_texts(self, texts: Mapping[str, str]) -> None:
+        """Add files that are not on the disk."""
+        for path, text in texts.items():
+            if path not in self._files:
+                self._files[path] = SourceFile(text.encode(), (path,))
 
-    def _walk(self, folders: tuple[str, ...]) -> dict[str, SourceFile] | None:
-        result: dict[str, SourceFile] = {}
-        size = 0
-        for folder in folders:
-            for path in _files_in(folder):
-                if path in result:
-                    continue
-                try:
-                    size += os.stat(path).st_size
-                except OSError:
-                    continue
-                file = self.file(path) if size <= _MAX_BYTES and len(result) < _MAX_FILES else None
-                if file is None and (size > _MAX_BYTES or len(result) >= _MAX_FILES):
-                    return None
-                if file is not None:
-                    result[path] = file
-        return result
+    def find(self, folder: str, name: str) -> tuple[str, bool]:
+        """Look up a name in a real folder.
+
+        Returns
+        -------
+        str
+            The path of the file, in its real folder; "" if there is none.
+        bool
+            Whether the name leads through a linked folder.
+        """
+        key = folder, name
+        if key not in self._found:
+            self._found[key] = self._find(os.path.join(folder, name))
+        return self._found[key]
+
+    def _find(self, path: str) -> tuple[str, bool]:
+        head, tail = os.path.split(path)
+        if path not in self._files and not os.path.isfile(path):
+            return "", False
+        if head not in self._folders:
+            self._folders[head] = os.path.realpath(head)
+        real = self._folders[head]
+        result = os.path.join(real, tail)
+        return (result, real != os.path.normpath(head)) if self.file(result) is not None else ("", False)
 
 
 class Closure:
@@ -118,130 +125,182 @@ class Closure:
     Attributes
     ----------
     files
-        Each path to its file, in the order of the includes.
+        The user's files: path to file, in the order of the includes.
     digest
-        A digest of the contents, and of the names by which the files include each other. It does not depend on the folders' own
-        names. "" if the files cannot be determined.
+        A digest of the contents, of the names by which the files include each other, and of the names that find no file. It does not
+        depend on the folders' own names. "" if the files cannot be determined.
+    missing
+        The paths at which a new file would be included.
+    is_linked
+        Whether an include leads through a linked folder.
     """
 
-    __slots__ = ("digest", "files")
+    __slots__ = ("digest", "files", "is_linked", "missing")
 
-    def __init__(self, files: dict[str, SourceFile], digest: str) -> None:
-        self.files, self.digest = files, digest
+    def __init__(self, files: dict[str, SourceFile], digest: str, missing: Iterable[str], *, is_linked: bool) -> None:
+        self.files, self.digest, self.is_linked = files, digest, is_linked
+        self.missing = frozenset(missing)
 
     @property
     def is_current(self) -> bool:
-        """Whether no file has changed since it was read."""
+        """Whether no file has changed since it was read, and no missing file exists now."""
         try:
-            return all(file.state == state_of(path) for path, file in self.files.items())
+            unchanged = all(file.state == state_of(path) for path, file in self.files.items())
         except OSError:
             return False
+        return unchanged and not any(map(os.path.isfile, self.missing))
+
+    def unknown_file(self, files: Mapping[str, str]) -> str:
+        """Return the first of some files, path to SHA-256, that is not one of these files with the same contents; "" if all are."""
+        for path, digest in files.items():
+            folder, name = os.path.split(path)
+            file = self.files.get(os.path.join(os.path.realpath(folder), name))
+            if file is None or digest not in (file.digest, file.text_digest):
+                return path
+        return ""
+
+    def has_contents(self, digests: Iterable[str]) -> bool:
+        """Return whether each digest is that of one of the files."""
+        known = {digest for file in self.files.values() for digest in (file.digest, file.text_digest)}
+        return known.issuperset(digests)
 
 
-def closure_of(source: str, include: Sequence[str], tree: SourceTree) -> Closure:
+def closure_of(
+    source: str,
+    include: Sequence[str],
+    tree: SourceTree,
+    system: SystemHeaders | None = None,
+    definitions: Iterable[str] = (),
+    *,
+    embedded: bool = False,
+) -> Closure:
     """Return the files of a source.
 
     Parameters
     ----------
     source
-        The absolute path of the source.
+        The path of the source.
     include
-        The absolute paths of the include folders, in their order.
+        The paths of the include folders, in their order.
     tree
         The files of the build.
+    system
+        The headers of the compiler, if it finds their includes in the user's folders.
+    definitions
+        The macros outside of the texts: names with their values, such as ``CONFIG "a.h"``.
+    embedded
+        Whether devmod embeds the includes. Then no macro leads to a file of the user.
 
     Raises
     ------
     OSError
         The source cannot be read.
     """
-    source = os.path.realpath(source)
-    first = tree.file(source)
-    if first is None:
+    system = system or SystemHeaders()
+    tree.add_texts(system.texts)
+    source = os.path.abspath(source)
+    path, _ = tree.find(os.path.realpath(os.path.dirname(source)), os.path.basename(source))
+    if not path:
         with open_regular(source):
             raise IsADirectoryError(21, os.strerror(21), source)
-    places = (os.path.dirname(source), *map(os.path.realpath, include))
-    files = {source: first}
-    numbers = {source: 0}
-    digest = sha256()
-    opaque = False
-    for path in _growing_keys(files):
-        file = files[path]
-        opaque = opaque or file.opaque
-        digest.update(f"file {file.digest}\n".encode())
-        own = os.path.dirname(path)
-        for name in file.includes:
-            digest.update(b"include %d " % len(name) + name)
-            for place in dict.fromkeys((own, *places)):
-                target = os.path.realpath(os.path.join(place, os.fsdecode(name)))
-                included = tree.file(target)
-                if included is not None and target not in files:
-                    files[target] = included
-                    numbers[target] = len(numbers)
-                digest.update(b" %d" % numbers.get(target, -1))
-            digest.update(b"\n")
-    if not opaque:
-        return Closure(files, digest.hexdigest())
-    everything = tree.folders(tuple(dict.fromkeys(places)))
-    if everything is None or any(_INCBIN in file.data for file in files.values()):
-        return Closure(files | (everything or {}), "")
-    for number, place in enumerate(places):
-        for path in sorted(path for path in everything if path.startswith(os.path.join(place, ""))):
-            inner = os.path.relpath(path, place).replace(os.sep, "/")
-            digest.update(f"place {number} {len(inner)} {inner} {everything[path].digest}\n".encode("utf-8", "surrogateescape"))
-    return Closure(files | everything, digest.hexdigest())
+    folders = [os.path.dirname(path), *(os.path.realpath(os.path.abspath(each)) for each in include), *system.folders]
+    walk = _Walk(path, folders, tree)
+    for name in system.first:
+        walk.look_up(path, name.encode())
+    is_known = walk.follow("\n".join(f"#define {each}" for each in definitions).encode("utf-8", "surrogateescape"))
+    own = tuple(os.path.join(folder, "") for folder in system.folders)
+    files = {each: file for each, file in walk.files.items() if not each.startswith(own)}
+    missing = [each for each in walk.missing if not each.startswith(own)]
+    return Closure(files, walk.digest() if is_known or embedded else "", missing, is_linked=walk.is_linked)
 
 
-def state_of(path: str) -> tuple[int, int, int]:
-    """Return the size, the modification time in nanoseconds and the inode number of a file."""
+class _Walk:
+    """The way from a source to its files.
+
+    Attributes
+    ----------
+    files
+        The files so far, by path, in the order in which they were found.
+    missing
+        The paths without a file.
+    is_linked
+        Whether a name led through a linked folder.
+    """
+
+    def __init__(self, source: str, folders: Sequence[str], tree: SourceTree) -> None:
+        self.files: dict[str, SourceFile] = {}
+        self.missing: set[str] = set()
+        self.is_linked = False
+        self._folders, self._tree = folders, tree
+        self._paths: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._lines: list[bytes] = []
+        self._add(source)
+
+    def look_up(self, path: str, name: bytes) -> None:
+        """Look up a name in an include of a file: beside the file, and in all folders."""
+        numbers, text = [], os.fsdecode(name)
+        for folder in (os.path.dirname(path), *self._folders):
+            found, is_linked = self._tree.find(folder, text)
+            self.is_linked = self.is_linked or is_linked
+            if not found:
+                self.missing.add(os.path.join(folder, text))
+            numbers.append(self._add(found) if found else -1)
+        self._lines.append(b"include %d %d " % (self._numbers[path], len(name)) + name + b" %r" % (numbers,))
+
+    def follow(self, definitions: bytes) -> bool:
+        """Find the files of all includes. Return whether every include names its file."""
+        macros: dict[bytes, None] = {}
+        resolved: dict[bytes, None] = {}
+        is_known = True
+        position = 0
+        while True:
+            while position < len(self._paths):
+                path = self._paths[position]
+                position += 1
+                included = self.files[path].included
+                for name in (*included.names, *(resolved if included.macros else ())):
+                    self.look_up(path, name)
+                macros |= dict.fromkeys(included.macros)
+                is_known = is_known and not included.opaque
+            files = macro_files(macros, [definitions, *(file.data for file in self.files.values())]) if macros else []
+            new = [name for name in files or () if name not in resolved]
+            if not new:
+                return is_known and files is not None
+            resolved |= dict.fromkeys(new)
+            for path in self._paths[:position]:
+                for name in new if self.files[path].included.macros else ():
+                    self.look_up(path, name)
+
+    def digest(self) -> str:
+        """Return the digest of the files and of their includes. It also tells links to one file from copies."""
+        first: dict[tuple[object, ...], int] = {}
+        lines = [b"file %s %d" % (file.digest.encode(), first.setdefault(file.state, len(first))) for file in self.files.values()]
+        return sha256(b"\n".join([*lines, *self._lines])).hexdigest()
+
+    def _add(self, path: str) -> int:
+        """Add a file. Return its number."""
+        if path not in self.files:
+            file = self._tree.file(path)
+            assert file is not None
+            self._numbers[path] = len(self._paths)
+            self._paths.append(path)
+            self.files[path] = file
+        return self._numbers[path]
+
+
+def state_of(path: str) -> tuple[object, ...]:
+    """Return what changes with the contents of a file: its size, its times, and its number in the file system."""
     about = os.stat(path)
-    return about.st_size, about.st_mtime_ns, about.st_ino
+    return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_dev, about.st_ino
 
 
-def _growing_keys(files: dict[str, SourceFile]) -> Iterator[str]:
-    """Yield the paths, also those that the caller adds during the iteration."""
-    position = 0
-    while position < len(files):
-        batch = list(files)[position:]
-        position += len(batch)
-        yield from batch
-
-
-def _includes(data: bytes) -> tuple[tuple[bytes, ...], bool]:
-    """Return the names that a text includes, and whether it includes a file that it does not name."""
-    if b"\0" in data:  # SPIR-V, bitcode
-        return (), False
-    opaque = _INCBIN in data
-    if b"\\" in data:
-        data = _SPLICE.sub(b"", data.replace(b"\r\n", b"\n"))
-    if not any(word in data for word in _WORDS):
-        return (), opaque
-    names: dict[bytes, None] = {}
-    unnamed = False
-    for match in _INCLUDE.finditer(data):
-        name = match["quoted"] if match["quoted"] is not None else match["angled"]
-        if match["long"] or match["long_2"] or match["long_3"]:
-            opaque = True
-        elif name:
-            names[name] = None
-        else:
-            unnamed = True
-    # The match may be in a comment. The exact reader is slow, so it reads only texts with such a match.
-    return tuple(names), opaque or (unnamed and _has_unnamed(data))
-
-
-def _has_unnamed(data: bytes) -> bool:
-    """Return whether a text has an include that does not name its file, or a spelling that `scan` does not read."""
-    text = data.decode("utf-8", "replace")
-    if "%:" in text or "??=" in text or "__has_" in text:
-        return True
-    words = ("include", "include_next", "import", "embed")
-    return any(directive.word in words and text[directive.end - 1 : directive.end] not in ('"', ">") for directive in scan(text)[0])
-
-
-def _files_in(folder: str) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _IGNORED_FOLDERS)
-        for name in sorted(names):
-            if not name.endswith(_IGNORED_SUFFIXES):
-                yield os.path.realpath(os.path.join(place, name))
+def _read(path: str) -> SourceFile | None:
+    try:
+        if not os.path.isfile(path):
+            return None
+        state = state_of(path)
+        with open(path, "rb") as file:
+            return SourceFile(file.read(), state)
+    except OSError:
+        return None

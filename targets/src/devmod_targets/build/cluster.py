@@ -113,13 +113,18 @@ class Cluster:
             What a worker calls with a job and its files. It returns an Outcome.
         """
         results: queue.SimpleQueue[tuple[int, Future[Outcome]]] = queue.SimpleQueue()
+        refused = {number: problem for number, closure in enumerate(closures) if (problem := _packing_problem(jobs[number], closure))}
         for number, (job, closure) in enumerate(zip(jobs, closures, strict=True)):
+            if number in refused:
+                continue
             future = self._executor.submit(task, *pack_files(job, closure))
             self._futures.append(future)
             future.add_done_callback(lambda done, number=number: results.put((number, done)))
 
         def outcomes() -> Iterator[tuple[int, Outcome]]:
-            for _ in jobs:
+            for number, problem in refused.items():
+                yield number, Outcome(error="ClusterError", message=problem)
+            for _ in range(len(jobs) - len(refused)):
                 number, future = results.get()
                 yield number, self._outcome(jobs[number], future)
 
@@ -136,6 +141,17 @@ class Cluster:
         if outcome.data and outcome.toolchain != expected:
             return Outcome(error="ClusterError", message=_difference(expected, outcome.toolchain))
         return outcome
+
+
+def _packing_problem(job: Job, closure: Closure) -> str:
+    """Return why the files of a job cannot be sent to a worker; "" if they can."""
+    if closure.is_linked:
+        why = "an include leads through a linked folder"
+    elif not closure.digest:
+        why = "an include names its file by a macro that devmod does not evaluate"
+    else:
+        return ""
+    return f"{job.source} cannot be compiled on a cluster, because its files are not certain: {why}. Compile it without --dask"
 
 
 def _settings(job: Job) -> tuple[object, ...]:

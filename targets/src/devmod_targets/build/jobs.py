@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -17,12 +18,10 @@ from devmod.errors import CompileError, DevmodError, describe_error
 from devmod_targets.authoring import CompilerReport
 from devmod_targets.build.spelling import in_manifest
 from devmod_targets.build.toolchains import toolchain_of
-from devmod_targets.compilation import validation_of
+from devmod_targets.compilation import files_read, validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
 
@@ -45,6 +44,8 @@ class Outcome(NamedTuple):
         The CPU time of the compiler and of the programs that it ran.
     toolchain
         The result of `toolchain_of` on a worker of another machine; "" on this machine.
+    files
+        The files that the compiler read, path to SHA-256; None if they are unknown.
     """
 
     data: bytes = b""
@@ -55,23 +56,44 @@ class Outcome(NamedTuple):
     reports: tuple[str, ...] = ()
     seconds: float = 0.0
     toolchain: str = ""
+    files: Mapping[str, str] | None = None
 
 
-def run_job(job: Job, *, with_sources: bool = False) -> tuple[bytes, str]:
+class PackedFile(NamedTuple):
+    """A file that travels with a job.
+
+    Attributes
+    ----------
+    name
+        The path relative to the folder of the job on the worker, with slashes.
+    path
+        The path on this machine.
+    data
+        The contents; or the name of an earlier file, to which this one is a link.
+    """
+
+    name: str
+    path: str
+    data: bytes | str
+
+
+def run_job(job: Job, *, with_sources: bool = False) -> tuple[bytes, dict[str, str] | None, str]:
     """Compile a job. The errors are those of `devmod.compile`.
 
     Returns
     -------
     bytes
         The ``.devmod`` file, with the sources or without.
+    dict of str to str, or None
+        The files that the compiler read, as in `Payload.files`.
     str
         Why no validator checked the source; "" if one did, or the compiler is one.
     """
     module = devmod.compile(Path(job.path), job.target, **job.arguments())
-    return devmod.dumps(module, with_sources=with_sources), validation_of(module)[1]
+    return devmod.dumps(module, with_sources=with_sources), files_read(module), validation_of(module)[1]
 
 
-def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources: bool = False) -> Outcome:
+def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = False) -> Outcome:
     """Compile a job in a worker. An exception of the job is in the result: its class may be in a package that the caller lacks.
 
     Parameters
@@ -79,7 +101,7 @@ def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources
     job
         The job.
     files
-        The files of the job, for a worker that cannot read this machine's: paths relative to the folder of the job, and bytes.
+        The files of the job, for a worker that cannot read this machine's.
     with_sources
         Whether the file has the sources of the module.
     """
@@ -87,27 +109,46 @@ def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources
         return _attempt(job, with_sources)
     toolchain = toolchain_of(job)
     with tempfile.TemporaryDirectory(prefix="devmod-build-") as folder:
-        for name, data in files:
-            path = os.path.join(folder, *name.split("/"))
+        folder = os.path.realpath(folder)
+        paths = {}
+        for each in files:
+            path = os.path.join(folder, *each.name.split("/"))
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(data)
+            if isinstance(each.data, str):  # a compiler may treat a link in another way than a copy
+                os.link(os.path.join(folder, *each.data.split("/")), path)
+            else:
+                with open(path, "wb") as file:
+                    file.write(each.data)
+            paths[path] = each.path
         job = replace(job, folder=folder)
         for path in job.include_paths:
             os.makedirs(path, exist_ok=True)
-        return _attempt(job, with_sources)._replace(toolchain=toolchain)
+        outcome = _attempt(job, with_sources)
+        read = None if outcome.files is None else {_original(path, paths): digest for path, digest in outcome.files.items()}
+        return outcome._replace(toolchain=toolchain, files=read)
 
 
-def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[tuple[str, bytes], ...]]:
+def _original(path: str, paths: Mapping[str, str]) -> str:
+    """Return the path on the client of a file that a worker has written; another path as it is."""
+    folder, name = os.path.split(path)
+    return paths.get(os.path.join(os.path.realpath(folder), name), path)
+
+
+def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]:
     """Return a job with paths relative to a folder that a worker creates, and the files to write there."""
-    source, folders = os.path.realpath(job.path), [os.path.realpath(each) for each in job.include_paths]
+    source, folders = next(iter(closure.files)), [os.path.realpath(os.path.abspath(each)) for each in job.include_paths]
     base = os.path.commonpath([os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)])
 
     def relative(path: str) -> str:
         return os.path.relpath(path, base).replace(os.sep, "/")
 
     packed = replace(job, folder="", source=relative(source), include=tuple(map(relative, folders)))
-    return packed, tuple((relative(path), file.data) for path, file in closure.files.items())
+    first: dict[tuple[object, ...], str] = {}
+    files = []
+    for path, file in closure.files.items():
+        name = first.setdefault(file.state, relative(path))
+        files.append(PackedFile(relative(path), path, file.data if name == relative(path) else name))
+    return packed, tuple(files)
 
 
 def _attempt(job: Job, with_sources: bool) -> Outcome:
@@ -116,16 +157,16 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         problem: Mapping[str, str] = {}
-        data, unvalidated = b"", ""
+        data, files, unvalidated = b"", None, ""
         try:
-            data, unvalidated = run_job(job, with_sources=with_sources)
+            data, files, unvalidated = run_job(job, with_sources=with_sources)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             problem = describe_failure(error, job.kernel)
         reports = dict.fromkeys(str(each.message) for each in records if issubclass(each.category, CompilerReport))
         if unvalidated:
             reports[f"not validated: {unvalidated}"] = None
         texts = tuple(dict.fromkeys(str(each.message) for each in records if not issubclass(each.category, CompilerReport)))
-    return Outcome(data, **problem, warnings=texts, reports=tuple(reports), seconds=_cpu_time() - start)
+    return Outcome(data, **problem, warnings=texts, reports=tuple(reports), seconds=_cpu_time() - start, files=files)
 
 
 def describe_failure(error: Exception, kernel: str) -> dict[str, str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import devmod
 from devmod.errors import FormatError
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import job_key, open_entries, unpack_entry
-from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.closure import SourceTree
+from devmod_targets.build.inputs import job_closure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from devmod import Module
     from devmod_targets.build.closure import Closure
+    from devmod_targets.build.jobs import Outcome
     from devmod_targets.build.plan import Job, Plan
     from devmod_targets.build.result import JobResult
 
@@ -33,8 +36,22 @@ class Task:
 
     def find_inputs(self, tree: SourceTree, toolchain_of: Callable[[Job], str], *, with_sources: bool) -> None:
         """Find the files and the key. Raise OSError if the source cannot be read."""
-        self.closure = closure_of(self.job.path, self.job.include_paths, tree)
-        self.key = job_key(self.job, self.closure, toolchain_of(self.job), with_sources=with_sources)
+        self.closure = job_closure(self.job, tree)
+        toolchain = toolchain_of(self.job) if toolchains.knows_headers(self.job) else ""
+        self.key = job_key(self.job, self.closure, toolchain, with_sources=with_sources)
+
+    def storing_problem(self, outcome: Outcome) -> str:
+        """Return why the key does not contain all files that the compiler read; "" if it does."""
+        assert self.closure is not None
+        if not self.closure.digest:
+            return "an include names its file by a macro that devmod does not evaluate"
+        if outcome.files is None:
+            return "its compiler does not list the files that it reads (Payload.files)" if self.key else ""
+        file = self.closure.unknown_file(outcome.files)
+        if not file and not self._is_result(devmod.loads(outcome.data)):
+            file = "a source in its origin"
+        read = "read" if outcome.files.get(file, "origin") else "may read"
+        return f"its compiler {read} {file}, which is not among the includes that devmod found in the text" if file else ""
 
     def read_entry(self, data: bytes) -> tuple[Module, tuple[str, ...], tuple[str, ...]]:
         """Return the module of a cache's entry, and the warnings and the reports of its compile.
@@ -46,12 +63,14 @@ class Task:
         """
         module, warnings, reports = unpack_entry(data)
         module.wire_parts()  # checks the digest
-        own = self.closure.files.get(os.path.realpath(self.job.path)) if self.closure else None
-        sources = module.origin.sources if module.origin is not None else {}
-        digest = sources.get(os.path.basename(self.job.source))
-        if module.kind != self.job.kind or (own is not None and digest not in (None, own.digest, own.text_digest)):
+        if not self._is_result(module):
             raise FormatError("it was made from another source")
         return module, warnings, reports
+
+    def _is_result(self, module: Module) -> bool:
+        """Return whether a module is of the job's kind, and was made from the job's files alone."""
+        sources = module.origin.sources if module.origin is not None else {}
+        return module.kind == self.job.kind and self.closure is not None and self.closure.has_contents(sources.values())
 
 
 def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:

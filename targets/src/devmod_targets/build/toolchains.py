@@ -1,29 +1,37 @@
 """The versions of everything that a compile runs, found without an import of a compiler and without a process.
 
-The version of a wheel is in the name of its metadata folder. The version of a program of the system is the digest of its file.
+The version of a wheel is in the name of its metadata folder. The version of a program of the system is the digest of its file and of its
+libraries.
 """
 
 from __future__ import annotations
 
+import glob
+import importlib.util
 import os
 import re
 import sys
+import time
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
 
 from devmod.backend import DiskCache, environment_text, find_program, open_regular
 from devmod.plugins import CORE, find_spec, registered
+from devmod_targets.build.closure import SystemHeaders
 from devmod_targets.webgpu._naga import find_package
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from devmod_targets.build.plan import Job
 
 _CLANG = ("libclang",)
-_NVIDIA = ("cuda-bindings", *(f"nvidia-{part}" for part in ("cuda-nvrtc", "cuda-runtime", "cuda-cccl", "cuda-crt", "nvfatbin", "nvvm")))
+_NVIDIA = (
+    "cuda-bindings",
+    *(f"nvidia-{part}" for part in ("cuda-nvrtc", "cuda-runtime", "cuda-cccl", "cuda-crt", "nvfatbin", "nvjitlink", "nvvm")),
+)
 #: The wheels whose versions a kind's payloads depend on. Older wheels of NVIDIA have CUDA's version in their names.
 _WHEELS = {
     "cuda": (*_CLANG, "ziglang", *(name + suffix for name in _NVIDIA for suffix in ("", "-cu11", "-cu12", "-cu13"))),
@@ -36,10 +44,21 @@ _WHEELS = {
 }
 #: The programs in PATH that a kind's payloads depend on.
 _PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val", "spirv-dis"), "webgpu": ("naga",)}
-#: The kinds that devmod-targets compiles with the clang of an option or a variable.
+#: The shared libraries of these programs, and those of clang.
+_LIBRARIES = r"lib(?:glslang|SPIRV|shaderc|dx).*\.(?:so|dylib)"
+_CLANG_LIBRARIES = r"lib(?:LLVM|clang-cpp|lld).*\.(?:so|dylib)"
+#: The kinds that devmod-targets compiles with the clang of the wheel ziglang, of an option or of a variable.
 _OWN_CLANG = ("rocm", "hexagon")
+#: The kinds whose compiler gets a text that contains the includes. A name in it leads to no file of the user.
+_EMBEDDED = ("cuda", "metal", "vulkan", "webgpu")
+#: The headers of devmod that clang includes before each source.
+_FIRST = {"rocm": ("devmod_hip.h",)}
+#: A folder that does not exist, for the headers of devmod, which are not on the disk.
+_NO_FOLDER = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
 _DEVICE_LIBS = ("ocml.bc", "ockl.bc", "ocml.amdgcn.bc", "ockl.amdgcn.bc")
 _DEVELOPMENT = re.compile(r"\.dev\d*")
+#: The longest step of the clock of a file system, that of FAT, in nanoseconds. Two changes within one step give one state.
+_TIME_STEP = 2_000_000_000
 #: Digests of files, by their state. Hashing a compiler takes longer than a build in which nothing changed.
 _DIGESTS = DiskCache("build")
 
@@ -50,6 +69,27 @@ def toolchain_of(job: Job) -> str:
     A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its module: it returns such a text.
     """
     return _toolchain_of(job.kind, job.target, _toolchain_options(job.options))
+
+
+def system_headers(job: Job) -> SystemHeaders:
+    """Return the headers of a job's compiler whose includes may find files in the user's folders."""
+    if job.kind not in _OWN_CLANG:
+        return SystemHeaders()
+    folder = os.path.join(_NO_FOLDER, job.kind)
+    headers = import_module(f"devmod_targets.{job.kind}._headers").files()
+    texts = {os.path.join(folder, *name.split("/")): text for name, text in headers.items()}
+    own = _clang_headers(_toolchain_options(job.options))
+    return SystemHeaders((folder, own) if own else (folder,), texts, _FIRST.get(job.kind, ()))
+
+
+def knows_headers(job: Job) -> bool:
+    """Return whether this machine has the headers of a job's compiler. Otherwise it is unknown which files they include."""
+    return job.kind not in _OWN_CLANG or bool(_clang_headers(_toolchain_options(job.options)))
+
+
+def embeds_includes(job: Job) -> bool:
+    """Return whether a job's compiler gets one text, in which devmod has embedded the includes."""
+    return job.kind in _EMBEDDED
 
 
 def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
@@ -65,52 +105,58 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
     if kind == "metal" and "metallib" in target:
         return ""  # the version of Xcode cannot be read without running it
     installed = _installed()
+    if "libclang" in _WHEELS[kind] and "libclang" not in installed and importlib.util.find_spec("clang"):
+        return ""  # the library of another package, whose version is unknown
     parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
-    parts += [f"{name} {file_digest(path)}" for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
-    if kind == "webgpu":
-        package = find_package()
-        parts += [f"naga-wasm {file_digest(os.path.join(package, 'dist', 'wasm', 'naga_bg.wasm'))}"] if package else []
+    files = [path for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
+    files += _libraries(files, _LIBRARIES)
+    if kind == "webgpu" and (package := find_package()):
+        files.append(os.path.join(package, "dist", "wasm", "naga_bg.wasm"))
+    if kind == "cuda":
+        parts += [f"headers {_tree_digest(folder)}" for folder in _nvidia_headers()]
     if kind in _OWN_CLANG:
-        named = _option_value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
-        parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in _clang_files(named)]
+        files += _clang_files(_named_clang(options))
     if kind == "rocm":
         folder = _option_value(options, "-device-libs=") or environment_text("DEVMOD_ROCM_DEVICE_LIBS")
-        paths = [os.path.join(folder, name) for name in _DEVICE_LIBS] if folder else []
-        parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in paths if os.path.isfile(path)]
+        files += [path for name in _DEVICE_LIBS if folder and os.path.isfile(path := os.path.join(folder, name))]
+    parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in files]
     return "\n".join(parts)
 
 
 def clear() -> None:
     """Clear the cached versions: the environment may change between two builds of one process."""
-    for each in (_toolchain_of, _own_versions, _installed):
+    for each in (_toolchain_of, _own_versions, _installed, _clang_headers):
         each.cache_clear()
 
 
 def file_digest(path: str) -> str:
     """Return the SHA-256 of a file. The digest is cached on the disk by the file's state, so an unchanged file is hashed once."""
     path = os.path.realpath(path)
-    about = os.stat(path)
-    return _cached_digest(("file", path, _state(about)), [path])
+    return _files_digest([path])
 
 
-def _cached_digest(state: tuple[str, ...], paths: Sequence[str]) -> str:
-    """Return the SHA-256 of files, one after the other. Another text in `state` means other contents."""
-    name = _DIGESTS.key(*state)
+def _files_digest(paths: Sequence[str], folder: str = "") -> str:
+    """Return the SHA-256 of files, one after the other, each after its name in the folder."""
+    states = [os.stat(path) for path in paths]
+    lines = [
+        f"{path} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns} {about.st_dev} {about.st_ino}"
+        for path, about in zip(paths, states, strict=True)
+    ]
+    name = _DIGESTS.key("files", folder, *lines)
     known = _DIGESTS.read(name)
     if known is not None:
         return known.decode("ascii", "replace")
+    started = time.time_ns()
     digest = sha256()
     for path in paths:
+        digest.update(os.fsencode(f"\0{os.path.relpath(path, folder)}\0") if folder else b"")
         with open_regular(path) as file:
             while block := file.read(1 << 20):
                 digest.update(block)
     result = digest.hexdigest()
-    _DIGESTS.write(name, result.encode())
+    if all(max(about.st_mtime_ns, about.st_ctime_ns) < started - _TIME_STEP for about in states):
+        _DIGESTS.write(name, result.encode())
     return result
-
-
-def _state(about: os.stat_result) -> str:
-    return f"{about.st_size} {about.st_mtime_ns} {about.st_ctime_ns} {about.st_dev} {about.st_ino}"
 
 
 def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
@@ -132,15 +178,55 @@ def _option_value(options: Sequence[str], prefix: str) -> str:
     return next((option.removeprefix(prefix) for option in reversed(options) if option.startswith(prefix)), "")
 
 
-def _clang_files(name: str) -> list[str]:
-    """Return the files of the clang that the user names, and of the linkers beside it."""
-    path = find_program(name) if name else ""
-    if not path:
+def _named_clang(options: Sequence[str]) -> str:
+    """Return the path of the clang that the user names, or the name if there is none; "" for that of the wheel ziglang."""
+    name = _option_value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
+    return find_program(name) or name
+
+
+def _clang_files(clang: str) -> list[str]:
+    """Return the files of a clang that the user names, and of the linkers beside it."""
+    if not os.path.isfile(clang):
         return []
-    result = [path]
-    for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(os.path.realpath(path)))):
+    result = [clang]
+    for folder in dict.fromkeys((os.path.dirname(clang), os.path.dirname(os.path.realpath(clang)))):
         result += [file for each in ("ld.lld", "lld") if (file := find_program(os.path.join(folder, each)))]
-    return result
+    return result + _libraries(result, _CLANG_LIBRARIES)
+
+
+@cache
+def _clang_headers(options: tuple[str, ...]) -> str:
+    """Return the folder of the headers of a job's clang; "" if it is unknown."""
+    clang = _named_clang(options)
+    if not clang:
+        found = importlib.util.find_spec("ziglang")
+        folders = [os.path.join(each, "lib", "include") for each in (found.submodule_search_locations or ())] if found else []
+    else:
+        clang = os.path.realpath(clang)
+        number = re.search(r"-(\d+)", os.path.basename(clang))
+        pattern = ("lib*", "clang", f"{number[1]}*" if number else "*", "include")
+        folders = glob.glob(os.path.join(glob.escape(os.path.dirname(os.path.dirname(clang))), *pattern))
+    return next(filter(os.path.isdir, folders), "") if len(folders) == 1 else ""
+
+
+def _libraries(programs: Iterable[str], names: str) -> list[str]:
+    """Return the shared libraries that match a pattern, in the folders of libraries beside programs."""
+    result: set[str] = set()
+    for prefix in dict.fromkeys(os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in programs):
+        for folder in (f"{prefix}/lib", f"{prefix}/lib64", *glob.glob(f"{glob.escape(prefix)}/lib/*-linux-*")):
+            if os.path.isdir(folder):
+                result.update(os.path.realpath(os.path.join(folder, name)) for name in os.listdir(folder) if re.match(names, name))
+    return sorted(filter(os.path.isfile, result))
+
+
+def _nvidia_headers() -> list[str]:
+    """Return the folders of NVIDIA's headers: its wheels put them into one folder for each version of CUDA."""
+    found = importlib.util.find_spec("nvidia")
+    return [
+        each
+        for folder in (found.submodule_search_locations or () if found else ())
+        for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include"))
+    ]
 
 
 @cache
@@ -159,9 +245,7 @@ def _own_versions() -> tuple[tuple[str, str], ...]:
 
 
 def _tree_digest(folder: str) -> str:
-    files = sorted(_files(folder))
-    state = "\n".join(f"{path} {_state(os.stat(path))}" for path in files)
-    return _cached_digest(("folder", folder, state), files)
+    return _files_digest(sorted(_files(folder)), folder)
 
 
 def _files(folder: str) -> Iterator[str]:

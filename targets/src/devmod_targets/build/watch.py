@@ -8,8 +8,9 @@ from importlib import import_module
 from devmod.backend import cache_dir
 from devmod.commands import echo, echo_lines
 from devmod.errors import DevmodError, describe_error
-from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.closure import SourceTree
 from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT
+from devmod_targets.build.inputs import job_closure
 from devmod_targets.build.output import constant_files
 from devmod_targets.build.packages import import_problem
 
@@ -139,19 +140,14 @@ class _Inputs:
         tree = SourceTree()
         for path in constant_files(plan):
             self._add(path)
-        for source, include in dict.fromkeys((job.path, job.include_paths) for job in plan.jobs):
-            self._add(source)
-            places = [os.path.dirname(source), *include]
-            files = closure_of(source, include, tree).files
-            if any(file.opaque for file in files.values()):
-                self._trees |= {os.path.realpath(place) for place in places}
-                self.folders |= self._trees
-                continue
-            for path, file in files.items():
+        for job in plan.jobs:
+            self._add(job.path)
+            closure = job_closure(job, tree)
+            for path in (*closure.files, *closure.missing):
                 self._add(path)
-                for name in file.includes:
-                    for place in (os.path.dirname(path), *places):
-                        self._add(os.path.join(place, os.fsdecode(name)))
+            if not closure.digest:  # a macro may name any file
+                self._trees |= {os.path.realpath(place) for place in (os.path.dirname(job.path), *job.include_paths)}
+                self.folders |= self._trees
 
     def _add(self, path: str) -> None:
         """Add a file, which need not exist, and the folder in which it, or the first missing folder above it, appears."""
