@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import devmod
 from devmod_conformance.checks import check_error, run_python
+from devmod_targets.authoring.zig import find_zig
 
 pytest.importorskip("ziglang", reason="ziglang is not installed")
 pytestmark = [pytest.mark.row("R38"), pytest.mark.filterwarnings("ignore")]
@@ -196,3 +198,18 @@ def test_embedded_data_is_found_beside_the_source_and_in_the_include_folders(tmp
     language = "HIP" if source == "k.hip" else "C"
     error: Callable[[], object] = lambda: devmod.compile(tmp_path / source, target, include=[tmp_path / "inc"])  # noqa: E731
     check_error(devmod.CompileError, error, f"the {language} source does not compile: {source}:2:8: fatal error: 'near.bin' file not found")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
+def test_the_default_options_of_an_installed_clang_are_not_read(tmp_path: Path) -> None:
+    """Distributions put them into files such as /etc/clang/clang.cfg."""
+    zig = find_zig(kind="hexagon")
+    for name in ("clang", "ld.lld"):
+        program = tmp_path / name
+        program.write_text(
+            f'#!/bin/sh\necho "$1" >> {tmp_path}/{name}.log\n'
+            f'[ "$1" = -print-resource-dir ] && exec echo "{Path(zig).parent / "lib"}"\nexec "{zig}" {name} "$@"\n'
+        )
+        program.chmod(0o755)
+    devmod.compile("void k(int *x) { x[0] = 1; }", HEXAGON, language="C", options=[f"-toolchain={tmp_path / 'clang'}"])
+    assert set((tmp_path / "clang.log").read_text().split()) == {"-print-resource-dir", "--version", "--no-default-config"}

@@ -56,7 +56,9 @@ class LlvmToolchain:
         CompileError
             It cannot be run, or exceeds the time limit.
         """
-        return _run([*self._clang, *arguments], folder, kind, "clang")
+        # A distribution's file with default options would be another input. clang 16 has the option.
+        own = ["--no-default-config"] if self.version >= 16 else []
+        return _run([*self._clang, *own, *arguments], folder, kind, "clang")
 
     def link(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
         """Run ld.lld in a folder. The result and the errors are those of `clang`."""

@@ -53,7 +53,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
                 kind="cuda",
             )
     data = request.data or request.text.encode()
-    clang = ["clang", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
+    clang = ["clang", "--no-default-config", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
     level = [] if any(option.startswith("-O") for option in options) else ["-O3"]
     result = _run(request, [*clang, f"-march={arch}", *level, *options, "program.ll", "-o", "program.ptx"], data, "program.ptx")
     ptx = result.output.decode()
