@@ -286,15 +286,6 @@ def test_a_redirect_is_followed_with_the_range(server: Server) -> None:
     assert server.spans[2] == server.spans[3]
 
 
-def test_a_member_of_a_zip_file_on_a_server(server: Server, tmp_path: Path) -> None:
-    import zipfile
-
-    with zipfile.ZipFile(tmp_path / "k.zip", "w") as archive:
-        archive.writestr("in/k.devmod", bundle_of(first=A))
-    server.files["k.zip"] = (tmp_path / "k.zip").read_bytes()
-    assert devmod.load(f"zip://in/k.devmod::{server.url('k.zip')}").save_to_bytes() == A
-
-
 def test_a_file_system_in_memory() -> None:
     import fsspec
 

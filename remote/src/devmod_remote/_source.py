@@ -6,7 +6,6 @@ The cache has the index and the modules' bytes by their SHA-256, and the first b
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +24,21 @@ _HEADER = 48
 #: The pause before the second attempt, in seconds. It doubles with each attempt.
 _PAUSE = 0.1
 _PERMANENT = (FormatError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FetchError)
+#: The schemes of URLs. fsspec's other file systems read through a second one, or send HTTP requests to any server without the checks of
+#: `_http`.
+_SCHEMES = (
+    "abfs", "abfss", "adl", "az", "box", "dbfs", "dropbox", "file", "ftp", "gcs", "gdrive", "github", "gs", "hdfs", "hf", "http", "https",
+    "lakefs", "local", "memory", "oci", "oss", "root", "s3", "s3a", "sftp", "smb", "ssh", "tos", "wandb",
+)  # fmt: skip
+#: What to do instead of a URL of another scheme.
+_INSTEAD = {
+    **dict.fromkeys(
+        ("zip", "tar", "libarchive"), "Get the archive and unpack it; devmod.load also takes zipfile.Path(archive, name) for a file in it"
+    ),
+    **dict.fromkeys(
+        ("simplecache", "filecache", "blockcache", "cached"), "devmod has a cache of its own: load the URL of the bundle without this part"
+    ),
+}
 
 
 class UrlSource:
@@ -33,7 +47,7 @@ class UrlSource:
     Parameters
     ----------
     url
-        A URL with a scheme of fsspec, or several that are chained: ``zip://k.devmod::https://…``.
+        A URL with one of `_SCHEMES`.
     offline
         Use the cache alone. None: DEVMOD_OFFLINE decides.
     timeout
@@ -54,6 +68,8 @@ class UrlSource:
     ------
     ArgumentError
         An option is invalid.
+    FetchError
+        The URL has another scheme, or is a chain of URLs.
     """
 
     def __init__(
@@ -71,11 +87,14 @@ class UrlSource:
             raise ArgumentError(f"load(url): retries is a number of further attempts, not {retries!r}", argument="retries")
         if not isinstance(storage_options, (Mapping, type(None))):
             raise ArgumentError(f"load(url): storage_options is a map of options, not {storage_options!r}", argument="storage_options")
+        scheme = url.partition("://")[0]
+        if scheme not in _SCHEMES:
+            raise _unsupported(scheme)
         self.place = repr(_without_secrets(url))
         self.size = -1
-        self._url = url
+        self._url, self._scheme = url, scheme
         #: A file of this machine is neither cached nor remote.
-        self._is_local = url.startswith(("file://", "local://"))
+        self._is_local = scheme in ("file", "local")
         self._offline = not self._is_local and (environment_flag("DEVMOD_OFFLINE") if offline is None else bool(offline))
         self._timeout = timeout
         self._retries = retries
@@ -173,17 +192,26 @@ class UrlSource:
 
     def _transfer(self, start: int, stop: int) -> tuple[bytes, int]:
         """Return the bytes in a range, and the size of the file; -1 if it is unknown."""
+        import fsspec  # type: ignore[import-untyped]
         from fsspec.asyn import sync  # type: ignore[import-untyped]
-        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
         try:
-            files, path = url_to_fs(self._url, **self._options)  # fsspec keeps one file system for each process
+            # Not `fsspec.url_to_fs`, which follows chains. fsspec keeps one file system for each process.
+            cls = fsspec.get_filesystem_class(self._scheme)
+            files, path = cls(**{**cls._get_kwargs_from_urls(self._url), **self._options}), cls._strip_protocol(self._url)
         except (ImportError, ValueError, TypeError) as error:  # a missing package, an unknown scheme or option
             text = describe_import(error) if isinstance(error, ImportError) else describe_error(error)
             raise FetchError(f"{self.place} cannot be read: {self._redacted(text)}") from error
         if self._is_local:
             open_regular(path).close()
-        if "https" in files.protocol and hasattr(files, "set_session"):
+        if self._scheme in ("http", "https"):
+            from fsspec.implementations.http import HTTPFileSystem  # type: ignore[import-untyped]
+
+            if not isinstance(files, HTTPFileSystem):
+                raise FetchError(
+                    f"{self.place} cannot be read: {cls.__module__}.{cls.__name__} replaced fsspec's file system for {self._scheme}://, "
+                    f"and does not check redirects and answers. devmod.load(fsspec.open(url).open()) reads through it"
+                )
             result: tuple[bytes, int] = sync(files.loop, get_range, files, path, start, stop, self._timeout)
             return result
         data = files.cat_file(path, start=start, end=stop)
@@ -230,29 +258,26 @@ def _sha256(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-#: The places between the URLs of a chain. An address of IPv6 has "::" too.
-_LINK = re.compile(r"::(?=[^/\[\]]*://|[a-z][\w+.-]*(?:::|$))")
+def _unsupported(scheme: str) -> FetchError:
+    """Return the error for a scheme that is not one of `_SCHEMES`. A chain such as ``zip://k::https://h`` may have secrets."""
+    first = scheme.partition("::")[0]
+    instead = _INSTEAD.get(first, "devmod.load(fsspec.open(url).open()) reads through fsspec, without checks of redirects and answers")
+    return FetchError(f"load(url): a URL with {first}:// cannot be read. {instead}. The schemes of bundles are {', '.join(_SCHEMES)}")
 
 
 def _without_secrets(url: str) -> str:
-    """Return a URL without passwords, and without queries, which may have signatures."""
-    parts = []
-    for part in _LINK.split(url):
-        scheme, separator, rest = part.partition("://")
-        rest, query, _ = rest.partition("?")
-        host, slash, path = rest.partition("/")
-        parts.append(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}{query and '?…'}")
-    return "::".join(parts)
+    """Return a URL without a password, and without a query, which may have a signature."""
+    scheme, separator, rest = url.partition("://")
+    rest, query, _ = rest.partition("?")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}{query and '?…'}"
 
 
 def _secrets_of(url: str) -> list[str]:
-    """Return the credentials and the queries of a URL, the longest first, also as they are without escapes."""
-    secrets: set[str] = set()
-    for part in _LINK.split(url):
-        rest, _, query = part.partition("://")[2].partition("?")
-        user = rest.partition("/")[0].rpartition("@")[0]
-        password = user.partition(":")[2]
-        values = (each.partition("=")[2] for each in query.split("&"))
-        secrets.update((user, password, query), (each for each in values if len(each) > 5))  # a short one is a word of any text
+    """Return the credentials and the query of a URL, the longest first, also as they are without escapes."""
+    rest, _, query = url.partition("://")[2].partition("?")
+    user = rest.partition("/")[0].rpartition("@")[0]
+    values = (each.partition("=")[2] for each in query.split("&"))
+    secrets = {user, user.partition(":")[2], query, *(each for each in values if len(each) > 5)}  # a short one is a word of any text
     secrets |= {unquote(each) for each in secrets}
     return sorted((each for each in secrets if len(each) > 2), key=len, reverse=True)
