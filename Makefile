@@ -7,7 +7,7 @@ BIN := .venv/bin
 CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
+.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons lowest bench golden hexagon-runner rows commands docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -68,6 +68,9 @@ test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the
 
 pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py
+
+lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow
+	@$(BIN)/python tools/lowest.py
 
 bench: setup  ## run every benchmark and print its table
 	@failed=0; for file in benchmarks/bench_*.py; do echo; echo "== $$file"; $(BIN)/python $$file || failed=1; done; exit $$failed

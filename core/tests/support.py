@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+import pytest
+
 import devmod
 from devmod._plugins.specs import find_spec
 
 KINDS = ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")
 MAP_KINDS = ("metal", "vulkan", "webgpu")
+#: For the tests that export arrays to NumPy's `from_dlpack`, whose results before 2.2 are read-only, and before 2.1 has no options.
+needs_dlpack_1 = pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.2.0", reason="NumPy before 2.2 has a part of DLPack 1 alone")
 
 
 def sample(kind: str) -> tuple[Any, str, dict[str, devmod.FunctionInfo]]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from support import needs_dlpack_1
 
 import devmod
 from devmod._device.device_array import DeviceArray
@@ -188,6 +189,7 @@ def test_a_view_is_an_argument(device: toy.ToyDevice) -> None:
     assert array.numpy().tolist() == [0, 1, 2, 3, 16, 20, 24, 28, 16, 18, 20, 22, 12, 13, 14, 15]
 
 
+@needs_dlpack_1
 @pytest.mark.parametrize("how", ["call", "bind"])
 def test_a_misaligned_view_is_no_argument(how: str, device: toy.ToyDevice) -> None:
     function = toy.module(MODULE, {"double": double})["double"]

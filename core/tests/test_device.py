@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from support import needs_dlpack_1
 
 import devmod
 from devmod._device import dlpack
@@ -96,6 +97,7 @@ def test_a_host_array_is_used_without_numpy() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@needs_dlpack_1
 def test_a_view_keeps_the_memory_and_the_memory_is_not_copied() -> None:
     data = bytearray(struct.pack("<4f", 1, 2, 3, 4))
     array = HostArray(memoryview(data), (4,), "float32")
@@ -165,6 +167,7 @@ def test_the_size_of_the_data_must_match_the_shape() -> None:
 # -- DLPack
 
 
+@needs_dlpack_1
 @pytest.mark.row("R20")
 def test_a_dlpack_capsule_is_read_only_and_frees_its_memory() -> None:
     before = len(dlpack._exported)
@@ -238,6 +241,7 @@ def test_a_dlpack_capsule_may_be_freed_at_interpreter_shutdown() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@needs_dlpack_1
 def test_dlpack_exports_a_device_array_as_a_copy_on_the_host(devices: list[toy.ToyDevice]) -> None:
     array = devices[0].from_numpy(np.arange(3, dtype="float32"))
     assert array.__dlpack_device__() == (12, 0)

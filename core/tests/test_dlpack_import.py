@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from support import needs_dlpack_1
 
 import devmod
 from devmod._device.array import Array
@@ -94,6 +95,55 @@ def test_types_that_numpy_lacks(dtype: str, device: toy.ToyDevice) -> None:
     assert other.memory == tensor.memory
     with pytest.raises(devmod.ArgumentError, match=r"^copy_from: the source has elements of \w+, and the target of float64"):
         device.zeros(4, "float64").copy_from(tensor)
+
+
+class Wrapper:
+    """An array of which only DLPack is visible; with `old`, only DLPack before version 1."""
+
+    def __init__(self, array: Any, *, old: bool) -> None:
+        self.array, self.old = array, old
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> object:
+        if self.old and options:
+            raise TypeError
+        return self.array.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_the_memory_of_numpy_is_writable(old: bool, device: toy.ToyDevice) -> None:
+    """NumPy itself takes capsules without a flag as read-only; before 2.2, all of them."""
+    if not old and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip(f"NumPy {np.__version__} has DLPack before version 1 alone")
+    numbers = np.arange(12, dtype="float32").reshape(3, 4)
+    array = device.from_numpy(np.full((3, 2), 7, "float32"))
+    array.copy_to(Wrapper(numbers[:, ::2], old=old))
+    assert numbers.tolist() == [[7, 1, 7, 3], [7, 5, 7, 7], [7, 9, 7, 11]]
+    toy.module(MODULE, {"double": double})["double"](Wrapper(numbers, old=old), grid=1, block=1)
+    assert numbers[0].tolist() == [14, 2, 14, 6]
+
+
+def test_read_only_memory_of_numpy(device: toy.ToyDevice) -> None:
+    numbers = np.arange(4, dtype="float32")
+    numbers.flags.writeable = False
+    is_old = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # it does not export the array
+    with pytest.raises(devmod.ArgumentError, match="Cannot export readonly array" if is_old else r"^copy_to: the target is read-only$"):
+        device.zeros(4, "float32").copy_to(Wrapper(numbers, old=False))
+    with pytest.raises(devmod.ArgumentError, match="Cannot export readonly array"):
+        device.zeros(4, "float32").copy_to(Wrapper(numbers, old=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32x2", "int4", "uint128"])
+def test_elements_that_no_host_array_has(dtype: str, device: toy.ToyDevice) -> None:
+    class Odd(Tensor):
+        def __dlpack__(self, **_: Any) -> object:
+            pinned = Pinned(self.memory)
+            return _capsule(pinned, (1, 0), pinned.address, 0, self.shape, self.type, 0, True)
+
+    with pytest.raises(devmod.ArgumentError, match=f"^from_numpy: the array has elements of {dtype}, which no host array can have$"):
+        device.from_numpy(Odd(bytes(64), (2,), dtype))  # type: ignore[arg-type]
 
 
 def test_an_old_capsule_is_read_only(device: toy.ToyDevice) -> None:
@@ -181,7 +231,7 @@ ELSEWHERE = (
         (lambda: Later(bytes(8), (2,), "float32"), "exports DLPack 2.0; this devmod reads version 1 and older"),
         (
             lambda: Refusing(bytes(8), (2,), "float32"),
-            "is an array of shape (2,) that NumPy cannot import by DLPack: use tensor.detach()",
+            "is an array of shape (2,) that its library does not export by DLPack: use tensor.detach()",
         ),
         (lambda: Tensor(bytes(8), (2,), "float32", (2, 0)), ELSEWHERE.format("CUDA")),
         (lambda: Tensor(bytes(8), (2,), "float32", (8, 0)), ELSEWHERE.format("Metal")),
@@ -252,6 +302,7 @@ def test_libraries_of_cuda_share_an_array() -> None:
     assert DeviceArray(device, bytearray(4), (1,), "int32", read_only=True).__cuda_array_interface__["data"][1] is True
 
 
+@needs_dlpack_1
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_dlpack_of_a_device_has_its_pointer(version: tuple[int, int] | None) -> None:
     device = PointerDevice(1)

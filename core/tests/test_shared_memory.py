@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import needs_dlpack_1
 
 import devmod
 
@@ -46,6 +47,7 @@ class SharingDevice(devmod.Device):
         return memoryview(memory) if self.shares else None
 
 
+@needs_dlpack_1
 @pytest.mark.parametrize("copy", [None, False])
 def test_a_view_shares_the_arrays_memory(copy: bool | None) -> None:
     device = SharingDevice()
@@ -57,6 +59,7 @@ def test_a_view_shares_the_arrays_memory(copy: bool | None) -> None:
     assert array.numpy()[0, 0] == 9
 
 
+@needs_dlpack_1
 def test_a_view_keeps_the_memory_alive() -> None:
     device = SharingDevice()
     array: Any = device.from_numpy(np.arange(6, dtype="float32"))
@@ -71,6 +74,7 @@ def test_a_view_keeps_the_memory_alive() -> None:
     assert memory() is None
 
 
+@needs_dlpack_1
 def test_a_requested_copy() -> None:
     array = SharingDevice().from_numpy(np.arange(6, dtype="float32"))
     copied = np.from_dlpack(array, device="cpu", copy=True)
@@ -83,6 +87,7 @@ def test_consumers_before_version_1_get_a_view() -> None:
     assert "dltensor" in repr(array.__dlpack__(dl_device=(1, 0), copy=False))
 
 
+@needs_dlpack_1
 def test_without_shared_memory_there_is_no_view() -> None:
     device = SharingDevice()
     device.shares = False

@@ -125,22 +125,20 @@ def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
         return np.asarray(memoryview(value)), ""
     except (TypeError, ValueError, BufferError, NotImplementedError):
         pass
-    from devmod._device.dlpack_import import Import, is_capsule
+    from devmod._device.dlpack_import import device_of, import_array, is_capsule
 
     if not is_capsule(value) and not (hasattr(value, "__dlpack_device__") and hasattr(value, "__dlpack__")):
         return None
-    source = Import(value)
     try:
-        device_type, number = source.__dlpack_device__()
+        device_type, number = device_of(value)
         if device_type not in _HOST_TYPES:
             name = _DEVICE_NAMES.get(device_type, f"DLPack type {int(device_type)}")
             raise ConversionError(
                 f"is {describe_value(value)} on {name} device {number}, whose memory this backend cannot use; copy it to the host first: "
                 "tensor.cpu() in PyTorch, array.get() in CuPy, jax.device_get(array) in JAX"
             )
-        array = source.numpy()
+        return import_array(value)
     except ConversionError:
         raise
     except (TypeError, ValueError, RuntimeError, BufferError, NotImplementedError) as error:
-        raise ConversionError(f"is {describe_value(value)} that NumPy cannot import by DLPack: {error}") from None
-    return array, source.dtype
+        raise ConversionError(f"is {describe_value(value)} that its library does not export by DLPack: {error}") from None

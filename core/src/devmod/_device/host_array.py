@@ -98,8 +98,9 @@ class HostArray(CopyableArray):
         return HostArray(self._data[offset : offset + nbytes], shape, self.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        # NumPy calls this method only for a class without a buffer.
-        return np.array(self.numpy(), dtype, copy=copy)
+        # NumPy calls this method only for a class without a buffer. NumPy 1 has no copy=None.
+        array = np.asarray(self.numpy(), dtype)
+        return array.copy() if copy else array
 
     def __dlpack__(
         self,

@@ -1,0 +1,64 @@
+"""Run a part of the tests and the conformance kit with the lowest versions of all dependencies that the wheels allow, as one set.
+
+    python tools/lowest.py [--prepare] [pytest options]
+
+The environment stays between runs; --prepare makes it and runs nothing. It needs uv, which alone resolves to the lowest versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+
+from environments import ROOT, InstallError, install, make_venv, python_of
+from setup import editable, fingerprint, group, interpreter
+
+VENV = ROOT / "build" / "lowest"
+#: What uses the dependencies: msgpack, pluggy and click; fsspec and aiohttp; libclang, NVRTC and nvFatbin; NumPy.
+TESTS = (
+    "core/tests",
+    "remote/tests",
+    *(f"targets/tests/test_{name}.py" for name in ("build_cli", "compile_cuda", "compile_llvm_ir", "compile_metal", "compile_opencl")),
+)
+#: The kinds whose runtimes run here, on their drivers' lowest Python packages.
+KINDS = ("opencl", "vulkan", "webgpu")
+
+
+def environment() -> None:
+    """Make or update the environment."""
+    stamp, expected = VENV / "devmod-setup", hashlib.sha256(f"{interpreter()}{fingerprint()}".encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == expected:
+        return
+    make_venv(VENV)
+    install(python_of(VENV), ["--resolution", "lowest-direct", *editable()])
+    install(python_of(VENV), [*group("test"), "--editable", str(ROOT / "examples" / "devmod-host")], cached=True)  # keeps what is installed
+    stamp.write_text(expected)
+
+
+def main() -> int:
+    """Run the tests and return the exit code."""
+    arguments = [each for each in sys.argv[1:] if each != "--prepare"]
+    start = time.monotonic()
+    try:
+        environment()
+    except InstallError as error:
+        print(error)
+        return 1
+    if "--prepare" in sys.argv:
+        return 0
+    python = str(python_of(VENV))
+    print(f"== lowest versions: the tests of {', '.join(TESTS)}, and the kit with {', '.join(KINDS)}", flush=True)
+    command = [python, "-m", "pytest", *TESTS, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once", *arguments]
+    failed = ["the tests"] if subprocess.call(command, cwd=ROOT) else []
+    for kind in KINDS:
+        process = subprocess.run([python, "-m", "devmod", "conformance", kind], cwd=ROOT, capture_output=True, text=True, check=False)
+        print((process.stdout if process.returncode else process.stdout.splitlines()[-1] + "\n") + process.stderr, end="", flush=True)
+        failed += [f"the kit of {kind}"] * bool(process.returncode)
+    print(f"lowest versions: {', '.join(failed) + ' failed' if failed else 'passed'}, {time.monotonic() - start:.0f} s")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
