@@ -375,7 +375,7 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     """Return the index, checked. The field "bytes" of a module has its bytes."""
     require(data[:8] == MAGIC and len(data) >= 48, "the header")
     version, length = struct.unpack_from("<II", data, 8)
-    require(version in (1, 2), "the version")
+    require(version in (1, 2, 3), "the version")
     require(length <= 2**26 and 48 + length <= len(data), "the length of the index")
     index = data[48 : 48 + length]
     require(hashlib.sha256(index).digest() == data[16:48], "the digest of the index")
@@ -390,11 +390,12 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     sources = [blob(each) for each in array(fields.get("sources", []))]
     used = [number(each["sources"], 0, len(sources) - 1) for each in modules if "sources" in each]
     require(set(used) == set(range(len(sources))), "a module has each of the sources")
-    require(version == 2 or not (sources or any("zstd" in each for each in modules)), "version 2 for compressed bytes and sources")
+    require(version > 1 or not (sources or any("zstd" in each for each in modules)), "version 2 for compressed bytes and sources")
+    require(version > 2 or not any(each.get("repeats") for each in modules), "version 3 for repeats")
     roots = [number(each, 0, len(modules) - 1) for each in array(fields["roots"])]
     require(roots and len(set(roots)) == len(roots), "one root or more, none twice")
     check_tree(roots, modules)
-    start, end = aligned(48 + length), 0
+    start, end, beyond = aligned(48 + length), 0, 0
     require(start <= len(data), "the zeros after the index")
     for each in [*modules, *sources]:
         if "offset" in each:
@@ -405,7 +406,13 @@ def read_bundle(data: bytes) -> dict[str, Any]:
             if "zstd" not in each or "kind" not in each:  # a module's result has a digest of its own
                 require(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes")
             if "zstd" in each:
+                beyond += max(each["zstd"][0] - 256 * each["size"], 0)
+                require(beyond <= 2**20, "the limit on what compressed bytes unpack to")
                 each["bytes"] = unpacked(each["bytes"], *each["zstd"])
+            if each.get("repeats"):
+                each["bytes"], spans = repeated(each["bytes"], each["repeats"], each["size"])
+                if each["kind"] in KINDS or each["kind"] == "const_loader":
+                    check_repeats(each["kind"], each["bytes"], spans)
     for each in modules:
         if "sources" in each:
             (each["source"],) = map(mapping, objects(sources[each["sources"]]["bytes"], 1, 2**20))
@@ -420,7 +427,6 @@ def read_bundle(data: bytes) -> dict[str, Any]:
 
 def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
     """Return the bytes that zstd compressed to `data`."""
-    require(size <= 2**20 + 256 * len(data), "the limit on what compressed bytes unpack to")
     window = min(max(size.bit_length(), 10), 27)
     decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window})
     try:
@@ -432,9 +438,55 @@ def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
     return bytes(result)
 
 
+def repeated(data: bytes, repeats: list[list[int]], size: int) -> tuple[bytes, list[tuple[int, int, int]]]:
+    """Return a module's bytes, and in them the start and the end of each inserted range, and the start of its first occurrence."""
+    insertions: list[tuple[int, int, int]] = []
+    end = 0
+    for start, length, *positions in repeats:
+        require(length > 0 and end <= start and start + length <= len(data), "the ranges of repeats")
+        end = start + length
+        require(
+            positions and sorted(positions) == positions and end <= positions[0] and positions[-1] <= len(data), "the positions of repeats"
+        )
+        insertions += [(position, start, length) for position in positions]
+    require(len({position for position, _, _ in insertions}) == len(insertions), "no position twice")
+    require(len(data) + sum(length for _, _, length in insertions) <= 2**16 * size, "the limit on repeats")
+
+    def moved(at: int) -> int:
+        return at + sum(length for position, _, length in insertions if position <= at)
+
+    insertions.sort()
+    parts, spans, before = [], [], 0
+    for position, start, length in insertions:
+        parts += [data[before:position], data[start : start + length]]
+        spans.append((moved(position) - length, moved(position), moved(start)))
+        before = position
+    return b"".join([*parts, data[before:]]), spans
+
+
+def check_repeats(kind: str, data: bytes, spans: list[tuple[int, int, int]]) -> None:
+    """Check that each inserted range is a shader, and so is its first occurrence."""
+    fields = KINDS.get(kind, (("constants", "symbols"), ""))[0]
+    require("shaders" in fields, "only shaders have repeats")
+    unpacker = msgpack.Unpacker(raw=False, max_buffer_size=max(len(data), 1))
+    unpacker.feed(data)
+    places = set()
+    try:
+        for _ in fields[:-1]:
+            unpacker.skip()
+        for _ in range(unpacker.read_map_header()):
+            unpacker.skip()
+            length = len(unpacker.unpack())
+            places.add((unpacker.tell() - length, unpacker.tell()))
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise SpecError(f"msgpack: {error or type(error).__name__}") from None
+    for start, end, first in spans:
+        require((start, end) in places and (first, first + end - start) in places, "a repeat is a whole shader")
+
+
 def unknown_values(modules: list[Any]) -> list[Any]:
     """Return the values of the unknown keys of modules."""
-    known = ("kind", "imports", "format", "functions", "variant", "sources", *BLOB)
+    known = ("kind", "imports", "format", "functions", "variant", "repeats", "sources", *BLOB)
     return [value for each in modules for value in unknown(mapping(each), *known).values()]
 
 
@@ -444,8 +496,8 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     bare = kind in ("bundle", "_lib")
     require(bare or re.fullmatch("[a-z][a-z0-9_]{0,31}", kind), "a kind's form")
     require([key in fields for key in ("offset", "size", "sha256")] == [not bare] * 3, "offset, size and sha256")
-    require(not bare or not fields.keys() & {"zstd", "sources"}, "a node has no bytes")
-    check_unknown(unknown(fields, "kind", "imports", "format", "functions", "variant", "origin", "sources", *BLOB))
+    require(not bare or not fields.keys() & {"zstd", "repeats", "sources"}, "a node has no bytes")
+    check_unknown(unknown(fields, "kind", "imports", "format", "functions", "variant", "origin", "repeats", "sources", *BLOB))
     result: dict[str, Any] = {"kind": kind}
     result["imports"] = [number(each, 0, 2**32 - 1) for each in array(fields.get("imports", []))]
     result["format"] = text(fields.get("format", ""))
@@ -454,6 +506,9 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     result["origin"] = origin(mapping(fields["origin"])) if "origin" in fields else None
     if not bare:
         result |= blob(fields)
+    if "repeats" in fields:
+        result["repeats"] = [[number(one, 0, FAR) for one in array(each)] for each in array(fields["repeats"])]
+        require(all(len(each) > 2 for each in result["repeats"]), "a range and positions")
     if "sources" in fields:
         result["sources"] = number(fields["sources"], 0, 2**32 - 1)
     return result

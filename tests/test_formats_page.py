@@ -441,13 +441,17 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
 
 
 @pytest.mark.row("R41")
-def test_the_two_readers_take_and_refuse_the_same_compressed_bytes_and_sources() -> None:
-    whole = (GOLDEN / "v2" / "both.devmod").read_bytes()
+@pytest.mark.parametrize("name", ["v2/both.devmod", "v3/shared.devmod", "v3/compressed.devmod"])
+def test_the_two_readers_take_and_refuse_the_same_indexes(name: str) -> None:
+    whole = (GOLDEN / name).read_bytes()
     length = int.from_bytes(whole[12:16], "little")
     index, body = whole[48 : 48 + length], whole[spec_reader.aligned(48 + length) :]
     assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
     taken, refused = compare(
-        lambda data: bundle_by_devmod(headed(data, body, 2)), lambda data: bundle_by_second(headed(data, body, 2)), index, others
+        lambda data: bundle_by_devmod(headed(data, body, whole[8])),
+        lambda data: bundle_by_second(headed(data, body, whole[8])),
+        index,
+        others,
     )
     assert taken > 50
     assert refused > 500
@@ -458,7 +462,7 @@ def test_the_two_readers_take_and_refuse_the_same_compressed_bytes_and_sources()
 
 def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
     tables = re.findall(r"<!-- vector: (\S+) -->\n((?:\|.*\n)+)", PAGE)
-    assert [name for name, _ in tables] == ["v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod"]
+    assert [name for name, _ in tables] == ["v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v3/shared.devmod"]
     for name, table in tables:
         data, at = (GOLDEN / name).read_bytes(), 0
         for offset, shown in re.findall(r"^\| (\d+) \| `([0-9a-f ]+)` \|", table, re.MULTILINE):
@@ -471,7 +475,10 @@ def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
 
 def test_the_values_of_the_page_are_what_the_second_reader_gives() -> None:
     values = re.findall(r"<!-- value: (\S+) -->\n```json\n(.*?)```\n", PAGE, re.DOTALL)
-    assert [name for name, _ in values] == ["v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v1/program.devmod"]
+    assert [name for name, _ in values] == [
+        *("v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v1/program.devmod"),
+        "v3/shared.devmod",
+    ]
     for name, value in values:
         found = spec_reader.to_json(spec_reader.read_file(GOLDEN / name))
         assert json.loads(value) == found, f"python tests/spec_reader.py tests/golden/{name} prints what the page should show"

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import golden  # noqa: E402 - tools/golden.py, which makes the payloads
 
 #: Every version of the format that there ever was. Its folder is never removed.
-VERSIONS = ("v1", "v2")
+VERSIONS = ("v1", "v2", "v3")
 #: What the folder of version 1 holds at least: a module of each kind, and a tree.
 KINDS = ("cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu", "const_loader")
 

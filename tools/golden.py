@@ -22,7 +22,7 @@ from environments import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
 #: The versions of the format that devmod writes. A file has the lowest version that has its features.
-VERSIONS = ("v1", "v2")
+VERSIONS = ("v1", "v2", "v3")
 CONTENTS = "contents.json"
 
 _TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "tirx.use_dyn_shared_memory")
@@ -189,8 +189,25 @@ def variants_of_a_source() -> devmod.Module:
     return devmod.bundle(*made)
 
 
+def equal_shaders() -> devmod.Module:
+    """Return modules of each kind with shaders, in which several functions have one shader, and others have their own."""
+    source = b"kernel void add_kernel() {} kernel void main0() {} " * 60
+    other = b"kernel void other_kernel() {}"
+    functions = {"add": PLAIN, "other": PLAIN, "scale": SHADER, "more": SHADER}
+    metal = devmod.create_with_fallback("metal", {"add": source, "other": other, "scale": source, "more": source}, "metal", functions)
+    one, two = (b"@compute @workgroup_size(%d) fn main() {} // " % size + bytes([size]) * 4096 for size in (64, 65))
+    names = {"f": one, "g": two, "h": one, "i": two, "k": b""}
+    webgpu = devmod.create_with_fallback("webgpu", names, "wgsl", dict.fromkeys(names, SHADER))
+    words = struct.pack("<5I", 0x07230203, 0x00010300, 0, 8, 0) + bytes(8192)
+    packed = struct.pack("<IQ", 0, len(words) // 4) + words
+    return devmod.bundle(metal, webgpu, devmod.create_with_fallback("vulkan", {"add": packed, "scale": packed}, "spv", {"scale": SHADER}))
+
+
 def files(version: str) -> dict[str, bytes]:
     """Return every golden file of a version, by its name."""
+    if version == "v3":
+        module = equal_shaders()
+        return {"shared.devmod": devmod.dumps(module), "compressed.devmod": devmod.dumps(module, compress="zstd:19")}
     if version == "v2":
         module = variants_of_a_source()
         return {

@@ -108,7 +108,7 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "cut behind the index", good[:150]
     yield "cut in a module", good[:-1]
     yield "longer than it says", good + b"!"
-    yield "newer version", _file(_tree(_entry()), version=3)
+    yield "newer version", _file(_tree(_entry()), version=4)
     yield "much newer version", _file(b"\xc1", version=2**32 - 1)
     yield "version 0", _file(_tree(_entry()), version=0)
     yield "oversized index", _file(b"", length=2**32 - 1)
@@ -240,6 +240,45 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "sources by a name", _file(_tree(_entry(sources="cuda")), version=2)
     yield "sources of a node", _file(_tree({"kind": "bundle", "sources": 0}, sources=[]), b"", version=2)
     yield "compressed sources of another size", sources(_frame(text), 0, zstd=_unpacked(text, 3))
+
+
+# -- repeats: version 3
+
+
+def _repeated() -> Iterator[tuple[str, bytes]]:
+    shader = b"fn f() {}" * 3
+    head, second = b"\x80\x82\xa1f\xc4\x1b", b"\xa1g\xc4\x1b"
+    stored, at = head + shader + second, len(head)
+    end = at + len(shader)
+
+    def one(repeats: Any, stored: bytes = stored, version: int = 3, **changes: Any) -> bytes:
+        return _file(_tree(_entry(stored, kind="webgpu", format="wgsl", repeats=repeats, **changes)), stored, version=version)
+
+    good = [[at, len(shader), len(stored)]]
+    assert _use_sound(one(good))
+    yield "repeats in version 2", one(good, version=2)
+    yield "repeats that are a map", one({})
+    yield "repeat that is a number", one([7])
+    yield "repeat without a position", one([[at, len(shader)]])
+    yield "repeat of no bytes", one([[at, 0, len(stored)]])
+    yield "repeat beyond the bytes", one([[at, 2**40, len(stored)]])
+    yield "repeat at a negative position", one([[at, len(shader), -1]])
+    yield "repeat before its bytes", one([[at, len(shader), 2]])
+    yield "repeat behind the end", one([[at, len(shader), len(stored) + 1]])
+    yield "repeats at one position", one([[at, len(shader), len(stored), len(stored)]])
+    yield "repeats out of order", one([[at, len(shader), len(stored), end]])
+    yield "repeats that overlap", one([[at, len(shader), len(stored)], [end - 1, 1, len(stored)]])
+    yield "repeats of ranges out of order", one([[end, 1, len(stored)], [at, 1, end]])
+    frame, half = _run(100_000), 2**19
+    many = _entry(frame, kind="npu", zstd=[2 * half, bytes(32)], repeats=[[0, half, *range(half, half + 400)]])
+    yield "repeats of more than the limit", _file(_tree(many), frame, version=3)
+    yield "repeat of a part of a shader", one([[at, len(shader) - 1, len(stored)]], head + shader + b"\xa1g\xc4\x1a")
+    yield "repeat of another size than its binary", one(good, head + shader + b"\xa1g\xc4\x1c")
+    yield "repeat where no shader is", one([[at, len(shader), end]])
+    yield "repeat in a shader", one([[at, 3, at + 9]], b"\x80\x81\xa1f\xc4\x1e" + shader)
+    code = b"\xa2cl\x80\xc4\x06abc"
+    yield "repeat in a kind without shaders", _file(_tree(_entry(code, repeats=[[6, 3, 9]])), code, version=3)
+    yield "repeats of a node", _file(_tree({"kind": "bundle", "repeats": []}), b"", version=3)
 
 
 def _use_sound(data: bytes) -> bool:
@@ -416,7 +455,7 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
 
 def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
-    made = {f"{name}.devmod": data for cases in (_bundles(), _compressed()) for name, data in cases}
+    made = {f"{name}.devmod": data for cases in (_bundles(), _compressed(), _repeated()) for name, data in cases}
     made |= {f"{name}.bytes": data for name, data in _modules()}
     made |= {f"{name}.tvmimports": data for name, data in _blobs()}
     made |= {f"{name}.tvmbytes": data for name, data in _tvm_modules()}

@@ -43,7 +43,7 @@ FILE = "devmod.load_from_file(%r) reads a payload that has a metadata file besid
         (GOOD[:170], "is cut short: 170 bytes, and its head alone takes 192"),
         (
             file_of({}, version=3),
-            "is in version 3 of the .devmod format, and this devmod reads versions 1 to 2: pip install -U devmod-core",
+            "is in version 4 of the .devmod format, and this devmod reads versions 1 to 3: pip install -U devmod-core",
         ),
         (file_of({}, version=0), "is damaged: version 0 of the .devmod format does not exist"),
         (file_of({}, length=2**32 - 1), "is damaged: its index has 4294967295 bytes; the limit is 67108864"),

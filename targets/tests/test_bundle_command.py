@@ -129,7 +129,7 @@ def test_inspect_shows_what_is_compressed(capsys: pytest.CaptureFixture[str], fi
     origin = devmod.load("c.devmod").imports[0].origin
     assert origin is not None
     described = json.loads(run(capsys, "inspect", "c.devmod", "--json")[1])["module"]["imports"][0]
-    assert f"cuda cubin, {described['bytes']} B (compressed to {described['compressed']} B) — runtime" in text
+    assert f"cuda cubin, {described['bytes']} B ({described['stored']} B in the file) — runtime" in text
     assert f"    compressed by {origin.extra['compression']}\n" in text
     assert "Digests compared: 2; all match." in text
     assert "from " not in text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from devmod._cli._runtimes import missing_runtimes, runtime_of
 from devmod._formats.bundle_file import tree_of
 from devmod._formats.index import HEADER, MAGIC, MAX_DEPTH, aligned
 from devmod._formats.raw import read_payload
+from devmod._formats.wire import StoredFunctions
 from devmod._launch.constants import constants_of
 from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.fallback import FallbackModule
@@ -31,6 +33,7 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
 
     Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
+    Functions and sources are functions that return them: during printing, one module's payload is in memory at a time.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
         tree, bundles = _tree(module, name, source)
         missing = missing_runtimes(module)  # it has a limit on the candidates
         for described, bundle in bundles:
-            described["common"] = list(_common_functions(bundle))
+            described["common"] = partial(_common_functions, bundle)
     return {"file": name, "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
 
 
@@ -61,6 +64,7 @@ def _verified(module: Module) -> bool:
     if not isinstance(module, StoredModule) or not module.has_digest:
         return False
     module.verify()
+    module.release()
     return True
 
 
@@ -148,7 +152,7 @@ def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[t
             raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
         described = _module(module, number)
         if source:
-            described["source"] = _texts(module)
+            described["source"] = partial(_texts, module)
         if holds_candidates(module) and not in_bundle:  # the candidates of a nested bundle are those of the outer one
             bundles.append((described, module))
         into.append(described)
@@ -162,42 +166,49 @@ def _module(module: Module, number: int) -> dict[str, Any]:
     plain = module.property_mask & BINARY_SERIALIZABLE  # others are nodes of the tree: a bundle, TVM's host library
     # Without a target spec the bytes cannot be read, and only the functions' names are known. A const_loader's functions have no arguments.
     readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
-    # A bundle's functions are those of its candidates, and bundles may share candidates.
-    functions = {} if holds_candidates(module) else module.functions
-    return {
+    result: dict[str, Any] = {
         "number": number,
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
         "bytes": _size(module) if plain else None,
-        **({"compressed": len(module.unverified[0])} if isinstance(module, StoredModule) and module.unpacked is not None else {}),
-        "functions": _Functions(functions, readable),
+        **({"stored": module.stored_size} if isinstance(module, StoredModule) and module.stored_size != module.size else {}),
+        "functions": partial(_functions, module, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
         "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind)) if plain else None,
         "imports": [],
     }
+    if not holds_candidates(module):  # its functions are those of its candidates, and bundles may share candidates
+        _ = module.functions  # an invalid module is an error before the first line
+    _release(module)
+    return result
+
+
+def _release(module: Module) -> None:
+    """Drop the payload of a module: those of a whole file may be many times its size."""
+    if isinstance(module, StoredModule):
+        module.release()
 
 
 def _texts(module: Module) -> dict[str, str | bytes]:
+    """Return the sources of a module by format, with its payload if that is text."""
     texts = dict(module.source)
     text = module.inspect_source(module.format) if module.format else ""
+    _release(module)
     return texts | ({module.format: text} if text else {})
 
 
-class _Functions:
-    """The descriptions of a module's functions, made during printing: there may be many."""
-
-    def __init__(self, functions: Mapping[str, FunctionInfo], readable: bool) -> None:
-        self._functions, self._readable = functions, readable
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (_function(name, info, self._readable) for name, info in self._functions.items())
+def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
+    functions = {} if holds_candidates(module) else module.functions
+    _release(module)
+    for name in functions:
+        yield _function(name, functions.read(name) if isinstance(functions, StoredFunctions) else functions[name], readable)
 
 
 def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
     """Yield the functions that several candidates have, each with the signature of a call that reaches all of them."""
-    for name, candidates in shared_functions([bundle]):
-        text = common_signature(name, candidates)
+    for name, functions in shared_functions([bundle]):
+        text = common_signature(name, functions)
         if text:
             yield {"name": name, "signature": text}
 

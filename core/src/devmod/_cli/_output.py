@@ -124,6 +124,7 @@ def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print data as JSON (RFC 8259).
 
     Bytes become ``{"base64": text}``; the floats without a JSON form become "NaN", "Infinity" and "-Infinity". Any iterable is an array.
+    A function is replaced by its result, which is made when it is printed.
     The text is printed in pieces: the text of a large file is many times its size.
     """
     with _batched() as write:
@@ -170,6 +171,8 @@ def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
                 _write_json(write, each, inner)
             before = "," + inner
         write("{}" if before[0] == "{" else newline + "}")
+    elif callable(value):
+        _write_json(write, value(), newline)
     else:
         before = "[" + inner
         for each in value:

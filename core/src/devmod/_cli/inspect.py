@@ -81,16 +81,16 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     head = _head(module)
     if module["bytes"] is not None:
         head += f", {size(module['bytes'])}"
-        head += f" (compressed to {size(module['compressed'])})" if "compressed" in module else ""
+        head += f" ({size(module['stored'])} in the file)" if "stored" in module else ""
     runtime = module["runtime"]
     if runtime is not None:
         missing = f"excluded by {runtime['excluded']}" if runtime["excluded"] else "not installed"
         head += f" — runtime: {runtime['installed'] or missing}"
     yield indent + head
     inner = indent + "  "
-    for function in module["functions"]:  # none for a bundle: its functions are those of its candidates
+    for function in module["functions"]():  # none for a bundle: its functions are those of its candidates
         yield inner + function["signature"]
-    for function in module.get("common", ()):
+    for function in module["common"]() if "common" in module else ():
         yield f"{inner}every candidate: {function['signature']}"
     origin = module["origin"]
     if origin:
@@ -102,7 +102,7 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
             yield f"{inner}from {', '.join(parts)}"
         if origin.get("compression"):
             yield f"{inner}compressed by {origin['compression']}"
-    for name, text in module.get("source", {}).items():
+    for name, text in module["source"]().items() if "source" in module else ():
         yield f"{inner}source {name}:"
         if isinstance(text, str):
             yield from (f"{inner}  | {line}" for line in text.splitlines())  # behind the mark, :: at the beginning is not escaped

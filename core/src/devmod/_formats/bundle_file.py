@@ -97,6 +97,11 @@ def save(
         `compress` is invalid.
     OSError
         The file cannot be written, with `path` as its file name.
+
+    Warns
+    -----
+    UserWarning
+        Bytes are not compressed, since a reader refuses a file that unpacks to so many.
     """
     from devmod._formats.save import Plan
     from devmod._util.atomic import replacing
@@ -104,6 +109,7 @@ def save(
     if isinstance(path, Module) and not isinstance(module, Module):
         raise ArgumentError("save(module, path) was given the path first", argument="module")
     plan = Plan(module, compress, with_sources)
+    plan.warn()
     with replacing(path, size=plan.size, sync=sync, within=os.fsdecode(within)) as file:
         plan.write(file)
 
@@ -115,7 +121,9 @@ def dumps(module: Module, *, compress: str | None = None, with_sources: bool = F
     from devmod._formats.save import Plan
 
     file = io.BytesIO()
-    Plan(module, compress, with_sources).write(file)
+    plan = Plan(module, compress, with_sources)
+    plan.warn()
+    plan.write(file)
     return file.getvalue()
 
 
@@ -287,6 +295,7 @@ def _module_of(
         read_origin=None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place),
         digest=entry.digest,
         unpacked=entry.unpacked,
+        repeats=entry.repeats,
         sources=entry.sources,
         place=place,
         index=index,

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
     from devmod._values.origin import Origin
 
+    #: For each range of a module's stored bytes that repeats: its offset, its size, and the positions at which it is inserted.
+    Repeats = Sequence[Sequence[int]]
+
 MAGIC = b"\x89devmod\n"
-#: The newest version. A file has version 1 unless a part of it needs version 2.
-VERSION = 2
+#: The newest version. A file has the lowest version that has all of its parts.
+VERSION = 3
 HEADER = 48
 ALIGN = 64
 #: The kind of a node without bytes. Its imports are the candidates.
@@ -36,7 +39,7 @@ MAX_INDEX = 64 << 20
 MAX_VALUES = 1 << 22
 #: The key of an origin with the library that compressed the bytes.
 COMPRESSION = "compression"
-#: The limits on compressed bytes of size n: they unpack to at most ``FREE_UNPACKED + n * MAX_RATIO`` bytes.
+#: The limits on compressed bytes: n bytes unpack to ``n * MAX_RATIO`` bytes, and those of a whole file to ``FREE_UNPACKED`` more.
 FREE_UNPACKED, MAX_RATIO = 1 << 20, 256
 
 
@@ -44,9 +47,10 @@ class Entry:
     """One module in the index, or the sources of modules, which have the kind "".
 
     ``offset``, ``size`` and ``digest`` describe the bytes in the file; ``offset`` is None for a node without bytes. ``unpacked`` is the
-    size and the digest of the bytes that zstd compressed to them; None if they are not compressed. ``sources`` is the entry of the
-    module's sources. ``origin`` is the origin to write. `read_index` does not decode an origin: it sets ``origin_at`` to the offset of
-    the origin in the index, or to -1 if there is none.
+    size and the digest of the bytes that zstd compressed to them; None if they are not compressed. ``repeats`` are the ranges of these
+    bytes that the module's bytes have several times. ``sources`` is the entry of the module's sources. ``origin`` is the origin to
+    write. `read_index` does not decode an origin: it sets ``origin_at`` to the offset of the origin in the index, or to -1 if there is
+    none.
     """
 
     __slots__ = (
@@ -58,6 +62,7 @@ class Entry:
         "offset",
         "origin",
         "origin_at",
+        "repeats",
         "size",
         "sources",
         "unpacked",
@@ -78,6 +83,7 @@ class Entry:
         size: int = 0,
         digest: bytes = NO_DIGEST,
         unpacked: tuple[int, bytes] | None = None,
+        repeats: Repeats = (),
         sources: Entry | None = None,
     ) -> None:
         self.kind = kind
@@ -91,7 +97,13 @@ class Entry:
         self.size = size
         self.digest = digest
         self.unpacked = unpacked
+        self.repeats = repeats
         self.sources = sources
+
+    @property
+    def stored_size(self) -> int:
+        """The size of the bytes without their repeats, decompressed."""
+        return self.size if self.unpacked is None else self.unpacked[0]
 
     def to_dict(self, numbers: Mapping[Entry, int] | None = None) -> dict[str, Any]:
         """Return the map for the index, without empty fields. `numbers` are those of all sources."""
@@ -103,6 +115,8 @@ class Entry:
             fields |= {"offset": self.offset, "size": self.size, "sha256": self.digest}
         if self.unpacked is not None:
             fields["zstd"] = self.unpacked
+        if self.repeats:
+            fields["repeats"] = self.repeats
         if self.sources is not None and numbers is not None:
             fields["sources"] = numbers[self.sources]
         return fields
@@ -113,12 +127,33 @@ def aligned(offset: int) -> int:
     return -(-offset // ALIGN) * ALIGN
 
 
+class Unpacking:
+    """The bytes to which the compressed bytes of one file unpack.
+
+    Attributes
+    ----------
+    free : int
+        The bytes beyond ``MAX_RATIO`` that the rest of the file may unpack to.
+    """
+
+    def __init__(self) -> None:
+        self.free = FREE_UNPACKED
+
+    def add(self, size: int, unpacked: int) -> bool:
+        """Count bytes. Return False if they exceed the limit, and count nothing."""
+        excess = unpacked - size * MAX_RATIO
+        if excess > self.free:
+            return False
+        self.free -= max(excess, 0)
+        return True
+
+
 # -- reading
 
 # The layout: offset, size, content. Integers of the header are little-endian. docs/formats.md has all rules.
 #
 #   0    8   magic, 89 "devmod" 0A (a transfer in text mode changes the first byte or the newline)
-#   8    4   u32 version of the format, 1 or 2
+#   8    4   u32 version of the format, 1 to 3
 #   12   4   u32 length of the index
 #   16   32  SHA-256 of the index
 #   48       the index, one msgpack map:
@@ -133,6 +168,8 @@ def aligned(offset: int) -> int:
 #                offset     offset of the bytes from the first multiple of 64 after the index
 #                size, sha256  of the bytes in the file
 #                zstd       version 2: array of size and SHA-256 of what these bytes unpack to, if they are compressed
+#                repeats    version 3: array of arrays of offset and size of a range of the (unpacked) bytes, and the positions in them
+#                           at which the module's bytes have that range again
 #                sources    version 2: number of the module's sources
 #              sources  version 2: array of maps with offset, size, sha256 and zstd, as above; each is used by a module
 #              A reader ignores unknown keys. A key that a reader must not ignore requires a new version.
@@ -226,8 +263,12 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
     _check_tree(roots, entries, place)
     _link_sources(entries, sources, place)
     _check_blobs([*entries, *sources], available, place)
-    if version < 2 and (sources or any(entry.unpacked for entry in entries)):
-        raise FormatError(f"the index of {place} has compressed bytes or sources, which version {version} of the format does not have")
+    for needed, part, present in (
+        (2, "compressed bytes or sources", sources or any(entry.unpacked for entry in entries)),
+        (3, "repeats", any(entry.repeats for entry in entries)),
+    ):
+        if present and version < needed:
+            raise FormatError(f"the index of {place} has {part}, which version {version} of the format does not have")
     return roots, entries
 
 
@@ -267,7 +308,7 @@ def read_entry(reader: Reader, number: int) -> Entry:
     if not bare and not is_valid_name(kind):
         raise reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start)
     if bare or not all(key in fields for key in _LOCATION):
-        located = [key for key in (*_LOCATION, "zstd", "sources") if key in fields]
+        located = [key for key in (*_LOCATION, "zstd", "repeats", "sources") if key in fields]
         if not bare or located:
             article = "no" if bare else "an"
             raise reader.error(
@@ -287,6 +328,7 @@ def read_entry(reader: Reader, number: int) -> Entry:
         size=fields.get("size", 0),
         digest=digest,
         unpacked=fields.get("zstd"),
+        repeats=fields.get("repeats", ()),
         sources=fields.get("sources"),  # a number, until all sources are read
     )
 
@@ -310,6 +352,10 @@ def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
         if len(digest) == 32:
             return size, digest
     raise reader.error("expected an array of a size and a SHA-256", start)
+
+
+def _read_repeats(reader: Reader) -> Repeats:
+    return [reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())]
 
 
 def _read_number(reader: Reader) -> int:
@@ -351,6 +397,7 @@ _FIELDS: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {
         ("size", _read_size),
         ("sha256", Reader.read_bin),
         ("zstd", _read_unpacked),
+        ("repeats", _read_repeats),
         ("sources", _read_number),
     )
 }
@@ -405,28 +452,31 @@ def _link_sources(entries: list[Entry], sources: list[Entry], place: str) -> Non
 
 
 def _check_blobs(entries: list[Entry], available: int, place: str) -> None:
-    """Check that the bytes are in order, aligned, without overlap or gap, end at the end of the file, and unpack to an allowed size."""
-    end = 0
+    """Check that the bytes are in order, aligned, without overlap or gap, end at the end of the file, and have an allowed size."""
+    end, unpacking = 0, Unpacking()
     for number, entry in enumerate(entries):
         if entry.offset is not None:
-            end = check_blob(entry, number, end, available, place)
+            end = check_blob(entry, number, end, available, place, unpacking)
     if available >= 0 and end != available:
         raise FormatError(f"{place}: {available - end} more bytes than its index describes")
 
 
-def check_blob(entry: Entry, number: int, start: int, available: int, place: str) -> int:
+def check_blob(entry: Entry, number: int, start: int, available: int, place: str, unpacking: Unpacking) -> int:
     """Check the bytes of an entry, which begin at the first multiple of 64 from `start` on, and return their end."""
     assert entry.offset is not None
     subject = f"the index of {place}: the bytes of {f'module {number} ({entry.kind})' if entry.kind else 'sources'}"
-    if entry.unpacked is not None and entry.unpacked[0] > FREE_UNPACKED + entry.size * MAX_RATIO:
-        raise FormatError(
-            f"{subject} unpack from {entry.size} to {entry.unpacked[0]} bytes; the limit is {FREE_UNPACKED + entry.size * MAX_RATIO}"
-        )
+    size, unpacked = entry.size, entry.stored_size
+    if entry.unpacked is not None and not unpacking.add(size, unpacked):
+        raise FormatError(f"{subject} unpack from {size} to {unpacked} bytes; the limit is {unpacking.free + size * MAX_RATIO}")
+    if entry.repeats:
+        from devmod._formats.repeats import check_repeats  # few files have some
+
+        check_repeats(entry.repeats, unpacked, size, subject)
     if entry.offset < start:
         raise FormatError(f"{subject} overlap those before them: they begin at {entry.offset}, and those end at {start}")
     if entry.offset != aligned(start):
         raise FormatError(f"{subject} have a bad offset: expected {aligned(start)}, got {entry.offset}")
-    end = entry.offset + entry.size
+    end = entry.offset + size
     if 0 <= available < end:
         raise FormatError(f"{subject} end at {end}, and there are {available}: the file is cut short, or the size is wrong")
     return end

@@ -8,7 +8,7 @@ from __future__ import annotations
 from binascii import crc32
 from bisect import bisect_left
 
-from devmod._formats.index import check_blob, read_entry, read_index
+from devmod._formats.index import Unpacking, check_blob, read_entry, read_index
 from devmod._formats.msgpack import Reader
 from devmod._modules.bundle import BundleModule
 from devmod.errors import FormatError
@@ -54,6 +54,7 @@ class IndexedBundle(BundleModule):
         self._read_all: Callable[[], tuple[list[int], list[Entry]]] = lambda: read_index(index, available, place, version)
         self._available, self._place, self._make = available, place, make
         self._made: dict[int, Module] = {}
+        self._unpacking = Unpacking()
         self._data = bytes(index)
         reader = Reader(self._data, f"the index of {place}")
         reader.at, reader.field = 1 + len(KEY), "lookup"
@@ -89,7 +90,7 @@ class IndexedBundle(BundleModule):
                 self._require(number < len(self._offsets))
                 entry = self._entry(number)
                 self._require(_is_plain(entry))
-                check_blob(entry, number, entry.offset or 0, self._available, self._place)
+                check_blob(entry, number, entry.offset or 0, self._available, self._place, self._unpacking)
                 self._made.setdefault(number, self._make(entry, number))
             yield self._made[number]
             at += 1

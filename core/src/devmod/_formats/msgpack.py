@@ -50,30 +50,36 @@ class Reader:
         The kind of a FormatError.
     most
         The limit on values.
+    size
+        The size to which the limit on arrays and maps is proportional; None: that of the data.
 
     Notes
     -----
     ``field`` is the field that is read, ``within`` the part that contains it, and ``at`` the offset of the next byte. Messages name them.
+    ``base`` is added to the offsets in messages.
     """
 
-    __slots__ = ("_end", "_left", "_most", "_room", "at", "data", "field", "kind", "subject", "within")
+    __slots__ = ("_end", "_left", "_most", "_room", "at", "base", "data", "field", "kind", "size", "subject", "within")
 
-    def __init__(self, data: memoryview | bytes, subject: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
+    def __init__(self, data: memoryview | bytes, subject: str, kind: str = "", *, most: int = MAX_VALUES, size: int | None = None) -> None:
         self.data: Any = data
         self.subject = subject
         self.kind = kind
         self.within = ""
         self.field = ""
         self.at = 0
+        self.base = 0
         self._end = len(data)
         self._left = self._most = most
-        self._room = FREE_CONTAINERS + self._end // BYTES_A_CONTAINER
+        self.size = self._end if size is None else size
+        self._room = FREE_CONTAINERS + self.size // BYTES_A_CONTAINER
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
         """Return the error that names the field and the offset."""
         field = ", ".join(filter(None, (self.within, self.field)))
         return FormatError(
-            f"{self.subject}: {field}{': ' if field else ''}{problem}, at byte {self.at if at is None else at}", kind=self.kind
+            f"{self.subject}: {field}{': ' if field else ''}{problem}, at byte {self.base + (self.at if at is None else at)}",
+            kind=self.kind,
         )
 
     def finish(self) -> None:
@@ -117,10 +123,14 @@ class Reader:
                 self.at = end
                 short: memoryview = self.data[at + 2 : end]
                 return short
+        return self.take(self.read_bin_head())
+
+    def read_bin_head(self) -> int:
+        """Read the head of a binary. Return the number of its bytes, which follow."""
         mark = self._mark()
         if mark not in _BIN:
             raise self._mistyped("a binary", mark)
-        return self._slice(self._number(_BIN[mark]))
+        return self._number(_BIN[mark])
 
     def read_array(self) -> int:
         """Read the head of an array. Return the number of its items, which follow."""
@@ -254,8 +264,8 @@ class Reader:
         """
         self._room -= 1
         if self._room < 0:
-            most = FREE_CONTAINERS + self._end // BYTES_A_CONTAINER
-            raise self.error(f"more than {most} arrays and maps in values of any type, too many for {self._end} bytes")
+            most = FREE_CONTAINERS + self.size // BYTES_A_CONTAINER
+            raise self.error(f"more than {most} arrays and maps in values of any type, too many for {self.size} bytes")
 
     # -- framing
 
@@ -324,7 +334,8 @@ class Reader:
         mark: int = self.data[at]
         return mark
 
-    def _slice(self, size: int) -> memoryview:
+    def take(self, size: int) -> memoryview:
+        """Return the next bytes. They must be within the data."""
         left = self._end - self.at
         if size > left:
             raise self.error(f"a length of {size} bytes, and {left} are left")
@@ -333,12 +344,12 @@ class Reader:
         return part
 
     def _number(self, size: int, *, signed: bool = False) -> int:
-        return int.from_bytes(self._slice(size), "big", signed=signed)
+        return int.from_bytes(self.take(size), "big", signed=signed)
 
     def _text(self, size: int) -> str:
         start = self.at
         try:
-            return str(self._slice(size), "utf-8")
+            return str(self.take(size), "utf-8")
         except UnicodeDecodeError as error:
             raise self.error("a string is not UTF-8", start + error.start) from None
 
@@ -346,7 +357,7 @@ class Reader:
         import struct
 
         form = ">f" if self._mark() == 0xCA else ">d"
-        value: float = struct.unpack(form, self._slice(struct.calcsize(form)))[0]
+        value: float = struct.unpack(form, self.take(struct.calcsize(form)))[0]
         return value
 
     def _items(self, count: int, size: int) -> int:

@@ -12,18 +12,20 @@ from devmod._formats.blobs import level_of, library_text, pack_sources
 from devmod._formats.index import (
     BUNDLE,
     COMPRESSION,
-    FREE_UNPACKED,
     HEADER,
     MAGIC,
     MAX_INDEX,
     MAX_RATIO,
+    NO_DIGEST,
     Entry,
+    Unpacking,
     aligned,
     read_index,
     read_origin,
 )
 from devmod._formats.lookup import KEY, MIN_MODULES, make_table
-from devmod._formats.wire import array_header, map_header, pack
+from devmod._formats.repeats import MAX_REPEATS, repeated_size
+from devmod._formats.wire import array_header, map_header, pack, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
 from devmod._modules.module import LIBRARY, LibraryModule, Module
@@ -31,11 +33,12 @@ from devmod._modules.stored import StoredModule
 from devmod._modules.tree import ordered
 from devmod._modules.variant import variant_of
 from devmod._plugins.discovery import shared_scan
+from devmod._plugins.specs import find_spec
 from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of
-from devmod._util.text import is_valid_name
+from devmod._util.text import escape, is_valid_name
 from devmod._values.origin import Origin
-from devmod.errors import FormatError
+from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +47,10 @@ if TYPE_CHECKING:
 
     from devmod._values.code import Binary
 
-    #: An entry, its bytes, and the stored module that has a digest for them.
-    Blob = tuple[Entry, Sequence[Binary], StoredModule | None]
+    #: Returns the bytes of an entry in parts. Those that must be decompressed are not kept.
+    Parts = Callable[[], Sequence[Binary]]
+    #: An entry with the size of its bytes, the bytes, and the stored module that has a digest for them.
+    Blob = tuple[Entry, Parts, StoredModule | None]
 
 #: From this size on, hashing in a second thread costs less than it saves.
 _OVERLAP_FROM = 1 << 20
@@ -63,12 +68,15 @@ class Plan:
         if not isinstance(module, Module):
             raise FormatError(f"expected a Module to save, got {type(module).__name__}")
         self._level = level_of(compress)
+        self._unpacking = Unpacking()
+        #: The payloads and sources that are not compressed because of a limit: each with the reason.
+        self._uncompressed: list[str] = []
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
         numbers = {id(module): number for number, (module, _) in enumerate(order)}
         self._roots = list(dict.fromkeys(numbers[id(root)] for root in roots))
-        #: The sources by what they contain: variants of one kernel have the same.
-        self._sources: dict[object, Blob] = {}
+        #: The sources by their digest: variants of one kernel have the same.
+        self._sources: dict[bytes, Blob] = {}
         with shared_scan():
             modules = [self._blob_of(module, with_sources) for module, _ in order]
         for (_, imports), (entry, _, _) in zip(order, modules, strict=True):
@@ -76,9 +84,8 @@ class Plan:
         self._entries = [entry for entry, _, _ in modules]
         self._blobs = [blob for blob in modules if blob[0].offset is not None] + list(self._sources.values())
         end = 0
-        for entry, parts, _ in self._blobs:
+        for entry, _, _ in self._blobs:
             entry.offset = aligned(end)
-            entry.size = sum(map(len, parts))
             end = entry.offset + entry.size
         self._calls: dict[str, list[object]] = {}
         if isinstance(module, BundleModule) and len(self._roots) > 1:
@@ -104,16 +111,28 @@ class Plan:
             if module is not None:
                 module.check(digest)
         version = 2 if self._sources or any(entry.unpacked for entry in self._entries) else 1
+        version = 3 if any(entry.repeats for entry in self._entries) else version
         file.seek(0)
         file.write(pack_head(pack_index(self._roots, self._entries, self._calls), version))
+
+    def warn(self) -> None:
+        """Issue a UserWarning if a limit prevented the compression of payloads, for the caller of the caller."""
+        if self._uncompressed:
+            import warnings
+
+            others = f". So are {len(self._uncompressed) - 1} more" if len(self._uncompressed) > 1 else ""
+            warnings.warn(escape(f"{self._uncompressed[0]}{others}"), UserWarning, stacklevel=3)
 
     def _digests(self) -> list[bytes]:
         from hashlib import sha256
 
         results = []
-        for _, parts, _ in self._blobs:
+        for entry, parts, _ in self._blobs:
+            if entry.digest != NO_DIGEST:  # `parts` checks it
+                results.append(entry.digest)
+                continue
             digest = sha256()
-            for piece in _pieces(parts):
+            for piece in _pieces(parts()):
                 digest.update(piece)
             results.append(digest.digest())
         return results
@@ -123,66 +142,99 @@ class Plan:
         for entry, parts, _ in self._blobs:
             assert entry.offset is not None
             file.write(bytes(entry.offset - end))
-            for piece in _pieces(parts):
+            for piece in _pieces(parts()):
                 file.write(piece)
             end = entry.offset + entry.size
 
     def _blob_of(self, module: Module, with_sources: bool) -> Blob:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
         if isinstance(module, BundleModule):
-            return Entry(BUNDLE), (), None
+            return Entry(BUNDLE), tuple, None
         if isinstance(module, LibraryModule):
-            return Entry(LIBRARY), (), None
+            return Entry(LIBRARY), tuple, None
         kind = module.kind
         if not is_valid_name(kind) or kind == BUNDLE:
             raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
         entry = Entry(kind, fmt=module.format, functions=tuple(module), origin=module.origin, offset=0)
-        # `write` compares the digest of a stored module with the one that it computes for the file.
-        stored = module if isinstance(module, StoredModule) else None
-        parts: Sequence[Binary]
-        if stored is not None and (stored.unpacked is None or self._level):
-            parts, entry.unpacked = stored.unverified, stored.unpacked
+        if isinstance(module, StoredModule):
+            entry.variant, entry.repeats = variant_of(module), module.repeats
+            entry.size, entry.unpacked = module.stored_size, module.unpacked
+            # `write` compares the digest of a stored module with the one that it computes for the file.
+            blob = self._pack(entry, lambda: module.unverified, module.unpack, module)
         else:
-            parts, stored = [flat(part) for part in module.wire_parts()], None
-        entry.variant = variant_of(module, parts)
-        if self._level > 0 and entry.unpacked is None:
-            parts, stored = self._compress(entry, parts, stored), None
+            parts: Sequence[Binary] = [flat(part) for part in module.wire_parts()]
+            entry.variant = variant_of(module, parts)
+            spec = find_spec(kind)
+            if spec is not None and spec.shader_map:
+                parts, entry.repeats = share_shaders(spec, parts)
+            entry.size = sum(map(len, parts))
+            blob = self._pack(entry, lambda: parts)
         entry.sources = self._sources_of(module, with_sources)
         self._note_library(entry)
-        return entry, parts, stored
+        return blob
 
-    def _compress(self, entry: Entry, parts: Sequence[Binary], stored: StoredModule | None = None) -> Sequence[Binary]:
-        """Return the bytes of an entry, compressed if that makes them smaller. The digest of a stored module's bytes is checked."""
+    def _pack(self, entry: Entry, parts: Parts, unpack: Callable[[], Binary] | None = None, stored: StoredModule | None = None) -> Blob:
+        """Return the blob of an entry, compressed or decompressed as the file is to have it.
+
+        Parameters
+        ----------
+        entry
+            The entry, with its size in `parts`. If these are compressed, it has the size and the digest of the result of `unpack`.
+        stored
+            The module that checks the digest of `parts`.
+        """
+        if entry.unpacked is not None:
+            if self._level and self._fits(entry, entry.size, entry.stored_size):
+                return entry, parts, stored
+            assert unpack is not None
+            (entry.size, entry.digest), entry.unpacked = entry.unpacked, None
+            return entry, lambda: (unpack(),), None
+        if self._level <= 0:
+            return entry, parts, stored
         # The output of the library depends on the pieces of its input, so the input is one piece.
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        pieces = parts()
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         results: list[bytes] = []
         digest = _run_both(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
         if stored is not None:
             stored.check(digest)
-        if len(results[0]) >= len(data) or len(data) > FREE_UNPACKED + len(results[0]) * MAX_RATIO:
-            return (data,)
-        entry.unpacked = len(data), digest
-        return results
+        if len(results[0]) < len(data) and self._fits(entry, len(results[0]), len(data)):
+            entry.size, entry.digest, entry.unpacked = len(results[0]), NO_DIGEST, (len(data), digest)
+            return entry, lambda: results, None
+        return entry, lambda: (data,), None
+
+    def _fits(self, entry: Entry, size: int, unpacked: int) -> bool:
+        """Return whether the file may have `unpacked` bytes of an entry compressed to `size`, and note it if not."""
+        total, most = unpacked + repeated_size(entry.repeats), size * MAX_REPEATS
+        if total <= most:
+            if self._unpacking.add(size, unpacked):
+                return True
+            most = self._unpacking.free + size * MAX_RATIO
+        subject = f"the {entry.kind} module with {list_names(entry.functions)}" if entry.kind else "a source"
+        self._uncompressed.append(
+            f"{subject} is stored without compression: its {total} bytes would take {size} in the file, and readers accept at most {most} "
+            "of so few"
+        )
+        return False
 
     def _sources_of(self, module: Module, with_sources: bool) -> Entry | None:
         """Return the entry of a module's sources; None if there are none to save."""
-        entry = Entry("", offset=0)
-        data: Binary = b""
         if isinstance(module, StoredModule):
-            if module.sources is not None:
-                if module.sources.unpacked is not None and self._level:
-                    entry.unpacked = module.sources.unpacked
-                data = module.source_bytes(unpack=entry.unpacked is None)
-        elif with_sources:
-            data = pack_sources(module)
-        if not len(data):
-            return None
-        key = bytes(data), entry.unpacked
-        if key not in self._sources:
-            parts: Sequence[Binary] = (data,)
-            if self._level > 0 and entry.unpacked is None:
-                parts = self._compress(entry, parts)
-            self._sources[key] = entry, parts, None
+            blob = module.sources
+            if blob is None or not blob.stored_size:
+                return None
+            key = blob.digest if blob.unpacked is None else blob.unpacked[1]
+            if key not in self._sources:
+                entry = Entry("", offset=0, size=blob.size, digest=blob.digest, unpacked=blob.unpacked)
+                read = module.source_bytes  # it checks the digest
+                self._sources[key] = self._pack(entry, lambda: (read(unpack=False),), lambda: read(unpack=True))
+        else:
+            data = pack_sources(module) if with_sources else b""
+            if not data:
+                return None
+            key = sha256_of(data)
+            if key not in self._sources:
+                self._sources[key] = self._pack(Entry("", offset=0, size=len(data)), lambda: (data,))
         return self._sources[key][0]
 
     def _note_library(self, entry: Entry) -> None:

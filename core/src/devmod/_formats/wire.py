@@ -8,6 +8,7 @@ from __future__ import annotations
 from _collections_abc import Mapping  # collections.abc, without the package collections
 
 from devmod._formats.msgpack import MAX_VALUES, Reader
+from devmod._formats.repeats import read_shaders, repeated_size, share
 from devmod._util.buffers import flat
 from devmod._values.dtypes import DType, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo, Interface
@@ -15,8 +16,9 @@ from devmod.errors import FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from devmod._formats.index import Repeats
     from devmod._values.code import Binary, Code
     from devmod._values.spec import TargetSpec
 
@@ -52,6 +54,37 @@ def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
     return tuple(parts)
 
 
+def share_shaders(spec: TargetSpec, parts: Sequence[Binary]) -> tuple[Sequence[Binary], Repeats]:
+    """Return the parts of a module's bytes for a file, which has equal shaders once, and the repeats.
+
+    `parts` are those of `encode`, or one part.
+    """
+    try:
+        shared, repeats = share(parts if len(parts) > 1 else _shader_parts(spec, flat(parts[0])))
+        if repeats:
+            decode(spec, b"".join(shared), repeats)  # the parts of a class of a plugin may be any
+    except FormatError:  # the runtime raises the error at the first use
+        return parts, ()
+    return (shared, repeats) if repeats else (parts, ())
+
+
+def _shader_parts(spec: TargetSpec, data: memoryview) -> Sequence[Binary]:
+    """Return a module's bytes in parts, as `encode` does: each shader is a part."""
+    reader = Reader(data, "", spec.kind)
+    parts: list[Binary] = []
+    end = 0
+    for field in spec.fields:
+        if field != "code":
+            reader.skip()
+            continue
+        for _ in range(reader.read_map()):
+            reader.read_str()
+            shader = reader.read_bin()
+            parts += [data[end : reader.at - len(shader)], shader]
+            end = reader.at
+    return [*parts, data[end:]] if end < len(data) else parts
+
+
 # The layout: the fields in the order of the kind's TargetSpec.fields, each one msgpack object. Most kinds have fmt, fmap and
 # code; WebGPU has fmap and code.
 #
@@ -66,8 +99,8 @@ def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
 #          map    str (the name of an entry) -> bin, for a kind with a shader map
 #
 # No bytes follow the last field. `encode` writes the shortest forms and maps in insertion order. `decode` accepts any valid form.
-def decode(spec: TargetSpec, data: Binary) -> tuple[str, Mapping[str, FunctionInfo], Code]:
-    """Return the format, the functions and the code in a module's bytes.
+def decode(spec: TargetSpec, data: Binary, repeats: Repeats = ()) -> tuple[str, Mapping[str, FunctionInfo], Code]:
+    """Return the format, the functions and the code in a module's bytes; with `repeats`, in those of a file.
 
     The code is slices of `data`. An alias of a format is resolved. The framing of all fields is checked here; the contents of a
     function are decoded and checked at its first use.
@@ -77,7 +110,9 @@ def decode(spec: TargetSpec, data: Binary) -> tuple[str, Mapping[str, FunctionIn
     FormatError
         `data` is not a module's bytes: the message names the kind, the field and the offset.
     """
-    reader = Reader(flat(data), f"the bytes of the {spec.kind} module", spec.kind)
+    reader = Reader(flat(data), f"the bytes of the {spec.kind} module", spec.kind, size=len(data) + repeated_size(repeats))
+    if repeats and not spec.shader_map:
+        raise reader.error("repeats, which only shaders have")
     fmt = spec.formats[0]
     fmap: Mapping[str, FunctionInfo] = {}
     code: Code = b""
@@ -88,7 +123,7 @@ def decode(spec: TargetSpec, data: Binary) -> tuple[str, Mapping[str, FunctionIn
         elif field == "fmap":
             fmap = _read_fmap(reader)
         elif spec.shader_map:
-            code = _read_shaders(reader)
+            code = read_shaders(reader, repeats)
         else:
             code = reader.read_bin()
     reader.finish()
@@ -165,12 +200,14 @@ def _has_extra(interface: Interface | None) -> bool:
 
 
 class StoredFunctions(Mapping[str, FunctionInfo]):
-    """The functions in a module's bytes. Each is decoded at its first use.
+    """The functions in a module's bytes. Each is decoded at its first use. The bytes of the functions alone are kept.
 
     Parameters
     ----------
     reader
-        A reader of the bytes, for its data and its messages.
+        A reader of the bytes, at the end of the functions.
+    start
+        The offset of the functions.
     places
         The name of each function to the offset of its array, whose framing was checked.
 
@@ -180,21 +217,26 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
         On access to a function whose contents are invalid. The other functions are not affected.
     """
 
-    __slots__ = ("_data", "_decoded", "_kind", "_places", "_subject")
+    __slots__ = ("_base", "_data", "_decoded", "_kind", "_places", "_size", "_subject")
 
-    def __init__(self, reader: Reader, places: dict[str, int]) -> None:
-        self._data, self._subject, self._kind = reader.data, reader.subject, reader.kind
+    def __init__(self, reader: Reader, start: int, places: dict[str, int]) -> None:
+        self._data, self._subject, self._kind = bytes(reader.data[start : reader.at]), reader.subject, reader.kind
+        self._base, self._size = start, reader.size
         self._places = places
         self._decoded: dict[str, FunctionInfo] = {}
 
     def __getitem__(self, name: str) -> FunctionInfo:
         info = self._decoded.get(name)
         if info is None:
-            # The limits hold for all functions together: they were checked with the framing.
-            reader = Reader(self._data, self._subject, self._kind)
-            reader.at = self._places[name]
-            info = self._decoded[name] = _read_info(reader, f"fmap of {quote_name(name)}")
+            info = self._decoded[name] = self.read(name)
         return info
+
+    def read(self, name: str) -> FunctionInfo:
+        """Decode a function, and do not keep the result."""
+        # The limits hold for all functions together: they were checked with the framing.
+        reader = Reader(self._data, self._subject, self._kind, size=self._size)
+        reader.base, reader.at = self._base, self._places[name] - self._base
+        return _read_info(reader, f"fmap of {quote_name(name)}")
 
     def __contains__(self, name: object) -> bool:
         return name in self._places
@@ -211,6 +253,7 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
 
 def _read_fmap(reader: Reader) -> StoredFunctions:
     places: dict[str, int] = {}
+    first = reader.at
     for _ in range(reader.read_map()):
         reader.field = "fmap"
         name = reader.read_key(places)
@@ -223,7 +266,7 @@ def _read_fmap(reader: Reader) -> StoredFunctions:
             reader.at = at  # the strict reader raises the error that names the field
             _read_info(reader, f"fmap of {quote_name(name)}")
             raise reader.error("the framing of the function is invalid", at)
-    return StoredFunctions(reader, places)
+    return StoredFunctions(reader, first, places)
 
 
 def _read_info(reader: Reader, subject: str) -> FunctionInfo:
@@ -254,11 +297,3 @@ def read_dtype(reader: Reader) -> DType:
     if count != 3:
         raise reader.error(f"expected a type as [code, bits, lanes], found an array of {count}", start)
     return reader.read_int(0, 0xFF), reader.read_int(0, 0xFF), reader.read_int(0, 0xFFFF)
-
-
-def _read_shaders(reader: Reader) -> Mapping[str, memoryview]:
-    shaders: dict[str, memoryview] = {}
-    for _ in range(reader.read_map()):
-        name = reader.read_key(shaders)
-        shaders[name] = reader.read_bin()
-    return shaders

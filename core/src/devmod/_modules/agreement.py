@@ -7,7 +7,9 @@ unknown, has a parameter without a name, or has two of one name is not compared.
 from __future__ import annotations
 
 from devmod._formats.msgpack import Reader
+from devmod._formats.wire import StoredFunctions
 from devmod._modules.choice import describe_candidate
+from devmod._modules.stored import StoredModule
 from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import escape_line
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._modules.module import Module
-    from devmod._values.info import Interface
+    from devmod._values.info import FunctionInfo, Interface
     from devmod._values.param import Member
 
     #: The parameters of a call by name. A Member is a parameter to which a struct is flattened.
     Form = dict[str, Param | Member]
+    #: The functions of candidates.
+    Functions = Mapping[Module, Mapping[str, FunctionInfo]]
 
 _CLASSES = {0: "integer", 1: "integer", 6: "bool"}  # DLPack's codes; the others of numbers are floats
 #: The number of rows and of characters of a cell in an error.
@@ -57,7 +61,15 @@ class Agreement:
 
 def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     """Return what the candidates of a function have in common; None if fewer than two are comparable, or they do not agree."""
-    return _agreement(_interfaces(name, candidates))
+    return _agreement(_interfaces(name, {each: functions_of(each) for each in candidates}))
+
+
+def functions_of(module: Module) -> Mapping[str, FunctionInfo]:
+    """Return a candidate's functions; none if its bytes are damaged or its target spec is broken. The first use raises the error."""
+    try:
+        return module.functions
+    except DevmodError:
+        return {}
 
 
 def _agreement(interfaces: Mapping[Module, Interface]) -> Agreement | None:
@@ -100,12 +112,13 @@ def has_names(interface: Interface | None) -> bool:
     return all(names) and len(set(names)) == len(names)
 
 
-def common_signature(name: str, candidates: Sequence[Module]) -> str:
+def common_signature(name: str, functions: Functions) -> str:
     """Return the signature of a call that reaches each candidate of a function; "" if fewer than two are comparable."""
-    interfaces = list(_interfaces(name, candidates).values())
+    by_module = _interfaces(name, functions)
+    interfaces = list(by_module.values())
     if len(interfaces) < 2:
         return ""
-    common = agreement(name, candidates)
+    common = _agreement(by_module)
     if common is None:
         return f"{name}: its candidates take different arguments"
     forms = [_form(interface, common.flattened) for interface in interfaces]
@@ -117,13 +130,21 @@ def common_signature(name: str, candidates: Sequence[Module]) -> str:
     return f"{name}({', '.join([*parts, *defaults.values()])}) {blocks.pop() if len(blocks) == 1 else ''}".rstrip()
 
 
-def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, list[Module]]]:
-    """Yield each function that several candidates of bundles have, with these candidates."""
+def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions]]:
+    """Yield each function that several candidates of bundles have, with the functions of these candidates. No payload is kept."""
     owners: dict[str, list[Module]] = {}
     for candidate in walk(*modules, enter=holds_candidates):
         for name in () if holds_candidates(candidate) else candidate:
             owners.setdefault(name, []).append(candidate)
-    return ((name, several) for name, several in owners.items() if len(several) > 1)
+    functions: dict[Module, Mapping[str, FunctionInfo]] = {}
+    for name, several in owners.items():
+        for each in several if len(several) > 1 else ():
+            if each not in functions:
+                functions[each] = functions_of(each)
+                if isinstance(each, StoredModule):
+                    each.release()
+        if len(several) > 1:
+            yield name, {each: functions[each] for each in several}
 
 
 def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, Agreement]:
@@ -135,8 +156,8 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     results = {}
     mismatches: dict[str, Mapping[Module, Interface]] = {}
     with shared_scan():
-        for name, candidates in shared_functions(modules):
-            interfaces = _interfaces(name, candidates)
+        for name, functions in shared_functions(modules):
+            interfaces = _interfaces(name, functions)
             common = _agreement(interfaces)
             if common is not None and (common.keywords_only or common.flattened):
                 results[name] = common
@@ -181,14 +202,14 @@ def _local_text(function: str, param: Param | Member) -> str:
     return f"devmod.compile(…, local={{{function!r}: {{{param.name!r}: Local(per_thread={size})}}}})"
 
 
-def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interface]:
+def _interfaces(name: str, functions: Functions) -> dict[Module, Interface]:
     """Return the interfaces that can be compared."""
     interfaces = {}
     with shared_scan():
-        for candidate in candidates:
+        for candidate, infos in functions.items():
             try:
-                interface = candidate.functions[name].interface
-            except (DevmodError, KeyError):  # a damaged function, or a broken target spec: the first use raises the error
+                interface = (infos.read(name) if isinstance(infos, StoredFunctions) else infos[name]).interface
+            except (DevmodError, KeyError):  # a damaged function: the first use raises the error
                 continue
             if interface is not None and has_names(interface):
                 interfaces[candidate] = interface

@@ -124,9 +124,10 @@ class BundleModule(Module):
 
     def _signature_of(self, name: str) -> str:
         """Return the signature of a call that reaches each candidate, or else that of the first candidate."""
-        from devmod._modules.agreement import common_signature
+        from devmod._modules.agreement import common_signature, functions_of
 
-        return common_signature(name, [each for each in self.candidates if name in each.function_names]) or super()._signature_of(name)
+        candidates = [each for each in self.candidates if name in each.function_names]
+        return common_signature(name, {each: functions_of(each) for each in candidates}) or super()._signature_of(name)
 
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: a bundle is saved as a whole file."""

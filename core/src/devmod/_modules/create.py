@@ -140,6 +140,24 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
     return _check_result(registry.call_entry(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
 
 
+def create_shared(kind: str, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> Module | None:
+    """Load the runtime's module of shaders that share memory, as `create` does.
+
+    Joined bytes would repeat the shaders. Return None if one distribution provides the loader for bytes, and another one `create`.
+
+    Raises
+    ------
+    NotRegisteredError
+        The kind's runtime is not installed.
+    """
+    lookup(LOAD_FROM_BYTES, kind)
+    creator = registry.find(CREATE, kind)
+    owners = [registry.used_claim(group, kind) for group in (CREATE, LOAD_FROM_BYTES)]
+    if creator is None or len({each and each.distribution for each in owners}) > 1:
+        return None
+    return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, None)
+
+
 def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     """Load the runtime's module from a raw payload and the metadata file beside it, or the tree of a ``.devmod`` file.
 

@@ -120,7 +120,7 @@ def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requ
         if isinstance(text, str):
             return text
     if requested in ("", fmt) and fmt in spec.text_formats:
-        return "\n".join(map(_text, code.values())) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
+        return "\n".join(map(_text, dict.fromkeys(code.values()))) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
     return ""
 
 
@@ -163,10 +163,13 @@ def _check_code(spec: TargetSpec, code: Code) -> Code:
     if isinstance(code, (bytes, bytearray, memoryview, str)) or not hasattr(code, "items"):
         raise FormatError(f"{kind}: the code is a map of entry name to bytes, not {type(code).__name__}", kind=kind)
     shaders: dict[str, Binary] = {}
+    results: dict[int, tuple[Binary, Binary]] = {}  # by the identity of the first: entries that share a shader still do
     for name, shader in code.items():
         if not isinstance(name, str) or not isinstance(shader, (bytes, bytearray, memoryview)):
             raise FormatError(f"{kind}: the code is a map of str to bytes; it has {name!r}: {type(shader).__name__}", kind=kind)
-        shaders[name] = _immutable(shader)
+        if id(shader) not in results:
+            results[id(shader)] = shader, _immutable(shader)
+        shaders[name] = results[id(shader)][1]
     return shaders
 
 

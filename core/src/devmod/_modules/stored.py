@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from devmod._device.array import Array
     from devmod._device.device import Device
-    from devmod._formats.index import Entry
+    from devmod._formats.index import Entry, Repeats
     from devmod._launch.function import Function
     from devmod._util.once import Once
     from devmod._values.code import Binary, Code, Source
@@ -52,6 +52,8 @@ class StoredModule(Module):
         The SHA-256 of the bytes, which is checked before they are used; None: it is unknown.
     unpacked
         The size and the SHA-256 of the module's bytes, if the bytes at `offset` are compressed; None: they are not.
+    repeats
+        The ranges of the (unpacked) bytes that the module's bytes have several times.
     sources
         The entry of the sources in the index; None if there are none.
     place
@@ -73,6 +75,7 @@ class StoredModule(Module):
         read_origin: Callable[[], Origin] | None = None,
         digest: bytes | None = None,
         unpacked: tuple[int, bytes] | None = None,
+        repeats: Repeats = (),
         sources: Entry | None = None,
         place: str = "",
         index: memoryview | None = None,
@@ -88,6 +91,7 @@ class StoredModule(Module):
         self._digest = digest
         #: As the file has them, for a save.
         self.unpacked = unpacked
+        self.repeats = repeats
         self.sources = sources
         self._place = place
         self._index = index
@@ -144,7 +148,14 @@ class StoredModule(Module):
     @property
     def size(self) -> int:
         """The size of the module's bytes, which are not read."""
-        return self._size if self.unpacked is None else self.unpacked[0]
+        from devmod._formats.repeats import repeated_size
+
+        return (self._size if self.unpacked is None else self.unpacked[0]) + repeated_size(self.repeats)
+
+    @property
+    def stored_size(self) -> int:
+        """The size of its bytes in the file."""
+        return self._size
 
     @property
     def source(self) -> Source:
@@ -217,7 +228,11 @@ class StoredModule(Module):
 
     def wire_parts(self) -> Sequence[Binary]:
         self.verify()
-        return (self._wire,)
+        if not self.repeats:
+            return (self._stored,)
+        from devmod._formats.repeats import expand
+
+        return expand(self._stored, self.repeats)
 
     def write_to_file(self, path: str | PathLike[str]) -> None:
         contents, spec = self._contents(), self._spec()
@@ -231,7 +246,7 @@ class StoredModule(Module):
     def verify(self) -> None:
         """Raise FormatError if the module's bytes have another digest than the index. They are hashed once (R41)."""
         if self.unpacked is not None:
-            self._wire  # noqa: B018 - the digest is checked after the decompression
+            self._stored  # noqa: B018 - the digest is checked after the decompression
         elif self._digest is not None:
             self._once.get("digest", self._check_digest)
 
@@ -258,6 +273,10 @@ class StoredModule(Module):
         """The bytes in the file without a check, for a caller that hashes them and calls `check`."""
         return (self._bytes,)
 
+    def release(self) -> None:
+        """Drop what was decompressed or decoded. The next use reads it again."""
+        self._once.forget("stored", "contents", "source")
+
     # -- inside
 
     @property
@@ -277,14 +296,15 @@ class StoredModule(Module):
         return data
 
     @property
-    def _wire(self) -> memoryview:
-        """The module's bytes. Their digest is checked only if they were compressed; hashing the compressed bytes too would take time."""
+    def _stored(self) -> memoryview:
+        """The module's bytes without repeats. Their digest is checked if they were compressed; hashing the compressed bytes takes time."""
         if self.unpacked is None:
             return self._bytes
-        wire: memoryview = self._once.get("wire", self._unpack)
-        return wire
+        data: memoryview = self._once.get("stored", self.unpack)
+        return data
 
-    def _unpack(self) -> memoryview:
+    def unpack(self) -> memoryview:
+        """Return the bytes to which those in the file unpack, with their digest checked. They are not kept."""
         from devmod._formats.blobs import decompress
 
         assert self.unpacked is not None
@@ -342,15 +362,25 @@ class StoredModule(Module):
             from devmod._plugins import hooks as _hooks
 
             _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=self._index)
-        module = load_from_bytes(self.kind, self._wire)
+        module = load_from_bytes(self.kind, self._stored) if not self.repeats else self._load_shared()
         module.__dict__["_devmod_origin"] = self._read_origin
         return module
+
+    def _load_shared(self) -> Module:
+        """Load the real module of bytes with repeats: equal shaders are one object, if its distribution also creates modules."""
+        from devmod._modules.create import create_shared, load_from_bytes
+
+        contents = self._contents()
+        module = None if contents is None else create_shared(self.kind, *contents)
+        return load_from_bytes(self.kind, self.save_to_bytes()) if module is None else module
 
     def _constants(self) -> tuple[str, Mapping[str, FunctionInfo], Code]:
         """Return `_contents` of constants, which have no spec: their functions are the init symbols."""
         from devmod._modules.const_loader import load_from_bytes
 
-        return "", load_from_bytes(self._wire).functions, b""
+        if self.repeats:
+            raise FormatError(f"{self.place}: {self._description} has repeats, which only shaders have", kind=self.kind)
+        return "", load_from_bytes(self._stored).functions, b""
 
     def _spec(self) -> TargetSpec | None:
         from devmod._plugins.specs import find_spec
@@ -364,7 +394,9 @@ class StoredModule(Module):
             return self._once.get("contents", self._constants) if self._kind == _CONSTANTS else None
         from devmod._formats.wire import decode
 
-        contents: tuple[str, Mapping[str, FunctionInfo], Code] = self._once.get("contents", lambda: decode(spec, self._wire))
+        contents: tuple[str, Mapping[str, FunctionInfo], Code] = self._once.get(
+            "contents", lambda: decode(spec, self._stored, self.repeats)
+        )
         return contents
 
 

@@ -76,7 +76,8 @@ def variant_of(module: Module, parts: Sequence[Binary] = ()) -> str:
     spec, fmt, _, code = payload
     if isinstance(code, (bytes, memoryview)):
         return _architecture(spec, fmt, code)
-    return _SEPARATOR.join(sorted({_architecture(spec, fmt, shader) for shader in code.values()} - {""}))
+    shaders = {id(shader): shader for shader in code.values()}  # equal ones may be one object
+    return _SEPARATOR.join(sorted({_architecture(spec, fmt, shader) for shader in shaders.values()} - {""}))
 
 
 def _architecture(spec: TargetSpec, fmt: str, code: Binary) -> str:

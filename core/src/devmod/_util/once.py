@@ -73,6 +73,11 @@ class Once:
                 if self._attempts.get(place) is attempt:
                     return self._make(key, place, attempt, make)
 
+    def forget(self, *keys: Hashable) -> None:
+        """Drop values. The next `get` makes them again."""
+        for key in keys:
+            self._values.pop(key, None)
+
     def _make(self, key: Hashable, place: Hashable, attempt: _Attempt, make: Callable[[], Any]) -> Any:
         """Make the value. The thread has acquired the lock of the attempt."""
         try:

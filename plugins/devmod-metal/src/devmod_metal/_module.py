@@ -18,7 +18,9 @@ class MetalModule(RuntimeModule):
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
         entry = self.entry(name, info)
-        shader = self._libraries().shader(entry, *self.payload(entry))
+        (fmt, code), libraries = self.payload(entry), self._libraries()
+        # The functions of a source share one object, which the module keeps, and its text.
+        shader = self.once(("shader", id(code)), lambda: libraries.shader(entry, fmt, code))
         from devmod_metal._launch import MetalLauncher
 
         return MetalLauncher(name, info, shader)

@@ -37,11 +37,17 @@ class WebGPUModule(RuntimeModule):
             The text would make naga end the process.
         """
         entry = self.entry(name, info)
-        text = source_text("webgpu", f"the webgpu shader {entry!r}", self.payload(entry)[1])
+        code = self.payload(entry)[1]
+        # The functions of a source share one object, which the module keeps, and its text.
+        text: str = self.once(("text", id(code)), lambda: self._read_text(entry, code))
+        return text
+
+    def _read_text(self, entry: str, code: bytes | memoryview) -> str:
+        text = source_text("webgpu", f"the webgpu shader {entry!r}", code)
         # wgpu also accepts GLSL. Only WGSL may reach it.
         if "@compute" not in text.replace(" ", ""):
             raise FormatError(f"the webgpu shader {entry!r} has no compute entry point: expected a function with @compute", kind="webgpu")
-        self.once(("for naga", text), lambda: check_for_naga(text, entry))  # the functions of a file share one text
+        self.once(("for naga", text), lambda: check_for_naga(text, entry))  # equal texts may be several objects
         return text
 
     def shader(self, device: WebGPUDevice, text: str, entry: str) -> Any:
