@@ -4,6 +4,7 @@ import { ArgumentError, FormatError, FunctionNotFoundError, NoModuleError, listN
 import { KernelFunction } from "./function.js";
 import { readHead, sameBytes, sha256 } from "./head.js";
 import { describeValue } from "./scalars.js";
+import { expand, repeatedSize } from "./repeats.js";
 import { sourceOf } from "./source.js";
 import { decode, readSources, sourceText } from "./wire.js";
 import { decompress } from "./zstd.js";
@@ -121,12 +122,14 @@ export class Bundle {
 export class Module {
   #source;
   #entry;
-  /** @type {Promise<Uint8Array> | null} */
-  #bytes = null;
+  /** Its bytes without repeats. @type {Promise<Uint8Array> | null} */
+  #stored = null;
   /** @type {Promise<Map<string, string | Uint8Array>> | null} */
   #sources = null;
   /** @type {Promise<Contents> | null} */
   #contents = null;
+  /** The texts of its shaders. @type {Map<Uint8Array, string>} */
+  #texts = new Map();
   /** The compiled shaders, by device and text. @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
   #compiled = new WeakMap();
 
@@ -153,8 +156,10 @@ export class Module {
     /** The offset of its bytes in the file; null for a node without bytes. */
     this.offset = entry.offset;
     /** The number of its bytes. */
-    this.size = entry.unpacked ? entry.unpacked.size : entry.size;
-    /** The number of its bytes in the file, which may be compressed. */
+    this.size = (entry.unpacked ? entry.unpacked.size : entry.size) + repeatedSize(entry.repeats);
+    /** The number of its bytes in memory, which have equal shaders once. */
+    this.unpackedSize = entry.unpacked ? entry.unpacked.size : entry.size;
+    /** The number of its bytes in the file, which may be compressed, and have equal shaders once. */
     this.storedSize = entry.size;
     /** The imported modules. @type {readonly Module[]} */
     this.imports = [];
@@ -170,9 +175,15 @@ export class Module {
    * Return its bytes. The first call reads them and checks their digest.
    * @returns {Promise<Uint8Array>}
    */
-  bytes() {
-    return (this.#bytes ??= this.#read().catch((error) => {
-      this.#bytes = null; // failures are not cached: the next call tries again
+  async bytes() {
+    const { repeats } = this.#entry;
+    const data = await this.#storedBytes();
+    return repeats.length ? expand(data, repeats) : data;
+  }
+
+  #storedBytes() {
+    return (this.#stored ??= this.#read().catch((error) => {
+      this.#stored = null; // failures are not cached: the next call tries again
       throw error;
     }));
   }
@@ -255,7 +266,7 @@ export class Module {
   }
 
   async #decode() {
-    const result = decode(this.kind, await this.bytes());
+    const result = decode(this.kind, await this.#storedBytes(), this.#entry.repeats);
     if (result && result.functions) {
       const names = [...result.functions.keys()];
       if (names.length !== this.functionNames.length || names.some((name, at) => name !== this.functionNames[at])) {
@@ -314,7 +325,9 @@ export class Module {
         function: name,
       });
     }
-    return KernelFunction.make(name, info, textOf(shader, name), this.#compiled, options.device);
+    let text = this.#texts.get(shader);
+    if (text === undefined) this.#texts.set(shader, (text = textOf(shader, name)));
+    return KernelFunction.make(name, info, text, this.#compiled, options.device);
   }
 }
 

@@ -2,18 +2,20 @@
 
 import { FormatError } from "./errors.js";
 import { Reader } from "./msgpack.js";
+import { checkRepeats } from "./repeats.js";
 
+/** @import { Repeats } from "./repeats.js" */
 /** @import { Source } from "./source.js" */
 
 const MAGIC = [0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a];
-const VERSION = 2;
+const VERSION = 3;
 const HEADER = 48;
 const ALIGN = 64;
 /** The largest index in bytes, enough for some hundred thousand modules. */
 const MAX_INDEX = 2 ** 26;
 /** The most values in an index. A module takes about twenty. */
 const MAX_VALUES = 2 ** 22;
-/** The most bytes that compressed bytes of size n unpack to: `FREE_UNPACKED + n * MAX_RATIO`. */
+/** The most bytes that compressed bytes of size n unpack to: `n * MAX_RATIO`, and `FREE_UNPACKED` more for a whole file. */
 const [FREE_UNPACKED, MAX_RATIO] = [2 ** 20, 256];
 /** The deepest nesting of imports. */
 const MAX_DEPTH = 64;
@@ -33,6 +35,7 @@ const MAX_INT64 = 2n ** 63n - 1n;
  * @property {number} size
  * @property {Uint8Array} digest
  * @property {{ size: number, digest: Uint8Array } | null} unpacked
+ * @property {Repeats} repeats The ranges of the (unpacked) bytes that a module's bytes have several times.
  */
 
 /**
@@ -48,6 +51,7 @@ const MAX_INT64 = 2n ** 63n - 1n;
  * @property {number} size
  * @property {Uint8Array} digest
  * @property {Blob["unpacked"]} unpacked
+ * @property {Repeats} repeats
  * @property {Blob | null} sources
  */
 
@@ -157,6 +161,9 @@ function readIndex(index, start, available, place, version) {
   if (version < 2 && (sources.length || entries.some(({ unpacked }) => unpacked))) {
     throw new FormatError(`the index of ${place} has compressed bytes or sources, which version ${version} of the format does not have`);
   }
+  if (version < 3 && entries.some(({ repeats }) => repeats.length)) {
+    throw new FormatError(`the index of ${place} has repeats, which version ${version} of the format does not have`);
+  }
   const found = blobs.slice(entries.length);
   return {
     roots,
@@ -169,7 +176,7 @@ function readIndex(index, start, available, place, version) {
   };
 }
 
-/** @typedef {{ kind: string, offset: number | bigint | null, size: number | bigint, digest: Uint8Array, unpacked: { size: number | bigint, digest: Uint8Array } | null }} RawBlob */
+/** @typedef {{ kind: string, offset: number | bigint | null, size: number | bigint, digest: Uint8Array, unpacked: { size: number | bigint, digest: Uint8Array } | null, repeats: bigint[][] }} RawBlob */
 /** @typedef {Omit<Entry, keyof RawBlob | "sources"> & RawBlob & { sources: number | null }} RawEntry */
 
 /**
@@ -184,7 +191,7 @@ function readEntry(reader, number) {
   const taken = new Set();
   /** @type {RawEntry} */
   const result = {
-    kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32), unpacked: null, sources: null,
+    kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [], sources: null,
   };
   reader.field = subject;
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
@@ -201,6 +208,7 @@ function readEntry(reader, number) {
     else if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
     else if (key === "sha256") result.digest = reader.readBin().slice();
     else if (key === "zstd") result.unpacked = readUnpacked(reader);
+    else if (key === "repeats") result.repeats = readRepeats(reader);
     else if (key === "sources") result.sources = reader.readInt(0, 2 ** 32 - 1);
     else reader.readValue();
   }
@@ -209,7 +217,7 @@ function readEntry(reader, number) {
   if (!bare && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
     throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
   }
-  const present = [...LOCATION, "zstd", "sources"].filter((key) => taken.has(key));
+  const present = [...LOCATION, "zstd", "repeats", "sources"].filter((key) => taken.has(key));
   if (bare ? present.length : !LOCATION.every((key) => taken.has(key))) {
     const expected = bare ? "no" : "an";
     const found = present.join(", ") || "none";
@@ -232,7 +240,7 @@ function readSources(reader, number) {
   /** @type {Set<string>} */
   const taken = new Set();
   /** @type {RawBlob} */
-  const result = { kind: "", offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null };
+  const result = { kind: "", offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [] };
   reader.field = subject;
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     reader.field = subject;
@@ -259,6 +267,17 @@ function readUnpacked(reader) {
     if (digest.length === 32) return { size, digest };
   }
   throw reader.error("expected an array of a size and a SHA-256", start);
+}
+
+/** @param {Reader} reader */
+function readRepeats(reader) {
+  const result = [];
+  for (let count = reader.readArray(); count > 0; count--) {
+    const numbers = [];
+    for (let left = reader.readArray(); left > 0; left--) numbers.push(BigInt(reader.readBig(0, MAX_INT64)));
+    result.push(numbers);
+  }
+  return result;
 }
 
 /** @param {Reader} reader */
@@ -362,13 +381,17 @@ function checkSources(entries, sources, place) {
  */
 function checkBlobs(blobs, start, available, place) {
   let end = 0;
-  const result = blobs.map(({ kind, offset, size, digest, unpacked }, number) => {
-    if (offset === null) return { offset: 0, size: 0, digest, unpacked: null };
+  let free = BigInt(FREE_UNPACKED); // for the whole file
+  const result = blobs.map(({ kind, offset, size, digest, unpacked, repeats }, number) => {
+    if (offset === null) return { offset: 0, size: 0, digest, unpacked: null, repeats: [] };
     const subject = `the index of ${place}: the bytes of ${kind ? `module ${number} (${kind})` : "sources"}`;
-    const most = BigInt(FREE_UNPACKED) + BigInt(size) * BigInt(MAX_RATIO);
-    if (unpacked && BigInt(unpacked.size) > most) {
-      throw new FormatError(`${subject} unpack from ${size} to ${unpacked.size} bytes; the limit is ${most}`);
+    const stored = BigInt(unpacked ? unpacked.size : size);
+    const beyond = unpacked ? stored - BigInt(size) * BigInt(MAX_RATIO) : 0n;
+    if (beyond > free) {
+      throw new FormatError(`${subject} unpack from ${size} to ${stored} bytes; the limit is ${free + BigInt(size) * BigInt(MAX_RATIO)}`);
     }
+    if (beyond > 0n) free -= beyond;
+    const checked = checkRepeats(repeats, stored, BigInt(size), subject);
     if (offset < end) {
       throw new FormatError(`${subject} overlap those before them: they begin at ${offset}, and those end at ${end}`);
     }
@@ -379,7 +402,8 @@ function checkBlobs(blobs, start, available, place) {
     }
     if (stop > Number.MAX_SAFE_INTEGER - ALIGN) throw new FormatError(`${subject} end at ${stop}, beyond any file`);
     end = Number(stop);
-    return { offset: start + Number(offset), size: Number(size), digest, unpacked: unpacked && { size: Number(unpacked.size), digest: unpacked.digest } };
+    const result = unpacked && { size: Number(unpacked.size), digest: unpacked.digest };
+    return { offset: start + Number(offset), size: Number(size), digest, unpacked: result, repeats: checked };
   });
   if (available >= 0 && end !== available) {
     throw new FormatError(`${place}: ${available - end} more bytes than its index describes`);

@@ -45,6 +45,7 @@ export class Reader {
   #left;
   #most;
   #room;
+  #size;
   #view;
 
   /**
@@ -52,15 +53,17 @@ export class Reader {
    * @param {string} subject The name of the bytes in messages: "the bytes of the opencl module".
    * @param {string} [kind] The kind in errors.
    * @param {number} [most] The most values that are read.
+   * @param {number} [size] The size to which the limit on arrays and maps is proportional.
    */
-  constructor(data, subject, kind = "", most = MAX_VALUES) {
+  constructor(data, subject, kind = "", most = MAX_VALUES, size = data.length) {
     this.data = data;
     this.subject = subject;
     this.kind = kind;
     this.field = "";
     this.at = 0;
     this.#left = this.#most = most;
-    this.#room = FREE_CONTAINERS + Math.floor(data.length / BYTES_A_CONTAINER);
+    this.#size = size;
+    this.#room = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
     this.#view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   }
 
@@ -93,10 +96,15 @@ export class Reader {
 
   /** Read a binary, as a view of the buffer. */
   readBin() {
+    return this.take(this.readBinHead());
+  }
+
+  /** Read the head of a binary, and return the number of its bytes, which follow. */
+  readBinHead() {
     const mark = this.#mark();
     const size = BIN[mark];
     if (size === undefined) throw this.#mistyped("a binary", mark);
-    return this.#slice(this.#length(size));
+    return this.#length(size);
   }
 
   /** Read the number of items of an array. The items follow. */
@@ -254,9 +262,8 @@ export class Reader {
   #countContainer() {
     this.#room -= 1;
     if (this.#room < 0) {
-      const size = this.data.length;
-      const most = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
-      throw this.error(`more than ${most} arrays and maps in values of any type, too many for ${size} bytes`);
+      const most = FREE_CONTAINERS + Math.floor(this.#size / BYTES_A_CONTAINER);
+      throw this.error(`more than ${most} arrays and maps in values of any type, too many for ${this.#size} bytes`);
     }
   }
 
@@ -270,8 +277,11 @@ export class Reader {
     return mark;
   }
 
-  /** @param {number} size */
-  #slice(size) {
+  /**
+   * Return the next bytes, as a view of the buffer. They must be within the data.
+   * @param {number} size
+   */
+  take(size) {
     const left = this.data.length - this.at;
     if (size > left) throw this.error(`a length of ${size} bytes, and ${left} are left`);
     this.at += size;
@@ -290,7 +300,7 @@ export class Reader {
    */
   #number(size, signed) {
     const at = this.at;
-    this.#slice(size);
+    this.take(size);
     if (size === 1) return signed ? this.#view.getInt8(at) : this.#view.getUint8(at);
     if (size === 2) return signed ? this.#view.getInt16(at) : this.#view.getUint16(at);
     if (size === 4) return signed ? this.#view.getInt32(at) : this.#view.getUint32(at);
@@ -302,14 +312,14 @@ export class Reader {
   /** @param {number} size */
   #float(size) {
     const at = this.at;
-    this.#slice(size);
+    this.take(size);
     return size === 4 ? this.#view.getFloat32(at) : this.#view.getFloat64(at);
   }
 
   /** @param {number} size */
   #text(size) {
     const start = this.at;
-    const bytes = this.#slice(size);
+    const bytes = this.take(size);
     if (size <= SHORT) {
       // Nearly all strings are short and ASCII. A bundle of 1,000 shaders has 50,000 of them, and TextDecoder is slow for each.
       let text = "";

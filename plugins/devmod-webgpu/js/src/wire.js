@@ -3,10 +3,12 @@
 import { dtypeName } from "./dtypes.js";
 import { FormatError, listNames, repr, quoteName } from "./errors.js";
 import { readInterface } from "./interface.js";
-import { Reader } from "./msgpack.js";
+import { MAX_VALUES, Reader } from "./msgpack.js";
+import { readShaders, repeatedSize } from "./repeats.js";
 
 /** @import { DType } from "./dtypes.js" */
 /** @import { Interface } from "./interface.js" */
+/** @import { Repeats } from "./repeats.js" */
 
 /** The known kinds: their fields, their default format, and their formats that are text. */
 /** @type {Record<string, { fields: string[], format: string, text: string[] }>} */
@@ -47,18 +49,22 @@ const MAX_DIMENSIONS = 64;
  */
 
 /**
- * Decode a module's bytes. Return null for an unknown kind.
+ * Decode a module's bytes; with `repeats`, those in a file. Return null for an unknown kind.
  * @param {string} kind
  * @param {Uint8Array} data
+ * @param {Repeats} [repeats]
  * @returns {Contents | null}
  */
-export function decode(kind, data) {
-  const reader = new Reader(data, `the bytes of the ${kind} module`, kind);
+export function decode(kind, data, repeats = []) {
+  const reader = new Reader(data, `the bytes of the ${kind} module`, kind, MAX_VALUES, data.length + repeatedSize(repeats));
   /** @type {Contents} */
   const result = { format: "", functions: new Map(), code: null, shaders: new Map(), constants: new Map(), symbols: new Map() };
+  const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
+  if (repeats.length && (kind === "const_loader" || (spec && !spec.fields.includes("shaders")))) {
+    throw reader.error("repeats, which only shaders have");
+  }
   if (kind === "const_loader") readConstants(reader, result);
   else {
-    const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
     if (!spec) return null;
     result.format = spec.format;
     for (const field of spec.fields) {
@@ -66,7 +72,7 @@ export function decode(kind, data) {
       if (field === "fmt") result.format = reader.readStr();
       else if (field === "fmap") readFmap(reader, result.functions);
       else if (field === "code") result.code = reader.readBin();
-      else readShaders(reader, result.shaders);
+      else readShaders(reader, repeats, result.shaders);
     }
   }
   reader.finish();
@@ -81,7 +87,7 @@ export function decode(kind, data) {
  */
 export function sourceText(kind, contents) {
   if (!Object.hasOwn(KINDS, kind) || !KINDS[kind]?.text.includes(contents.format)) return "";
-  const parts = contents.code ? [contents.code] : [...contents.shaders.values()];
+  const parts = contents.code ? [contents.code] : [...new Set(contents.shaders.values())];
   return [...new Set(parts.map((part) => new TextDecoder().decode(part)))].join("\n");
 }
 
@@ -175,17 +181,6 @@ function readDtype(reader) {
   const count = reader.readArray();
   if (count !== 3) throw reader.error(`expected a type as [code, bits, lanes], found an array of ${count}`, start);
   return { code: reader.readInt(0, 0xff), bits: reader.readInt(0, 0xff), lanes: reader.readInt(0, 0xffff) };
-}
-
-/**
- * @param {Reader} reader
- * @param {Map<string, Uint8Array>} shaders
- */
-function readShaders(reader, shaders) {
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    const name = reader.readKey(shaders);
-    shaders.set(name, reader.readBin());
-  }
 }
 
 // -- constants

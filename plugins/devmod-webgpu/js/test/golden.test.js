@@ -1,6 +1,7 @@
 // The golden files of the project. Valid files are read; invalid files are refused with the messages of the reader in Python.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
@@ -45,7 +46,7 @@ test("the corpus of bad files is there", () => {
   assert.ok(Object.keys(EXPECTED).filter((name) => name.endsWith(".devmod")).length > 60);
 });
 
-const FILES = ["v1", "v2"].flatMap((folder) => readdirSync(new URL(`${folder}/`, GOLDEN)).map((name) => `${folder}/${name}`));
+const FILES = ["v1", "v2", "v3"].flatMap((folder) => readdirSync(new URL(`${folder}/`, GOLDEN)).map((name) => `${folder}/${name}`));
 for (const name of FILES.filter((each) => each.endsWith(".devmod"))) {
   test(`read: ${name}`, async () => {
     const bundle = await useAll(bytes(name));
@@ -75,6 +76,26 @@ test("compressed bytes and sources are those of the file without them", async ()
   assert.equal(await hexagon.inspectSource("bc"), "");
   assert.match(await opencl.inspectSource(), /^kernel void add_kernel/);
   assert.equal((await opencl.sources()).size, 0);
+});
+
+test("equal shaders share memory, and the module's bytes repeat them", async () => {
+  const files = await Promise.all(["shared", "compressed"].map((name) => useAll(bytes(`v3/${name}.devmod`))));
+  const holds = JSON.parse(readFileSync(new URL("v3/contents.json", GOLDEN), "utf8")).files["shared.devmod"].holds.nodes;
+  for (const { modules } of files) {
+    for (const [number, module] of modules.entries()) {
+      const data = await module.bytes();
+      assert.equal(data.length, module.size);
+      assert.ok(module.storedSize < module.size);
+      const { shaders } = await module.contents();
+      assert.deepEqual([...decode(module.kind, data).shaders], [...shaders]);
+      const wanted = holds.filter(({ kind }) => kind !== "bundle")[number].code;
+      assert.deepEqual(Object.fromEntries([...shaders].map(([name, shader]) => [name, createHash("sha256").update(shader).digest("hex")])), wanted);
+      assert.equal(new Set(shaders.values()).size, new Set(Object.values(wanted)).size);
+    }
+    const [metal] = modules;
+    assert.equal((await metal.inspectSource()).split("other_kernel").length, 2);
+    assert.equal((await metal.inspectSource()).length, 60 * 51 + 1 + 29);
+  }
 });
 
 /** The JSON values of docs/formats.md, by the file that they describe. */
