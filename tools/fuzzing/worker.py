@@ -121,6 +121,8 @@ def inputs(reader: Reader, seed: str) -> Generator[bytes, bool | None, None]:
 
 def warm_up(reader: Reader, current: Current) -> None:
     """Read the seeds without limits. The imports and drivers of their first use are then in no input's time and memory."""
+    if reader.native:  # its memory has no limit
+        return
     for data in reader.seeds():
         current.set(data)
         with suppress(Exception):  # the seeds are read again, and then any error is a finding
@@ -129,8 +131,6 @@ def warm_up(reader: Reader, current: Current) -> None:
 
 def run(reader: Reader, findings: Findings, current: Current, seed: str, seconds: float, executions: int) -> int:
     """Run for so many seconds or so many inputs, and return the number of inputs."""
-    if not reader.native:  # the memory of a native reader has no limit
-        warm_up(reader, current)
     data = inputs(reader, seed)
     done, end = 0, time.monotonic() + seconds
     armed, accepted = 0.0, None
@@ -180,9 +180,10 @@ def main(arguments: Sequence[str]) -> int:
     """Run, print the result, and return the exit code."""
     given = parse(arguments)
     reader, findings, current = prepare(given)
+    warm_up(reader, current)
     if given.files is not None or given.large is not None:
         fixed = [path.read_bytes() for path in given.files or ()]
-        execute(reader, reader.seeds()[0], findings, current)  # the imports of the first use are in no file's time
+        execute(reader, reader.seeds()[0], findings, current)
         for data in (*fixed, *(make(size) for _, make, size in map(LARGE.__getitem__, given.large or ()))):
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             execute(reader, data, findings, current)
