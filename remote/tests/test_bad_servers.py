@@ -476,6 +476,7 @@ ANY = "devmod.load(fsspec.open(url).open()) reads through fsspec, without checks
         ("filecache://k.devmod", {"target_protocol": "http"}, f"filecache:// cannot be read. {CACHE}"),
         ("blockcache::{}", {}, f"blockcache:// cannot be read. {CACHE}"),
         ("reference://k.devmod::{}", {}, f"reference:// cannot be read. {ANY}"),
+        ("FILE:///k.devmod", {}, f"FILE:// cannot be read. {ANY}"),
         ("reference://k.devmod", {"fo": "{}"}, f"reference:// cannot be read. {ANY}"),
         ("generic://k.devmod", {"default_method": "options"}, f"generic:// cannot be read. {ANY}"),
         ("ZIP://k.devmod::{}", {}, f"ZIP:// cannot be read. {ANY}"),

@@ -319,15 +319,17 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     parts = _blobs_of(objects, blobs)
     references = [number for number, part in enumerate(parts) if part is not None]
     frames = {}
-    if choice == 2 and version == 2:
+    if choice == 2 and version > 1:
         frames = {number: mutate_bytes(zstd.compress(parts[number] or b"", random.choice((1, 19))), random) for number in references}
     elif choice < 7 and references:
         number = random.choice(references)
         parts[number] = mutate_msgpack(parts[number] or b"", random)
         if random.randrange(3):
             _correct_names(_entries(objects)[number], parts[number] or b"")
-    elif choice < 9:
+    elif choice < 8:
         _change_modules(objects, parts, random)
+    elif choice < 9:
+        _change_repeats(objects, random)
     else:
         mutate_tree(objects, random)
         if random.randrange(3):
@@ -401,6 +403,19 @@ def _change_modules(objects: list[Any], parts: list[bytes | None], random: Rando
     for at, (key, value) in enumerate(objects[0]):
         if key == "roots" and isinstance(value, list):
             objects[0][at] = (key, [0, *_add_to_each(value, depth)])
+
+
+def _change_repeats(objects: list[Any], random: Random) -> None:
+    """Change, add or remove a number in the repeats of a module."""
+    repeats = [value for entry in _maps(objects, "modules") if isinstance(entry, Pairs) for key, value in entry if key == "repeats"]
+    numbers = [each for value in repeats if type(value) is list for each in value if type(each) is list]  # no maps: `Pairs` are lists
+    if not numbers:
+        return
+    chosen = random.choice(numbers)
+    known = [each for each in random.choice(numbers) if isinstance(each, int)] or [0]
+    at = random.randrange(len(chosen) + 1)
+    number = random.choice((*NUMBERS, *known, random.choice(known) + random.choice((-1, 1))))
+    chosen[at : at + random.randrange(2)] = [number] * random.choice((0, 1, 1, 1, 2))
 
 
 def _add_to_each(numbers: Any, by: int) -> Any:

@@ -21,7 +21,7 @@ _VECTORS = ROOT / "core" / "tests" / "vectors"
 
 def golden(suffix: str) -> list[bytes]:
     """Return the golden files of a suffix, the valid ones first."""
-    return [path.read_bytes() for part in ("v1", "v2", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
+    return [path.read_bytes() for part in ("v1", "v2", "v3", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
 
 
 def vectors(part: str, suffix: str = "") -> list[bytes]:
