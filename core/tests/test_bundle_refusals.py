@@ -42,7 +42,7 @@ FILE = "devmod.load_from_file(%r) reads a payload that has a metadata file besid
         (GOOD[:60], "is cut short: an index of 109 bytes, and 12 are left"),
         (GOOD[:170], "is cut short: 170 bytes, and its head alone takes 192"),
         (
-            file_of({}, version=3),
+            file_of({}, version=4),
             "is in version 4 of the .devmod format, and this devmod reads versions 1 to 3: pip install -U devmod-core",
         ),
         (file_of({}, version=0), "is damaged: version 0 of the .devmod format does not exist"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import tracemalloc
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import msgpack
 import pytest
 
 import devmod
+from devmod._cli import main
 from devmod._formats.blobs import library_text
 from devmod._formats.index import FREE_UNPACKED, MAX_RATIO
 
@@ -76,10 +80,62 @@ def test_bytes_that_do_not_get_smaller_are_not_compressed() -> None:
     assert [each.origin is not None for each in devmod.loads(devmod.dumps(both, compress="zstd")).imports] == [False, True]
 
 
-def test_bytes_beyond_the_limit_of_readers_are_not_compressed() -> None:
+def file_of(entries: list[dict[str, Any]], *blobs: bytes) -> bytes:
+    """Return a file of version 2 with those modules, whose offsets, sizes and digests are added."""
+    joined, modules = b"", []
+    for entry, blob in zip(entries, blobs, strict=True):
+        modules.append(entry | {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()})
+        joined += blob.ljust(-(-len(blob) // 64) * 64, b"\0")
+    index = msgpack.packb({"roots": [*range(len(modules))], "modules": modules})
+    head = b"\x89devmod\n" + (2).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
+    return head.ljust(-(-len(head) // 64) * 64, b"\0") + joined.removesuffix(bytes(-len(blobs[-1]) % 64))
+
+
+def not_compressed(act: Callable[[], object]) -> str:
+    """Return the text of the one warning of a save."""
+    with pytest.warns(UserWarning, match="without compression") as caught:
+        act()
+    (warning,) = caught
+    assert warning.filename == __file__
+    return str(warning.message)
+
+
+def test_bytes_beyond_the_limit_of_readers_are_not_compressed(tmp_path: Path) -> None:
     small, large = (module(bytes(FREE_UNPACKED + extra)) for extra in (-1000, 200_000))
     assert len(devmod.dumps(small, compress="zstd")) < 1000
-    assert devmod.dumps(large, compress="zstd") == devmod.dumps(large)
+    size, packed = len(large.save_to_bytes()), len(zstd.compress(large.save_to_bytes(), 3))
+    text = (
+        f"the cuda module with 'f' is stored without compression: its {size} bytes compress to {packed}, and readers of a file accept at "
+        f"most {FREE_UNPACKED + MAX_RATIO * packed} from these"
+    )
+    assert not_compressed(lambda: devmod.save(large, tmp_path / "k.devmod", compress="zstd")) == text
+    assert (tmp_path / "k.devmod").read_bytes() == devmod.dumps(large)
+
+
+@pytest.mark.row("R41")
+def test_the_limit_is_that_of_a_whole_file() -> None:
+    """Else a file of many small modules unpacks to a megabyte for each of them."""
+    made = [devmod.create_with_fallback("cuda", bytes(700_000), "cubin", {name: devmod.FunctionInfo(name, [])}) for name in "fgh"]
+    files: list[bytes] = []
+    text = not_compressed(lambda: files.append(devmod.dumps(devmod.bundle(*made), compress="zstd")))
+    assert text.startswith("the cuda module with 'g' is stored without compression: its 700")
+    assert text.endswith(" from these. So are 1 more")
+    loaded = devmod.bundle(*(devmod.loads(devmod.dumps(each, compress="zstd")) for each in made))
+    assert not_compressed(lambda: files.append(devmod.dumps(loaded))) == text
+    for data in files:
+        assert ["zstd" in each for each in index_of(data)["modules"] if "size" in each] == [True, False, False]
+        assert [each.save_to_bytes() for each in devmod.loads(data).imports] == [each.save_to_bytes() for each in made]
+
+    frame = zstd.compress(bytes(700_000), 3)
+    entry = {"kind": "cuda", "format": "cubin", "zstd": [700_000, hashlib.sha256(bytes(700_000)).digest()]}
+    assert devmod.loads(file_of([entry], frame)).size == 700_000  # type: ignore[attr-defined]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.loads(file_of([entry, entry], frame, frame))
+    rest = FREE_UNPACKED - (700_000 - MAX_RATIO * len(frame))
+    assert str(caught.value) == (
+        f"the index of the bundle in memory: the bytes of module 1 (cuda) unpack from {len(frame)} to 700000 bytes; the limit is "
+        f"{rest + MAX_RATIO * len(frame)}"
+    )
 
 
 def test_large_bytes_are_hashed_in_a_second_thread_with_the_same_result() -> None:
@@ -121,11 +177,8 @@ def test_a_file_that_says_too_much_takes_no_memory() -> None:
     frame = zstd.compress(bytes(100 << 20), 3)
     size = FREE_UNPACKED + MAX_RATIO * len(frame)
     assert size < 4 << 20
-    entry = {"kind": "cuda", "format": "cubin", "offset": 0, "size": len(frame), "sha256": hashlib.sha256(frame).digest()}
     for claim in (size, size + 1):
-        index = msgpack.packb({"roots": [0], "modules": [entry | {"zstd": [claim, bytes(32)]}]})
-        head = b"\x89devmod\n" + (2).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
-        data = head.ljust(-(-len(head) // 64) * 64, b"\0") + frame
+        data = file_of([{"kind": "cuda", "format": "cubin", "zstd": [claim, bytes(32)]}], frame)
         tracemalloc.start()
         try:
             with pytest.raises(devmod.FormatError) as caught:
@@ -150,3 +203,24 @@ def test_a_damaged_frame_is_found_by_its_digest_in_a_save_too() -> None:
     for compress in (None, "none", "zstd"):
         with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
             devmod.dumps(devmod.loads(bytes(data)), compress=compress)
+
+
+@pytest.mark.row("R41")
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--verify",), ("--source",), ("--source", "--json")])
+def test_inspect_has_one_payload_in_memory(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    size = 1_500_000
+    made = [
+        devmod.create_with_fallback("opencl", RANDOM.hex().encode().ljust(size), "cl", {f"f{number}": devmod.FunctionInfo("f", [])})
+        for number in range(20)
+    ]
+    path = tmp_path / "k.devmod"
+    devmod.save(devmod.bundle(*made), path, compress="zstd")
+    assert 100 * path.stat().st_size < 20 * size
+    tracemalloc.start()
+    try:
+        with open(os.devnull, "w") as nothing, redirect_stdout(nothing):
+            assert main(["inspect", str(path), *arguments]) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * size

@@ -20,7 +20,7 @@ from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
 from devmod._modules.stored import StoredModule
 from devmod._modules.tree import holds_candidates, walk
-from devmod._plugins.discovery import once_per_scan, shared_scan
+from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
 from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
@@ -49,13 +49,12 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     FormatError
         The file is invalid, a module's bytes have another digest, or the tree of modules is deeper than `MAX_DEPTH`.
     """
-    with shared_scan():
-        form, module, count, name = _open_stdin() if name == STDIN else _open_url(name) if "://" in name else _open_file(Path(name))
-        verified = sum(_verified(each) for each in walk(module)) if verify else None
-        tree, bundles = _tree(module, name, source)
-        missing = missing_runtimes(module)  # it has a limit on the candidates
-        for described, bundle in bundles:
-            described["common"] = partial(_common_functions, bundle)
+    form, module, count, name = _open_stdin() if name == STDIN else _open_url(name) if "://" in name else _open_file(Path(name))
+    verified = sum(_verified(each) for each in walk(module)) if verify else None
+    tree, bundles = _tree(module, name, source)
+    missing = missing_runtimes(module)  # it has a limit on the candidates
+    for described, bundle in bundles:
+        described["common"] = partial(_common_functions, bundle)
     return {"file": name, "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
 
 

@@ -11,6 +11,7 @@ from devmod._cli._describe import describe
 from devmod._cli._known import KNOWN
 from devmod._cli._options import debug_option
 from devmod._cli._output import echo, echo_all, print_json, size
+from devmod._plugins.discovery import shared_scan
 
 #: The maximum number of functions in a line.
 _MAX_NAMES = 8
@@ -42,13 +43,14 @@ def command(file: str, as_json: bool, verify: bool, source: bool) -> None:
     FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a
     bundle or an imports blob. Without --verify no digest is compared. No backend is imported.
     """
-    description = describe(file, verify=verify, source=source)
-    if as_json:
-        print_json(description)
-        return
-    count = description["bytes"]
-    echo(f"{description['file']}: {description['format']}{'' if count is None else f', {size(count)}'}")
-    echo_all(_lines_of(description["module"], "", []))
+    with shared_scan():  # functions and sources are read during printing
+        description = describe(file, verify=verify, source=source)
+        if as_json:
+            print_json(description)
+            return
+        count = description["bytes"]
+        echo(f"{description['file']}: {description['format']}{'' if count is None else f', {size(count)}'}")
+        echo_all(_lines_of(description["module"], "", []))
     echo()
     if verify:
         echo(f"Digests compared: {description['verified']}; all match.")

@@ -212,8 +212,8 @@ class Plan:
             most = self._unpacking.free + size * MAX_RATIO
         subject = f"the {entry.kind} module with {list_names(entry.functions)}" if entry.kind else "a source"
         self._uncompressed.append(
-            f"{subject} is stored without compression: its {total} bytes would take {size} in the file, and readers accept at most {most} "
-            "of so few"
+            f"{subject} is stored without compression: its {total} bytes compress to {size}, and readers of a file accept at most {most} "
+            "from these"
         )
         return False
 
