@@ -67,7 +67,7 @@ def with_number(data: bytes, column: int, row: int, value: int) -> bytes:
 def made(root: devmod.Module) -> list[int]:
     """The numbers of the modules that were decoded."""
     assert isinstance(root, IndexedBundle)
-    return sorted(root._made)
+    return [number for number in range(MIN_MODULES) if number in root._made]
 
 
 def owners(root: Any, name: str) -> list[str]:
@@ -196,3 +196,20 @@ def test_the_bytes_of_a_module_are_checked_at_its_look_up(many: bytes) -> None:
 
     text = refused(with_index(many, change), lambda root: root._owners_of("kernel_42"))
     assert text.startswith("the index of the bundle in memory: the bytes of module 42 (cuda) have a bad offset: expected ")
+
+
+@pytest.mark.row("R41")
+def test_the_modules_of_look_ups_count_for_the_limit_of_the_file() -> None:
+    pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    made = [module(number) for number in range(MIN_MODULES)]
+    for number in (7, 300):
+        made[number] = devmod.create_with_fallback("cuda", bytes(70_000), "cubin", {"blur": devmod.FunctionInfo("blur", [])})
+
+    def change(fields: dict[str, Any]) -> None:
+        for number in (7, 300):
+            fields["modules"][number]["zstd"][0] = 900_000
+
+    root: Any = devmod.loads(with_index(devmod.dumps(devmod.bundle(*made), compress="zstd"), change))
+    for _ in range(2):
+        with pytest.raises(devmod.FormatError, match=r"module 300 \(cuda\) unpack from \d+ to 900000 bytes; the limit is 1\d{5}$"):
+            root._owners_of("blur")

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from devmod._formats.index import Unpacking, check_blob, read_entry, read_index
 from devmod._formats.msgpack import Reader
 from devmod._modules.bundle import BundleModule
+from devmod._util.once import Once
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -53,7 +54,7 @@ class IndexedBundle(BundleModule):
         del self.__dict__["_devmod_imports"]
         self._read_all: Callable[[], tuple[list[int], list[Entry]]] = lambda: read_index(index, available, place, version)
         self._available, self._place, self._make = available, place, make
-        self._made: dict[int, Module] = {}
+        self._made = Once()
         self._unpacking = Unpacking()
         self._data = bytes(index)
         reader = Reader(self._data, f"the index of {place}")
@@ -71,8 +72,7 @@ class IndexedBundle(BundleModule):
             self._require(roots == list(range(len(self._offsets))) and len(roots) == len(entries) and all(map(_is_plain, entries)))
             # A table with another offset would run a module that the tree does not list.
             self._require(all(_fields_of(self._entry(number)) == _fields_of(entry) for number, entry in enumerate(entries)))
-            modules = tuple(self._made.setdefault(number, self._make(entry, number)) for number, entry in enumerate(entries))
-            self.__dict__["_devmod_imports"] = modules
+            self.__dict__["_devmod_imports"] = tuple(self._module(number, entry) for number, entry in enumerate(entries))
         return super().imports
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
@@ -85,15 +85,20 @@ class IndexedBundle(BundleModule):
     def _candidates_of(self, value: int) -> Iterator[Module]:
         at = bisect_left(self._hashes, value)
         while at < len(self._hashes) and self._hashes[at] == value:
-            number = self._numbers[at]
-            if number not in self._made:
-                self._require(number < len(self._offsets))
-                entry = self._entry(number)
-                self._require(_is_plain(entry))
-                check_blob(entry, number, entry.offset or 0, self._available, self._place, self._unpacking)
-                self._made.setdefault(number, self._make(entry, number))
-            yield self._made[number]
+            yield self._module(self._numbers[at])
             at += 1
+
+    def _module(self, number: int, entry: Entry | None = None) -> Module:
+        """Return a module; `entry` is the checked one. All threads get the same, so its bytes count once for the limit of the file."""
+        module: Module = self._made.get(number, lambda: self._make(self._checked(number) if entry is None else entry, number))
+        return module
+
+    def _checked(self, number: int) -> Entry:
+        self._require(number < len(self._offsets))
+        entry = self._entry(number)
+        self._require(_is_plain(entry))
+        check_blob(entry, number, entry.offset or 0, self._available, self._place, self._unpacking)
+        return entry
 
     def _entry(self, number: int) -> Entry:
         reader = Reader(self._data, f"the index of {self._place}")
