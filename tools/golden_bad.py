@@ -209,6 +209,11 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "compressed bytes that are damaged", one(frame[:-1] + b"b", _unpacked(BLOB), sha256=hashlib.sha256(frame).digest())
     yield "compressed bytes that say more than all memory", one(frame, _unpacked(BLOB, 2**40))
     yield "compressed run of more than the limit", one(_run(100_000), _unpacked(bytes(2**20 + 2**16)))
+    two = [_entry(_run(100_000), offset=offset, zstd=_unpacked(bytes(2**20))) for offset in (0, 64)]
+    yield (
+        "compressed runs of more than the limit",
+        _file(_tree(*two, roots=[0, 1]), _run(100_000).ljust(64, b"\0") + _run(100_000), version=2),
+    )
     yield "compressed with a window beyond the size", one(b"\x28\xb5\x2f\xfd\x00\x88" + frame[9:], _unpacked(BLOB))
     yield "compressed with a size alone", one(frame, [9])
     yield "compressed with a digest too short", one(frame, [9, bytes(31)])
