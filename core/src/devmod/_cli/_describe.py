@@ -18,8 +18,10 @@ from devmod._launch.constants import constants_of
 from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
+from devmod._modules.payload import inspect_payload
 from devmod._modules.stored import StoredModule
 from devmod._modules.tree import holds_candidates, walk
+from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
 from devmod._util.magic import detect_form
@@ -190,9 +192,16 @@ def _release(module: Module) -> None:
 
 
 def _texts(module: Module) -> dict[str, str | bytes]:
-    """Return the sources of a module by format, with its payload if that is text."""
+    """Return the sources of a module by format, with its payload if that is text. Equal texts of a shader map are there once."""
     texts = dict(module.source)
-    text = module.inspect_source(module.format) if module.format else ""
+    payload = payload_of(module)
+    if payload is None:
+        text = module.inspect_source(module.format) if module.format else ""
+    else:
+        spec, fmt, _, code = payload
+        if not isinstance(code, (bytes, memoryview)):  # joined as often as the map has them, they may not fit into memory
+            code = {str(number): shader for number, shader in enumerate(dict.fromkeys(code.values()))}
+        text = inspect_payload(spec, fmt, code, texts, fmt)
     _release(module)
     return texts | ({module.format: text} if text else {})
 

@@ -120,7 +120,7 @@ def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requ
         if isinstance(text, str):
             return text
     if requested in ("", fmt) and fmt in spec.text_formats:
-        return "\n".join(map(_text, dict.fromkeys(code.values()))) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
+        return "\n".join(map(_text, code.values())) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
     return ""
 
 
