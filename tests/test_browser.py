@@ -166,10 +166,14 @@ def test_tvms_vectors_run_as_tvm_calls_them(page: Browser, server: FileServer, e
         const matmul = await bundle.getFunction("matmul_kernel");
         const product = new Float32Array(4096);
         await matmul.run([a, b, product, 8, 8, 8, 8]);
-        return [text(sum), text(product)];
+        return [text(sum), text(product), vadd.block, await failure(() => vadd.run([a, b, sum], { threads: 1024, block: 32 }))];
         """,
         [encode_array(a), encode_array(b)],
     )
+    assert found[2:] == [
+        [64, 1, 1],
+        ["ArgumentError", "the webgpu function 'vadd_kernel' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block"],
+    ]
     assert np.array_equal(decode_array(found[0], "float32"), a[:1024] + b[:1024])
     assert np.allclose(decode_array(found[1], "float32").reshape(64, 64), a.reshape(64, 64) @ b.reshape(64, 64), atol=1e-5)
 

@@ -15,6 +15,7 @@ import toy_backend as toy
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Param
+from devmod.backend import PipelineConstant
 
 
 @pytest.fixture(autouse=True)
@@ -217,6 +218,17 @@ def test_no_block_is_chosen_after_another_define(devices: list[toy.ToyDevice]) -
         with pytest.raises(devmod.ArgumentError) as caught:
             specialized(1, threads=8)
         assert str(caught.value) == text
+
+
+def test_constants_without_a_value_are_named_before_the_block() -> None:
+    class Launcher(toy.ToyLauncher):
+        unset_constants = (PipelineConstant("SIZE", "uint32", 0), PipelineConstant("", "int32", 7))
+
+    f = make(launcher=Launcher, extra={"block_constants": [0, -1, -1]})
+    for call in (lambda: f(1, grid=1), lambda: f(1, threads=8, block=8), lambda: f.bind(1, grid=1), lambda: f.launch_config(grid=1)):
+        with pytest.raises(devmod.LaunchError) as caught:
+            call()
+        assert str(caught.value) == ("the toy function 'f' has constants without a value; set them: f.specialize(SIZE=…, **{'7': …})")
 
 
 def test_a_launch_config_is_a_value() -> None:

@@ -9,7 +9,7 @@ import pytest
 from work import assert_linear, work
 
 from devmod.errors import CompileError, FormatError
-from devmod_targets.spirv import reflect
+from devmod_targets.spirv import read_module, reflect
 from devmod_targets.wgsl import read_wgsl
 
 pytestmark = pytest.mark.once
@@ -123,18 +123,18 @@ def shared_block(*, members: int, variables: int, entries: int) -> bytes:
 
 
 def test_spirv_reads_a_shared_struct_once() -> None:
-    (found,) = reflect(shared_block(members=5000, variables=5000, entries=1), "k.spv", include_unused=False)
+    (found,) = reflect(read_module(shared_block(members=5000, variables=5000, entries=1)), "k.spv", include_unused=False)
     assert len(found.resources) == 5000
-    found_by_entry = reflect(shared_block(members=5000, variables=15, entries=1000), "k.spv", include_unused=False)
+    found_by_entry = reflect(read_module(shared_block(members=5000, variables=15, entries=1000)), "k.spv", include_unused=False)
     assert {len(each.resources) for each in found_by_entry} == {15}
 
     def many_variables(count: int) -> Callable[[], object]:
         data = shared_block(members=count, variables=count, entries=1)
-        return lambda: reflect(data, "k.spv", include_unused=False)
+        return lambda: reflect(read_module(data), "k.spv", include_unused=False)
 
     def many_entries(count: int) -> Callable[[], object]:
         data = shared_block(members=count, variables=15, entries=count)
-        return lambda: reflect(data, "k.spv", include_unused=False)
+        return lambda: reflect(read_module(data), "k.spv", include_unused=False)
 
     assert_linear(many_variables, 300)
     assert_linear(many_entries, 300)
@@ -143,11 +143,11 @@ def test_spirv_reads_a_shared_struct_once() -> None:
 def test_spirv_entries_that_share_thousands_of_variables_are_refused() -> None:
     data = shared_block(members=1, variables=5000, entries=1000)
     with pytest.raises(FormatError) as caught:
-        reflect(data, "k.spv", include_unused=False)
+        reflect(read_module(data), "k.spv", include_unused=False)
     assert str(caught.value) == "has entries with more than 16384 arguments and constants together; split it"
 
     def call(count: int) -> Callable[[], object]:
         data = shared_block(members=1, variables=5 * count, entries=count)
-        return lambda: refused(lambda: reflect(data, "k.spv", include_unused=False))
+        return lambda: refused(lambda: reflect(read_module(data), "k.spv", include_unused=False))
 
     assert_linear(call, 200)

@@ -10,7 +10,7 @@ import pytest
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod._plugins.specs import find_spec
-from devmod.backend import PipelineConstant, constants_of, specialize_constants
+from devmod.backend import PipelineConstant, SetConstant, constants_of, specialize_constants
 from devmod_targets.authoring import BlockMember, ReflectedShader, Resource, merge_declared, reflected_function
 
 
@@ -97,11 +97,9 @@ CONSTANTS = [
 ]
 
 
-def specialized(given: dict[str, object], sources: list[Any] | None = None) -> Any:
-    made = interface(
-        ReflectedShader("main", constants=CONSTANTS, block=(16, 2, 1), block_constants=sources if sources is not None else [0, -1, -1])
-    )
-    return specialize_constants("vulkan", "k", made[1], given)
+def specialized(given: dict[str, object]) -> tuple[SetConstant, ...]:
+    _, made = interface(ReflectedShader("main", constants=CONSTANTS))
+    return specialize_constants("vulkan", "k", made, given)
 
 
 def test_constants_are_carried_by_the_interface_and_survive_a_file() -> None:
@@ -140,17 +138,15 @@ def test_constants_are_shown_by_inspect(extra: dict[str, Any], shown: str, tmp_p
 
 
 def test_constants_are_set_by_name_or_number() -> None:
-    done = specialized({"7": 2, "WIDTH": 8, "exact": False, "half": 0.25, "depth": -1})
-    assert done.interface.block == (8, 2, 1)
-    assert [(constant.id, value) for constant, value in done.values] == [(0, 8), (7, 2.0), (8, False), (None, 0.25), (9, -1)]
-    assert done.data == (b"\x08\0\0\0", b"\0\0\0\x40", bytes(4), b"\0\x34", b"\xff" * 8)
-    assert specialized({}).interface.block == (16, 2, 1)
-    assert specialize_constants("vulkan", "k", None, {}).values == ()
-
-
-def test_a_block_that_is_worked_out_from_a_constant_is_the_callers_once_it_is_set() -> None:
-    assert specialized({"exact": True}, [[0], -1, -1]).interface.block == (16, 2, 1)
-    assert specialized({"WIDTH": 4}, [[0], -1, -1]).interface.block is None
+    assert specialized({"7": 2, "WIDTH": 8, "exact": False, "half": 0.25, "depth": -1}) == (
+        SetConstant(CONSTANTS[0], 8, b"\x08\0\0\0"),
+        SetConstant(CONSTANTS[1], 2.0, b"\0\0\0\x40"),
+        SetConstant(CONSTANTS[2], False, bytes(4)),
+        SetConstant(CONSTANTS[3], 0.25, b"\0\x34"),
+        SetConstant(CONSTANTS[4], -1, b"\xff" * 8),
+    )
+    assert specialized({}) == specialize_constants("vulkan", "k", None, {}) == ()
+    assert [each.keyword for each in CONSTANTS] == ["WIDTH=…", "**{'7': …}", "exact=…", "half=…", "depth=…"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +158,6 @@ def test_a_block_that_is_worked_out_from_a_constant_is_the_callers_once_it_is_se
         ({"WIDTH": -1}, ": the constant 'WIDTH': -1 does not fit uint32 (0 to 4294967295)"),
         ({"WIDTH": 1.5}, ": the constant 'WIDTH': 1.5 is not a whole number"),
         ({"exact": 3}, ": the constant 'exact': 3 is not a bool"),
-        ({"WIDTH": 0}, ": the constant 'WIDTH' is the block's size in x, which is 1 or more, not 0"),
     ],
 )
 def test_constants_that_cannot_be_set(given: dict[str, object], said: str) -> None:
@@ -188,10 +183,6 @@ def test_specializing_a_function_without_constants_is_an_error() -> None:
         {"constants": [{"name": "n", "type": "int32", "id": -1}]},
         {"constants": [{"name": "n", "type": "int32", "default": "1"}]},
         {"constants": [{"type": "int32"}]},
-        {"constants": [{"name": "n", "type": "int32"}], "block_constants": [0, -1]},
-        {"constants": [{"name": "n", "type": "int32"}], "block_constants": [1, -1, -1]},
-        {"constants": [{"name": "n", "type": "int32"}], "block_constants": [[-1], -1, -1]},
-        {"constants": [{"name": "n", "type": "int32"}], "block_constants": "abc"},
     ],
 )
 def test_constants_in_a_file_that_are_none(extra: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from work import work
 import devmod
 from devmod import Interface, Param
 from devmod_targets.authoring import ReflectedShader, reflected_function
-from devmod_targets.spirv import reflect
+from devmod_targets.spirv import read_module, reflect
 
 KERNELS = Path(__file__).parent / "kernels" / "vulkan"
 needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
@@ -47,7 +47,7 @@ VOID = (*op(54, 2, 1, 0, 3), *op(56))
 
 
 def read(data: bytes, *, include_unused: bool = True) -> list[ReflectedShader]:
-    return reflect(data, "k.spv", include_unused=include_unused)
+    return reflect(read_module(data), "k.spv", include_unused=include_unused)
 
 
 def refused(data: bytes) -> str:

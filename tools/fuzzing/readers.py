@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import tempfile
@@ -357,11 +358,17 @@ def read_wgsl(data: bytes) -> None:
 
 def read_spirv(data: bytes) -> None:
     """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
-    from devmod_targets.spirv import reflect
+    from devmod_targets.spirv import Constants, read_module, reflect
 
+    module = attempt(lambda: read_module(data))
+    if module is None:
+        return
     found: list[Any] = []
     for declared in (True, False):
-        found += attempt(partial(reflect, data, "k.spv", include_unused=declared)) or []
+        found += attempt(partial(reflect, module, "k.spv", include_unused=declared)) or []
+    for given in (1, -1, True, math.nan):
+        values = {each.id: given for each in attempt(lambda: Constants(module).listed) or () if each.id is not None}
+        attempt(lambda values=values: reflect(module, "k.spv", include_unused=False, constants=Constants(module, values)))  # type: ignore[misc]
     with suppress(ImportError):
         from devmod_vulkan._shader import Shader
 

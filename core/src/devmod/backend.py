@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from devmod._formats.wire import decode as decode
     from devmod._launch.arguments import block_packer as block_packer
     from devmod._launch.arguments import write_access as write_access
-    from devmod._launch.constants import SpecializedInterface as SpecializedInterface
+    from devmod._launch.constants import SetConstant as SetConstant
     from devmod._launch.constants import constants_of as constants_of
     from devmod._launch.constants import specialize_constants as specialize_constants
     from devmod._launch.launcher import Kernel as Kernel
@@ -111,7 +111,7 @@ _HOME = {
     "RUNNABLE": "_modules.module",
     "RuntimeModule": "_modules.runtime",
     "STRUCT_FORMATS": "_values.dtypes",
-    "SpecializedInterface": "_launch.constants",
+    "SetConstant": "_launch.constants",
     "Value": "_values.value",
     "array_bytes": "_values.dtypes",
     "block_packer": "_launch.arguments",

@@ -446,6 +446,25 @@ def test_function_constants(device: Any) -> None:
     assert str(caught.value) == "the metal source has no constant 'OTHER' to specialize; it has: 'SCALE', 'OFFSET'"
 
 
+def test_a_required_block_that_depends_on_a_define(device: Any) -> None:
+    source = (
+        "#ifndef FACTOR\n#define FACTOR 4\n#endif\n[[required_threads_per_threadgroup(FACTOR)]] "
+        "kernel void scale(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= FACTOR; }"
+    )
+    scale = devmod.compile(source, "metal")["scale"]
+    assert scale.block == (4, 1, 1)
+    specialized = scale.specialize(FACTOR=2)
+    assert specialized.block is None
+    x = np.ones(8, "float32")
+    with pytest.raises(devmod.ArgumentError) as caught:
+        specialized(x, grid=1)
+    assert str(caught.value) == (
+        "the metal function 'scale' needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"
+    )
+    specialized(x, grid=1, block=2)
+    assert x.tolist() == [2, 2, 1, 1, 1, 1, 1, 1]
+
+
 def test_the_bytes_of_function_constants(double: Any) -> None:
     devmod.compile(CONSTANTS, "metal")["add"].specialize(SCALE=-2, OFFSET=True).open()
     assert double.calls[-1][3] == ((3, "int32", b"\xfe\xff\xff\xff"), (1, "bool", b"\1"))

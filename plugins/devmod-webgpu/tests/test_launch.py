@@ -344,6 +344,42 @@ def test_specialize(device: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("declared", "size", "default", "constants", "block"),
+    [
+        ("override N: u32;", "N", None, {"N": 8}, (8, 1, 1)),
+        ("override N: u32;", "2, N * N", None, {"N": 3}, (2, 9, 1)),
+        ("override N = 4u;", "N, 2", (4, 2, 1), {"N": 8}, (8, 2, 1)),
+        ("override N = 4u; override M = N * 2;", "M, N / 2", (8, 2, 1), {"N": 8}, (16, 4, 1)),
+        ("override N = 4u; override M = N * 2;", "M", (8, 1, 1), {"N": 2, "M": 6}, (6, 1, 1)),
+    ],
+)
+def test_the_reported_block_is_the_launched_block(
+    declared: str, size: str, default: Any, constants: dict[str, int], block: Any, device: Any
+) -> None:
+    f = function(f"{declared} @group(0) @binding(0) var<storage, read_write> x: array<atomic<u32>>;", "atomicAdd(&x[0], 1u);", size)
+    assert f.block == default
+    x = np.zeros(1, "uint32")
+    if ": u32;" in declared:
+        name = declared.partition(":")[0][-1]
+        text = f"the webgpu function 'k' has constants without a value; set them: f.specialize({name}=…)"
+        for options in ({"grid": 1}, {"grid": 1, "block": 8}, {"threads": 8}):
+            assert message_of(devmod.LaunchError, f, x, **options) == text
+    f = f.specialize(**constants)
+    assert f.block == block
+    f(x, grid=3)
+    assert x[0] == 3 * block[0] * block[1] * block[2]
+
+
+def test_a_block_of_the_interface_that_is_not_the_shaders() -> None:
+    text = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(64) fn k() { x[0] = 1u; }"
+    interface = devmod.Interface([devmod.Param("x", "buffer", "uint32", "rw", (0, 0))], block=(8, 1, 1))
+    module = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)})
+    assert message_of(devmod.FormatError, module.get_function, "k") == (
+        "the WGSL of the webgpu function 'k' is built for blocks of (64, 1, 1) threads, but the payload's fmap gives (8, 1, 1)"
+    )
+
+
+@pytest.mark.parametrize(
     ("constants", "text"),
     [
         ({"N": 0}, "1:55: this constant expression is invalid: its value is undefined or out of range"),

@@ -73,7 +73,17 @@ class LaunchConfigReader:
         ------
         ArgumentError
             A value is not a count, or the grid or the block is missing or given twice.
+        LaunchError
+            The function has constants that must be set.
         """
+        if unset := self._launcher.unset_constants:
+            # Before the block, which may depend on them.
+            keywords = ", ".join(each.keyword for each in unset)
+            raise LaunchError(
+                f"{self._label} has constants without a value; set them: f.specialize({keywords})",
+                kind=self._launcher.kind,
+                function=self._name,
+            )
         request = LaunchRequest()
         count = len(self._signature.arguments)
         if len(args) > count:

@@ -4,17 +4,17 @@ An interface has them in two keys of its ``extra``:
 
 - ``constants``: a list of maps. ``name``: the name in the source, "" if it is unknown. ``id``: the number by which the driver finds it
   (SPIR-V's SpecId, WGSL's ``@id``); missing if the driver uses the name. ``type``: "bool", "int32", "uint32", "float32" and so
-  on. ``default``: a number or a bool; missing if there is no default, so that the constant must be set.
+  on. ``default``: a number or a bool; missing if there is no default, or in SPIR-V several that differ, so that the constant must be set.
 - ``block_constants``: present if the block of threads depends on constants. Three entries for x, y and z. -1: the size is fixed. A
   number: the size is the constant at that position of ``constants``. A list of positions: the size is computed from those.
-  ``Interface.block`` has the sizes for the defaults.
+  ``Interface.block`` has the sizes for the defaults. It is missing if they depend on a constant without a default.
 """
 
 from __future__ import annotations
 
 from devmod._launch.scalars import packer
 from devmod._values.conversion import ConversionError
-from devmod._values.info import Interface, PipelineConstant
+from devmod._values.info import PipelineConstant
 from devmod._values.value import Value
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from devmod._values.info import Interface
+
     Number = bool | int | float
 
 
-class SpecializedInterface(Value):
-    """An interface with constants set.
+class SetConstant(Value):
+    """A constant with the value that `Function.specialize` gives it.
 
     Parameters
     ----------
-    interface
-        The interface with the block that results from the constants. The block is None if it is unknown; a call must then give it.
-    values
-        The constants that are set, in the order of the interface, and their values: a bool, an int or a float.
+    constant, value
+        The constant, and its value: a bool, an int or a float.
     data
-        The little-endian bytes of each of `values` for the driver; a bool has four.
+        The little-endian bytes of the value for the driver; a bool has four.
     """
 
-    __slots__ = ("data", "interface", "values")
-    interface: Interface
-    values: tuple[tuple[PipelineConstant, Number], ...]
-    data: tuple[bytes, ...]
+    __slots__ = ("constant", "data", "value")
+    constant: PipelineConstant
+    value: Number
+    data: bytes
 
-    def __init__(self, interface: Interface, values: Sequence[tuple[PipelineConstant, Number]], data: Sequence[bytes]) -> None:
-        self._set(interface=interface, values=tuple(values), data=tuple(data))
+    def __init__(self, constant: PipelineConstant, value: Number, data: bytes) -> None:
+        self._set(constant=constant, value=value, data=data)
 
 
 def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
@@ -62,8 +62,8 @@ def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
     return tuple(map(PipelineConstant.from_dict, fields))
 
 
-def specialize_constants(kind: str, function: str, interface: Interface | None, values: Mapping[str, object]) -> SpecializedInterface:
-    """Return an interface with constants set.
+def specialize_constants(kind: str, function: str, interface: Interface | None, values: Mapping[str, object]) -> tuple[SetConstant, ...]:
+    """Return the constants of an interface that are set, in its order. The backend applies them, also to the interface's block.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
         The interface is malformed.
     """
     constants = constants_of(interface)
-    specialized: dict[int, tuple[Number, bytes]] = {}
+    specialized: dict[int, SetConstant] = {}
     for name, value in values.items():
         position = _position(constants, name)
         if position is None:
@@ -108,14 +108,8 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
             raise ArgumentError(
                 f"the {kind} function {function!r}: the constant {constant.label!r}: {error}", kind=kind, function=function, argument=name
             ) from None
-        specialized[position] = (_number(constant.type, value), data)
-    assert interface is not None or not specialized
-    positions = sorted(specialized)
-    return SpecializedInterface(
-        _with_block(kind, function, interface or Interface(), constants, {position: specialized[position][0] for position in positions}),
-        [(constants[position], specialized[position][0]) for position in positions],
-        [specialized[position][1] for position in positions],
-    )
+        specialized[position] = SetConstant(constant, _number(constant.type, value), data)
+    return tuple(specialized[position] for position in sorted(specialized))
 
 
 def _position(constants: Sequence[PipelineConstant], name: str) -> int | None:
@@ -129,43 +123,3 @@ def _number(type_name: str, value: Any) -> Number:
     if type_name == "bool":
         return bool(value)
     return float(value) if type_name.startswith("float") else int(value)
-
-
-def _with_block(
-    kind: str, function: str, interface: Interface, constants: Sequence[PipelineConstant], values: Mapping[int, Number]
-) -> Interface:
-    sources = interface.extra.get("block_constants")
-    if sources is None or interface.block is None:
-        return interface
-    if not isinstance(sources, list) or len(sources) != 3 or not all(_is_valid_source(source, len(constants)) for source in sources):
-        raise FormatError(
-            f"the {kind} function {function!r} has an invalid block_constants: expected a list of three positions of constants"
-        )
-    block = list(interface.block)
-    for axis, source in enumerate(sources):
-        if isinstance(source, list):
-            if any(position in values for position in source):
-                return interface.replace(block=None)
-        elif source in values:
-            size = values[source]
-            if size < 1:
-                name = constants[source].label
-                raise ArgumentError(
-                    f"the {kind} function {function!r}: the constant {name!r} is the block's size in {'xyz'[axis]}, which is 1 or more, "
-                    f"not {size!r}",
-                    kind=kind,
-                    function=function,
-                    argument=name,
-                )
-            block[axis] = int(size)
-    return interface.replace(block=block)
-
-
-def _is_valid_source(source: object, count: int) -> bool:
-    if isinstance(source, list):
-        return all(_is_int(position) and 0 <= position < count for position in source)
-    return _is_int(source) and -1 <= source < count  # type: ignore[operator]
-
-
-def _is_int(value: object) -> bool:
-    return type(value) is int

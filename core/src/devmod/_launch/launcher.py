@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from devmod._device.device import Device
     from devmod._device.device_array import DeviceArray
     from devmod._device.stream import Stream
-    from devmod._values.info import Interface
+    from devmod._values.info import Interface, PipelineConstant
 
     Dims = tuple[int, int, int]
 
@@ -200,6 +200,11 @@ class Launcher(ABC):
         from devmod._launch.constants import constants_of
 
         return [each.label for each in constants_of(self.interface)]
+
+    @property
+    def unset_constants(self) -> Sequence[PipelineConstant]:
+        """The constants that a call needs and that have no value. A call is then an error."""
+        return ()
 
     @abstractmethod
     def default_device(self) -> Device:

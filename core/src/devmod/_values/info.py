@@ -97,6 +97,11 @@ class PipelineConstant(Value):
         """Its key in `Function.specialize`: the name, or the number if it has no name."""
         return self.name or str(self.id)
 
+    @property
+    def keyword(self) -> str:
+        """How a message shows its argument of `Function.specialize`: ``N=…``, or ``**{'3': …}`` if the label is no identifier."""
+        return f"{self.label}=…" if self.label.isidentifier() else f"**{{{self.label!r}: …}}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
         result: dict[str, Any] = {"name": self.name}

@@ -62,15 +62,17 @@ class MetalLauncher(Launcher):
         function_constants = {name: value for name, value in constants.items() if name in names}
         defines = {name: value for name, value in constants.items() if name not in names}
         shader = self._shader.with_defines(defines, super().constants)
-        specialization = specialize_constants("metal", self._name, self.interface, function_constants)
         values = list(self._constants)
-        for (constant, _), data in zip(specialization.values, specialization.data, strict=True):
+        for each in specialize_constants("metal", self._name, self.interface, function_constants):
+            constant, data = each.constant, each.data
             if constant.id is None:
                 raise FormatError(f"the function constant {constant.name!r} has no index in the payload's interface", kind="metal")
             # In Metal a bool is one byte.
             value = ConstantValue(constant.id, constant.type, data[:1] if constant.type == "bool" else data)
-            values = [*(each for each in values if each.at != value.at), value]
-        return MetalLauncher(self._name, self._info, shader, values, specialization.interface)
+            values = [*(one for one in values if one.at != value.at), value]
+        # The required block may depend on a define. Metal has no query for it, so the caller gives it.
+        interface = self.interface.replace(block=None) if defines else self.interface
+        return MetalLauncher(self._name, self._info, shader, values, interface)
 
 
 def _round_up(nbytes: int) -> int:

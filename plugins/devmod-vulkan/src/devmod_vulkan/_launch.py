@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from devmod.backend import Kernel, LaunchConfig, Launcher, specialize_constants
-from devmod.errors import LaunchError
+from devmod.backend import Kernel, LaunchConfig, Launcher, constants_of, specialize_constants
+from devmod.errors import ArgumentError, LaunchError
 from devmod_vulkan._device import VulkanDevice, devices
 from devmod_vulkan._limits import check_device
 from devmod_vulkan._pipeline import Pipeline
@@ -14,10 +14,11 @@ from devmod_vulkan._stream import VulkanStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Interface, Stream
+    from devmod.backend import PipelineConstant, SetConstant
     from devmod_vulkan._shader import Shader
 
     #: Builds the pipeline of a shader. Equal shaders share one pipeline.
@@ -33,8 +34,6 @@ class VulkanLauncher(Launcher):
         Its shader.
     build
         Builds pipelines from it.
-    interface
-        The function's interface, if constants changed that of the shader.
     constants
         The constants that are set.
     """
@@ -45,13 +44,23 @@ class VulkanLauncher(Launcher):
     no_shared_memory = "a shader's shared memory has its size in the shader"
     interface: Interface
 
-    def __init__(
-        self, shader: Shader, build: Build, interface: Interface | None = None, constants: tuple[tuple[int, bytes], ...] = ()
-    ) -> None:
+    def __init__(self, shader: Shader, build: Build, constants: Iterable[SetConstant] = ()) -> None:
         self._shader = shader
         self._build = build
-        self.interface = interface or shader.interface
-        self._constants = constants
+        self._constants = {each.constant.id: each for each in constants if each.constant.id is not None}
+        self._values = {number: each.value for number, each in self._constants.items()}
+        reflected = shader.reflect(self._values) if self._values else shader.reflected
+        self.interface = shader.interface.replace(block=reflected.block)
+        self._unset = [each for each in reflected.constants if each.default is None]
+        if reflected.block is None and not self._unset:  # the defaults give a block without threads
+            self._unset = [each for each in reflected.constants if each.id not in self._values]
+
+    @property
+    def unset_constants(self) -> Sequence[PipelineConstant]:
+        if not self._unset:
+            return ()
+        labeled = {each.id: each for each in constants_of(self.interface)}
+        return [labeled.get(each.id, each) for each in self._unset]
 
     def default_device(self) -> Device:
         return devices()[0]
@@ -60,16 +69,23 @@ class VulkanLauncher(Launcher):
         assert isinstance(device, VulkanDevice)
         if self._shader.opaque:
             return NoKernel()  # every call is refused because of the argument
-        check_device(self._shader, device, self.interface.block, self._constants)
-        return VulkanKernel(self._build(self._shader, device, self._constants), device, self.interface)
+        check_device(self._shader, device, self.interface.block, self._values)
+        data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
+        return VulkanKernel(self._build(self._shader, device, data), device, self.interface)
 
     def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
-        specialization = specialize_constants("vulkan", self._shader.name, self.interface, constants)
-        new = [constant for constant, _ in specialization.values]
-        values = dict(self._constants)
-        values |= {constant.id: data for constant, data in zip(new, specialization.data, strict=True) if constant.id is not None}
-        self._shader.check_constants(new, values, specialization.interface.block)
-        return VulkanLauncher(self._shader, self._build, specialization.interface, tuple(sorted(values.items())))
+        new = specialize_constants("vulkan", self._shader.name, self.interface, constants)
+        self._shader.check_constants(new)
+        launcher = VulkanLauncher(self._shader, self._build, (*self._constants.values(), *new))
+        if launcher.interface.block is None and not launcher.unset_constants:
+            raise ArgumentError(
+                f"the vulkan function {self._shader.name!r} cannot be specialized: with these constants its block has no threads, or its "
+                "size is an operation that devmod does not evaluate",
+                kind="vulkan",
+                function=self._shader.name,
+                argument=next(iter(constants), ""),
+            )
+        return launcher
 
 
 class VulkanKernel(Kernel):

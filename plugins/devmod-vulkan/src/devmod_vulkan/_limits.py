@@ -9,14 +9,14 @@ from devmod_vulkan._places import STORAGE, UNIFORM, Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._shader import Shader
 
 
 def check_device(
-    shader: Shader, device: VulkanDevice, block: tuple[int, int, int] | None, constants: Sequence[tuple[int, bytes]] = ()
+    shader: Shader, device: VulkanDevice, block: tuple[int, int, int] | None, values: Mapping[int, bool | int | float]
 ) -> None:
     """Check that the device can run a shader, before the driver receives it.
 
@@ -26,8 +26,8 @@ def check_device(
         The shader and the device.
     block
         The block size, if it is known.
-    constants
-        The number and the bytes of each constant that is set.
+    values
+        The number and the value of each constant that is set.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def check_device(
             raise over_limit(f"maxComputeWorkGroupSize[{axis}]", f"is built for blocks of {block} threads")
     if block and block[0] * block[1] * block[2] > limits["maxComputeWorkGroupInvocations"]:
         raise over_limit("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, {block[0] * block[1] * block[2]} threads")
-    shared = shader.shared_bytes(dict(constants))
+    shared = shader.shared_bytes(values)
     if shared > limits["maxComputeSharedMemorySize"]:
         raise over_limit("maxComputeSharedMemorySize", f"uses {shared} bytes of shared memory")
     places = Places(shader)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, list_names
-from devmod_targets.spirv import GL_COMPUTE, read_module, reflect
+from devmod_targets.spirv import GL_COMPUTE, Constants, read_module, reflect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from devmod import FunctionInfo
-    from devmod.backend import PipelineConstant
+    from devmod.backend import SetConstant
     from devmod_targets.authoring import ReflectedShader
 
 #: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).
@@ -47,7 +47,8 @@ class Shader:
     entry : str
         The entry point's name.
     interface : Interface
-        Every argument with its place. Without an interface, TVM's rule gives the places.
+        Every argument with its place, the block and the constants. Without an interface, TVM's rule gives the places, and the SPIR-V
+        the constants.
     opaque : bool
         Whether it takes images or samplers, so that it cannot be called.
     module
@@ -74,11 +75,7 @@ class Shader:
             raise self._shader_error(
                 f"has no compute entry point {info.name!r}, which the payload's fmap names; it has: {list_names(entries)}"
             )
-        try:
-            reflected = {shader.symbol: shader for shader in reflect(self.words, name, include_unused=False)}[info.name]
-        except FormatError as error:
-            raise self._shader_error(str(error)) from None
-        self._reflected = reflected
+        reflected = self.reflected = self.reflect({})
         self.interface = _complete_interface(info, flag, reflected, name)
         self._check_places()
         self.opaque = any(param.kind in ("image", "sampler") for param in self.interface.params)
@@ -103,33 +100,28 @@ class Shader:
             if block.at == "push" and any(each.at == "push" for each in blocks[:number]):
                 raise self._interface_error("has two blocks of push constants")
 
-    def check_constants(self, new: Iterable[PipelineConstant], values: Mapping[int, bytes], block: tuple[int, int, int] | None) -> None:
-        """Raise FormatError if constants that are set, or the resulting block, differ from the payload's fmap.
+    def reflect(self, values: Mapping[int, bool | int | float]) -> ReflectedShader:
+        """Return the entry point, with values for constants by their numbers.
 
-        Parameters
-        ----------
-        new
-            The constants of the fmap that are set now.
-        values
-            The number and the bytes of each constant that is set.
-        block
-            The block that the fmap gives for these constants, if any.
+        Raises
+        ------
+        FormatError
+            devmod does not support the shader.
         """
-        types = {each.id: each.type for each in self._reflected.constants}
-        for each in new:
+        try:
+            shaders = reflect(self.module, self.name, include_unused=False, constants=Constants(self.module, values))
+        except FormatError as error:
+            raise self._shader_error(str(error)) from None
+        return next(shader for shader in shaders if shader.symbol == self.entry)
+
+    def check_constants(self, new: Iterable[SetConstant]) -> None:
+        """Raise FormatError if the payload's fmap gives constants without a number, or with another type."""
+        types = {each.id: each.type for each in self.reflected.constants}
+        for each in (one.constant for one in new):
             if each.id is None:
                 raise self._shader_error(f"identifies its constants by number, but the payload's fmap gives no number for {each.name!r}")
             if types.get(each.id, each.type) != each.type:
                 raise self._shader_error(f"has the constant {each.id} of type {types[each.id]}, but the payload's fmap gives {each.type}")
-        if block is None:
-            return
-        for axis, source in enumerate(self._reflected.block_constants):
-            positions = source if isinstance(source, list) else [source] * (source >= 0)
-            numbers = [number for number in (self._reflected.constants[position].id for position in positions) if number is not None]
-            threads = [int.from_bytes(values[number], "little") for number in numbers if number in values]
-            if threads and (isinstance(source, list) or threads != [block[axis]]):
-                text = f"has a block size in {'xyz'[axis]} that depends on the constant {numbers[0]}, but the payload's fmap gives "
-                raise self._shader_error(f"{text}{block[axis]}")
 
     def _compare(self, reflected: ReflectedShader, info: FunctionInfo) -> None:
         """Raise FormatError if the shader uses a resource that the fmap does not give, since the driver would access invalid memory."""
@@ -158,51 +150,45 @@ class Shader:
         if block is not None and reflected.block is not None and block != reflected.block:
             raise self._shader_error(f"is built for blocks of {reflected.block} threads, but the payload's fmap gives {block}")
 
-    def shared_bytes(self, constants: Mapping[int, bytes]) -> int:
+    def shared_bytes(self, values: Mapping[int, bool | int | float]) -> int:
         """Return the bytes of shared memory that the entry point uses. Types of unknown size are not counted.
 
         Parameters
         ----------
-        constants
-            The number and the bytes of each constant that is set.
+        values
+            The number and the value of each constant that is set.
         """
         module = self.module
         entry = next(each for each in module.entries if each.name == self.entry)
+        lengths = Constants(module, values).values
         total = 0
         sizes: dict[int, int] = {}
         for number in module.used_by(entry):
             pointer, storage = module.variables[number]
             opcode, operands = module.types.get(pointer, (0, ()))
             if storage == _WORKGROUP and opcode == _POINTER:
-                total += self._size(operands[1], constants, sizes, 0)
+                total += self._size(operands[1], lengths, sizes, 0)
         return total
 
-    def _size(self, number: int, constants: Mapping[int, bytes], sizes: dict[int, int], depth: int) -> int:
+    def _size(self, number: int, lengths: Mapping[int, int], sizes: dict[int, int], depth: int) -> int:
         # Each type is computed once: nested structs would take a time that is the product of their member counts.
         if number not in sizes:
-            sizes[number] = self._compute_size(number, constants, sizes, depth + 1) if depth < _DEEPEST else 0
+            sizes[number] = self._compute_size(number, lengths, sizes, depth + 1) if depth < _DEEPEST else 0
         return sizes[number]
 
-    def _compute_size(self, number: int, constants: Mapping[int, bytes], sizes: dict[int, int], depth: int) -> int:
+    def _compute_size(self, number: int, lengths: Mapping[int, int], sizes: dict[int, int], depth: int) -> int:
         opcode, operands = self.module.types.get(number, (0, ()))
         if opcode in (21, 22):  # integers and floats
             return operands[0] // 8
         if opcode == 20:  # bool
             return 4
         if opcode in (23, 24):  # vectors and matrices
-            return operands[1] * self._size(operands[0], constants, sizes, depth)
+            return operands[1] * self._size(operands[0], lengths, sizes, depth)
         if opcode == 28:  # arrays
-            return self._length(operands[1], constants) * self._size(operands[0], constants, sizes, depth)
+            return max(lengths.get(operands[1], 0), 0) * self._size(operands[0], lengths, sizes, depth)
         if opcode == 30:  # structs
-            return sum(self._size(member, constants, sizes, depth) for member in operands)
+            return sum(self._size(member, lengths, sizes, depth) for member in operands)
         return 0
-
-    def _length(self, number: int, constants: Mapping[int, bytes]) -> int:
-        opcode, operands = self.module.constants.get(number, (0, ()))
-        spec_id = self.module.decorations.get(number, {}).get(1, ())[:1]
-        if opcode == 50 and spec_id and spec_id[0] in constants:
-            return int.from_bytes(constants[spec_id[0]], "little")
-        return operands[1] if opcode in (43, 50) else 0
 
     def _shader_error(self, text: str) -> FormatError:
         return FormatError(f"the SPIR-V of the vulkan function {self.name!r} {text}", kind="vulkan", function=self.name)
@@ -230,10 +216,10 @@ def _unpack(name: str, value: bytes | memoryview) -> tuple[int, bytes]:
 
 
 def _complete_interface(info: FunctionInfo, flag: int, reflected: ReflectedShader, name: str) -> Interface:
-    """Return the interface with a place for every argument.
+    """Return the interface with a place for every argument, and with the block and the constants of the shader.
 
-    TVM's rule gives the missing places: buffers in set 0 in their order, scalars of 8 bytes in push constants or in a uniform buffer
-    after the last buffer.
+    The constants of an interface remain, since an optimized shader may have lost their names. TVM's rule gives the missing places:
+    buffers in set 0 in their order, scalars of 8 bytes in push constants or in a uniform buffer after the last buffer.
     """
     known = info.interface
     if known is None:
@@ -259,5 +245,7 @@ def _complete_interface(info: FunctionInfo, flag: int, reflected: ReflectedShade
         buffers += param.kind != "scalar"
     if scalars:
         blocks.append(Block((0, buffers) if flag & _USES_UNIFORM else "push", _SCALAR * scalars))
-    block = known.block if known is not None and known.block is not None else reflected.block
-    return (known or Interface()).replace(params=params, blocks=blocks, block=block)
+    known = known or Interface()
+    constants = [constant.to_dict() for constant in reflected.constants]
+    extra = {"constants": constants, **known.extra} if constants else known.extra
+    return known.replace(params=params, blocks=blocks, block=reflected.block, extra=extra)

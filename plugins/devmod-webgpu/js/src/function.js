@@ -6,7 +6,7 @@ import { checkLostAfterError, checkNotLost, defaultDevice, runGuarded, MAP_FOR_R
 import { ArgumentError, LaunchError, describeError } from "./errors.js";
 import { Launch } from "./launch.js";
 import { checkLimits, compile, makePipeline } from "./pipeline.js";
-import { label, makePlan } from "./plan.js";
+import { label, launchedBlock, makePlan } from "./plan.js";
 import { readConfig, readShape } from "./shape.js";
 import { describeValue, ConversionError } from "./scalars.js";
 
@@ -90,7 +90,8 @@ export class KernelFunction {
    */
   static async make(name, info, text, compiled, on, constants = {}, before) {
     const plan = makePlan(name, info, text);
-    const { values, block, missing, set } = specialize(plan.description, info.interface, constants, before);
+    const { values, block: known, missing, set } = specialize(plan.description, info.interface, constants, before);
+    const block = launchedBlock(plan.description, text, info.name, known);
     const unsupported = plan.args.find(({ kind }) => kind === "image" || kind === "sampler");
     if (unsupported) {
       throw new LaunchError(

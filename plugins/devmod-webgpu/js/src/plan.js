@@ -168,6 +168,30 @@ function declaredAccess(text) {
 }
 
 /**
+ * Return the block that a call launches: the workgroup size in the shader if it is written in numbers, or else that of the interface.
+ * @param {string} description The function, for messages.
+ * @param {string} text
+ * @param {string} entry
+ * @param {[number, number, number] | null} known The block of the interface.
+ * @returns {[number, number, number] | null}
+ */
+export function launchedBlock(description, text, entry, known) {
+  const bare = text.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, " ");
+  const entries = bare.matchAll(/@workgroup_size\s*\(([\s\d,iu]*)\)\s*(?:@compute\s*)?fn\s+([\p{L}\p{N}_]+)/gu);
+  const [sizes, ...others] = [...entries].filter(([, , name]) => name === entry).map(([, sizes]) => sizes ?? "");
+  const numbers = sizes?.match(/\d+/g)?.map(Number);
+  if (!numbers || others.length) return known;
+  const [x = 1, y = 1, z = 1] = numbers;
+  if (known && (x !== known[0] || y !== known[1] || z !== known[2])) {
+    throw new FormatError(
+      `the WGSL of ${description} is built for blocks of (${x}, ${y}, ${z}) threads, but the payload's fmap gives (${known.join(", ")})`,
+      { kind: "webgpu" },
+    );
+  }
+  return [x, y, z];
+}
+
+/**
  * @param {Pick<Argument, "number" | "name" | "type" | "written">} given
  * @returns {Argument}
  */

@@ -7,7 +7,7 @@ import { hostArray } from "../src/arguments.js";
 import { specialize } from "../src/constants.js";
 import { dtypeName, parseDtype } from "../src/dtypes.js";
 import { repr } from "../src/errors.js";
-import { makePlan } from "../src/plan.js";
+import { launchedBlock, makePlan } from "../src/plan.js";
 import { halfOf, packerOf, ConversionError } from "../src/scalars.js";
 import { readShape } from "../src/shape.js";
 
@@ -141,6 +141,25 @@ for (const [name, call, text] of [
 ]) {
   test(`refused: ${name}`, () => assert.throws(call, text));
 }
+
+for (const [text, known, block] of [
+  ["@compute @workgroup_size(64, 1, 1)\nfn k(", null, [64, 1, 1]],
+  ["@workgroup_size ( 8u , 4i, )\n  @compute fn k(", null, [8, 4, 1]],
+  ["@compute @workgroup_size(64) fn k(", [64, 1, 1], [64, 1, 1]],
+  ["@compute @workgroup_size(8) fn other() {} @compute @workgroup_size(4) fn k(", null, [4, 1, 1]],
+  ["/* @workgroup_size(8) fn k( */ @compute @workgroup_size(4 /* threads */) // @workgroup_size(2) fn k(\n fn k(", null, [4, 1, 1]],
+  ["@compute @workgroup_size(TILE, 1) fn k(", [16, 1, 1], [16, 1, 1]],
+  ["@compute @workgroup_size(TILE, 1) fn k(", null, null],
+  ["@compute @workgroup_size(8) @other fn k(", null, null],
+  ["@workgroup_size(8) fn k( @workgroup_size(4) fn k(", null, null],
+]) {
+  test(`the block of ${JSON.stringify(text)}`, () => assert.deepEqual(launchedBlock("f", text, "k", known), block));
+}
+
+test("a block of the interface that is not the shader's", () => {
+  const text = /^FormatError: the WGSL of f is built for blocks of \(64, 1, 1\) threads, but the payload's fmap gives \(8, 1, 1\)$/;
+  assert.throws(() => launchedBlock("f", "@compute @workgroup_size(64) fn k(", "k", [8, 1, 1]), text);
+});
 
 const constants = [{ name: "TILE", id: 7, type: "uint32", default: 16 }, { name: "SCALE", type: "float32" }].map((each) => Object.assign(Object.create(null), each));
 const tiled = { params: [], blocks: [], block: [16, 16, 1], extra: { constants, block_constants: [0, [0, 1], -1] } };

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from devmod import Block, Interface, Param
 from devmod.backend import block_packer, write_access
-from devmod.errors import CompileError, FormatError
-from devmod_targets.wgsl import read_wgsl
+from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
+    from devmod_targets.authoring import ReflectedFunction
 
 #: The number of groups and the largest binding in any WebGPU implementation. The numbers in a file are checked against them.
 _MAX_GROUPS, _MAX_BINDING = 8, 65535
@@ -115,8 +115,8 @@ class Bindings:
         return FormatError(f"the interface of the webgpu function {self._name!r} is invalid: {text}", kind="webgpu", function=self._name)
 
 
-def tvm_interface(name: str, info: FunctionInfo, text: str) -> tuple[Interface, dict[tuple[int, int], str]]:
-    """Return the interface of a function by TVM's rule, and the access that its shader declares at each place.
+def tvm_interface(name: str, info: FunctionInfo, shader: ReflectedFunction | None) -> tuple[Interface, dict[tuple[int, int], str]]:
+    """Return the interface of a function by TVM's rule, and the access that its shader, if it is known, declares at each place.
 
     The buffers have the bindings of group 0 from 0 up. The next binding is a block with the scalars, four bytes each, and
     ``packGridDimX`` at the end.
@@ -143,10 +143,6 @@ def tvm_interface(name: str, info: FunctionInfo, text: str) -> tuple[Interface, 
                 kind="webgpu",
                 function=name,
             )
-    try:
-        shader = read_wgsl(text, name).get(info.name)
-    except CompileError:  # the device's compiler decides
-        shader = None
     access = {param.at: param.access for param in shader.params if isinstance(param.at, tuple) and param.access} if shader else {}
     blocks = [Block((0, buffers), 4 * scalars + 4)]
     return Interface(params, blocks, shader.block if shader else None, dict(shader.extra) if shader else {}), access

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod import Interface
-from devmod.backend import Kernel, LaunchConfig, constants_of
+from devmod.backend import Kernel, LaunchConfig
 from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_webgpu import _driver
 from devmod_webgpu._bindings import Bindings
@@ -12,7 +12,6 @@ from devmod_webgpu._device import WebGPUDevice
 from devmod_webgpu._driver import launch_error
 from devmod_webgpu._limits import check_limits, invalid_launch
 from devmod_webgpu._pipeline import build_pipeline
-from devmod_webgpu._shader import key_of
 from devmod_webgpu._stream import WebGPUStream
 
 TYPE_CHECKING = False
@@ -40,7 +39,7 @@ class WebGPUKernel(Kernel):
         text: str,
         module: WebGPUModule,
         device: WebGPUDevice,
-        constants: Mapping[str, bool | int | float],
+        constants: Mapping[str, bool | int | float] | None,
     ) -> None:
         self._name, self._device, self._bindings = name, device, bindings
         self._interface = interface
@@ -52,9 +51,8 @@ class WebGPUKernel(Kernel):
         # queued, because the next write follows the launch in the queue.
         self._free: list[list[Any]] = []
         check_limits(name, interface, bindings, device)
-        self._missing = [each.label for each in constants_of(interface) if each.default is None and key_of(each) not in constants]
-        # A function with images or samplers is refused at the call.
-        if not self._missing and all(param.kind not in ("image", "sampler") for param in interface.params):
+        # A call is refused if constants are unset (None), or if there are images or samplers.
+        if constants is not None and all(param.kind not in ("image", "sampler") for param in interface.params):
             self._build(module, text, info.name, constants)
 
     def _build(self, module: WebGPUModule, text: str, entry: str, constants: Mapping[str, bool | int | float]) -> None:
@@ -96,13 +94,6 @@ class WebGPUKernel(Kernel):
 
     def shape(self, launch: LaunchConfig) -> tuple[int, int, int, bytes]:
         """Return the dispatched blocks in x, y and z, and the bytes of TVM's packGridDimX."""
-        if self._missing:
-            raise LaunchError(
-                f"the webgpu function {self._name!r} has constants without a value; set them: "
-                f"f.specialize({', '.join(f'{name}=…' for name in self._missing)})",
-                kind="webgpu",
-                function=self._name,
-            )
         if launch.cluster != (1, 1, 1):
             raise invalid_launch(
                 self._name, self._device, f"WebGPU does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}"

@@ -6,8 +6,8 @@ from copy import copy
 from math import isfinite
 
 from devmod import Interface
-from devmod.backend import ConversionError, DeviceArray, Launcher, specialize_constants
-from devmod.errors import ArgumentError, CompileError
+from devmod.backend import ConversionError, DeviceArray, Launcher, constants_of, specialize_constants
+from devmod.errors import ArgumentError, CompileError, FormatError
 from devmod_targets.wgsl import read_wgsl
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._device import WebGPUDevice, devices
@@ -18,10 +18,11 @@ from devmod_webgpu._shader import key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
+    from devmod.backend import PipelineConstant
     from devmod_webgpu._module import WebGPUModule
 
 
@@ -40,10 +41,23 @@ class WebGPULauncher(Launcher):
         self._values: dict[str, bool | int | float] = {}
         self._constants: dict[str, bool | int | float] = {}
         self._access: dict[tuple[int, int], str] = {}
-        if info.interface is not None:
-            self.interface = info.interface
-        else:
-            self.interface, self._access = tvm_interface(name, info, text)
+        shader = module.reflected(text).get(info.name)
+        if info.interface is None:
+            self.interface, self._access = tvm_interface(name, info, shader)
+            return
+        self.interface = info.interface
+        block = info.interface.block
+        if block is not None and shader is not None and shader.block is not None and block != shader.block:
+            raise FormatError(
+                f"the WGSL of the webgpu function {name!r} is built for blocks of {shader.block} threads, but the payload's fmap gives "
+                f"{block}",
+                kind="webgpu",
+                function=name,
+            )
+
+    @property
+    def unset_constants(self) -> Sequence[PipelineConstant]:
+        return [each for each in constants_of(self.interface) if each.default is None and key_of(each) not in self._constants]
 
     def default_device(self) -> Device:
         return devices()[0]
@@ -51,31 +65,27 @@ class WebGPULauncher(Launcher):
     def kernel(self, device: Device) -> WebGPUKernel:
         assert isinstance(device, WebGPUDevice)
         bindings = Bindings(self._name, self._info, self.interface, access=self._access, folded=self._info.interface is None)
-        return WebGPUKernel(self._name, self._info, self.interface, bindings, self._text, self._module, device, self._constants)
+        constants = None if self.unset_constants else self._constants
+        return WebGPUKernel(self._name, self._info, self.interface, bindings, self._text, self._module, device, constants)
 
     def specialize(self, constants: Mapping[str, object]) -> WebGPULauncher:
-        specialization = specialize_constants("webgpu", self._name, self.interface, constants)
-        for constant, value in specialization.values:
-            if not isfinite(value):
-                raise self._error(f"the constant {constant.label!r} is {value}, expected a finite number", constant.label)
-        interface = specialization.interface
+        new = specialize_constants("webgpu", self._name, self.interface, constants)
+        for each in new:
+            if not isfinite(each.value):
+                raise self._error(f"the constant {each.constant.label!r} is {each.value}, expected a finite number", each.constant.label)
         launcher = copy(self)
-        launcher._values = {**self._values, **{constant.name: value for constant, value in specialization.values}}
-        launcher._constants = {**self._constants, **{key_of(constant): value for constant, value in specialization.values}}
+        launcher._values = {**self._values, **{each.constant.name: each.value for each in new}}
+        launcher._constants = {**self._constants, **{key_of(each.constant): each.value for each in new}}
         # The size of a workgroup and of its memory may depend on constants, so the text is read again.
         try:
             shader = read_wgsl(self._text, self._name, launcher._values).get(self._info.name)
         except CompileError as error:
-            try:
-                read_wgsl(self._text, self._name)
-            except CompileError:  # the constants are not the cause; the device's compiler decides
-                shader = None
-            else:
+            if self._module.reflected(self._text):
                 raise self._error(f"with these constants, {error}", next(iter(constants), "")) from error
-        if shader is not None:
-            extra = {**interface.extra, MEMORY: shader.extra.get(MEMORY, 0)}
-            interface = interface.replace(block=shader.block, extra=extra)
-        launcher.interface = interface
+            shader = None  # the constants are not the cause; the device's compiler decides
+        memory = {MEMORY: shader.extra.get(MEMORY, 0)} if shader is not None else {}
+        block = shader.block if shader is not None else None
+        launcher.interface = self.interface.replace(block=block, extra={**self.interface.extra, **memory})
         return launcher
 
     def _error(self, text: str, argument: str) -> ArgumentError:

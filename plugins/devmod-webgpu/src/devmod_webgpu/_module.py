@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod.backend import RuntimeModule, source_text
-from devmod.errors import FormatError
-from devmod_targets.wgsl import check_for_naga
+from devmod.errors import CompileError, FormatError
+from devmod_targets.wgsl import check_for_naga, read_wgsl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo
     from devmod.backend import Launcher
+    from devmod_targets.authoring import ReflectedFunction
     from devmod_webgpu._device import WebGPUDevice
 
 
@@ -49,6 +50,18 @@ class WebGPUModule(RuntimeModule):
             raise FormatError(f"the webgpu shader {entry!r} has no compute entry point: expected a function with @compute", kind="webgpu")
         self.once(("for naga", text), lambda: check_for_naga(text, entry))  # equal texts may be several objects
         return text
+
+    def reflected(self, text: str) -> dict[str, ReflectedFunction]:
+        """Return the compute entry points of a text; none if devmod's reader refuses it, and the device's compiler decides."""
+
+        def read() -> dict[str, ReflectedFunction]:
+            try:
+                return read_wgsl(text, "")
+            except CompileError:
+                return {}
+
+        result: dict[str, ReflectedFunction] = self.once(("reflected", text), read)
+        return result
 
     def shader(self, device: WebGPUDevice, text: str, entry: str) -> Any:
         """Return wgpu's shader module of a text. Functions with equal texts share it. Messages name it `entry`.

@@ -1,4 +1,4 @@
-"""The constants of a SPIR-V module, evaluated with the defaults of its specialization constants."""
+"""The constants of a SPIR-V module, evaluated with values or defaults of its specialization constants."""
 
 from __future__ import annotations
 
@@ -10,18 +10,31 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from devmod_targets.spirv._module import SpirvModule
 
+    Number = bool | int | float
+
 _SPEC_ID = 1
+_COMPOSITE_EXTRACT = 81
 _FLOAT_FORMS = {16: "<e", 32: "<f", 64: "<d"}
 
 _MAX_CONSTANTS = 1024
 
 
 class Constants:
-    """The integers of a module: constants, defaults of specialization constants, and operations on both.
+    """The integers of a module: constants, specialization constants, and operations on both.
+
+    Several specialization constants may have one id, such as GLSL's ``constant_id = 0`` and ``local_size_x_id = 0``. A value sets all of
+    them. Without one, a driver gives each its own default.
+
+    Parameters
+    ----------
+    module
+        The module.
+    given
+        Values by specialization id, in place of the defaults.
 
     Attributes
     ----------
@@ -29,34 +42,42 @@ class Constants:
         Id to integer.
     sources : dict
         Id to a bit for each specialization constant that its value depends on.
-    listed : list of (int, PipelineConstant)
-        Id and specialization constant, ordered by specialization id.
+    listed : list of PipelineConstant
+        The specialization constants, ordered by specialization id. The default is the given value. It is None if the defaults of one
+        id differ.
+
+    Raises
+    ------
+    FormatError
+        The specialization constants are too many, or those of one id have several types.
     """
 
-    def __init__(self, module: SpirvModule) -> None:
+    def __init__(self, module: SpirvModule, given: Mapping[int, Number] | None = None) -> None:
+        given = given or {}
         self.values: dict[int, int] = {}
         self.sources: dict[int, int] = {}
-        numbered = []
+        numbers_by_spec_id: dict[int, list[int]] = {}
         for number, (opcode, _) in module.constants.items():
             spec_id = module.decorations.get(number, {}).get(_SPEC_ID, ())[:1]
             if spec_id and opcode in (48, 49, 50):
-                numbered.append((spec_id[0], number))
-        by_spec_id: dict[int, int] = {}
-        for spec_id_, number in sorted(numbered):
-            by_spec_id.setdefault(spec_id_, number)
-        if len(by_spec_id) > _MAX_CONSTANTS:
+                numbers_by_spec_id.setdefault(spec_id[0], []).append(number)
+        if len(numbers_by_spec_id) > _MAX_CONSTANTS:
             raise FormatError(f"has more than {_MAX_CONSTANTS} specialization constants", kind="vulkan")
-        position = {spec_id_: index for index, spec_id_ in enumerate(by_spec_id)}
-        self.spec_constants = {number for _, number in numbered}
-        for spec_id_, number in numbered:
-            self.sources[number] = 1 << position[spec_id_]
+        groups = sorted(numbers_by_spec_id.items())
+        self.listed = [_constant(module, numbers, spec_id_, given.get(spec_id_)) for spec_id_, numbers in groups]
+        self.spec_constants = {number: given.get(spec_id_) for spec_id_, numbers in groups for number in numbers}
+        for position, (_, numbers) in enumerate(groups):
+            self.sources |= dict.fromkeys(numbers, 1 << position)
         for number, (opcode, operands) in module.constants.items():
-            value = _evaluate(module, opcode, operands, self.values)
+            given_value = self.spec_constants.get(number)
+            if given_value is None:
+                value = _evaluate(module, opcode, operands, self.values)
+            else:
+                value = None if isinstance(given_value, float) else _fit(module, operands[0], given_value)
             if value is not None:
                 self.values[number] = value
-            if opcode == 52:
-                self.sources[number] = self._union_of_sources(operands[2:])
-        self.listed = [(number, _constant(module, number, spec_id_)) for spec_id_, number in by_spec_id.items()]
+            if opcode in (51, 52):
+                self.sources[number] = self._union_of_sources(_ids(opcode, operands[1:]))
 
     def _union_of_sources(self, operands: Iterable[int]) -> int:
         sources = 0
@@ -69,6 +90,18 @@ class Constants:
         positions = [index for index in range(len(self.listed)) if self.sources.get(number, 0) >> index & 1]
         return positions[0] if number in self.spec_constants else positions or -1
 
+    def is_set(self, number: int) -> bool:
+        """Return whether each constant that a number depends on has a value."""
+        return all(each.default is not None for index, each in enumerate(self.listed) if self.sources.get(number, 0) >> index & 1)
+
+
+def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the operands of a constant that are ids."""
+    if opcode == 51:
+        return operands
+    literals_begin = {_COMPOSITE_EXTRACT: 2, 79: 3, 82: 3}.get(operands[0])
+    return operands[1:literals_begin]
+
 
 def _evaluate(module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:
     """Return a constant as an integer; None if it is not one, or if it cannot be evaluated."""
@@ -77,21 +110,27 @@ def _evaluate(module: SpirvModule, opcode: int, operands: tuple[int, ...], value
         return 1
     if opcode in (42, 49):
         return 0
+    if opcode in (43, 50):
+        return _fit(module, kind, sum(word << 32 * index for index, word in enumerate(rest[:2])))
+    if opcode == 46:
+        return _fit(module, kind, 0)
+    if opcode != 52:
+        return None
+    if rest[0] == _COMPOSITE_EXTRACT:
+        composite, members = module.constants.get(rest[1], (0, ())) if len(rest) == 3 else (0, ())
+        members = members[1:] if composite in (44, 51) else ()
+        result = values.get(members[rest[2]]) if rest[2:] and rest[2] < len(members) else None
+    else:
+        result = _evaluate_operation(rest[0], [values.get(operand) for operand in rest[1:4]])
+    return None if result is None else _fit(module, kind, result)
+
+
+def _fit(module: SpirvModule, kind: int, number: int) -> int | None:
+    """Return a number as a value of an integer type or bool, wrapped to its bits; None for other types."""
     type_ = module.types.get(kind)
     if type_ is None or type_[0] not in (20, 21):
         return None
     bits, signed = (type_[1][0], type_[1][1]) if type_[0] == 21 else (8, 0)
-    if opcode in (43, 50):
-        number = sum(word << 32 * index for index, word in enumerate(rest[:2]))
-    elif opcode == 46:
-        number = 0
-    elif opcode == 52:
-        result = _evaluate_operation(rest[0], [values.get(operand) for operand in rest[1:4]])
-        if result is None:
-            return None
-        number = result
-    else:
-        return None
     if not 8 <= bits <= 64:
         return None
     number &= (1 << bits) - 1
@@ -147,7 +186,22 @@ _UNSIGNED = (134, 137, 172, 174, 176, 178, 194)
 _SHIFTS = (194, 195, 196)
 
 
-def _constant(module: SpirvModule, number: int, spec_id: int) -> PipelineConstant:
+def _constant(module: SpirvModule, numbers: Sequence[int], spec_id: int, given: Number | None) -> PipelineConstant:
+    """Return the constant of the numbers with one specialization id, by the name that one of them has."""
+    constants = [_one_constant(module, number, spec_id) for number in numbers]
+    named = next((each for each in constants if each.name), constants[0])
+    other = next((each for each in constants if each.type.removeprefix("u") != named.type.removeprefix("u")), None)
+    if other is not None:
+        raise FormatError(
+            f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type",
+            kind="vulkan",
+        )
+    if given is None and len({module.constants[number][1][1:] or module.constants[number][0] for number in numbers}) == 1:
+        given = named.default
+    return PipelineConstant(named.name, named.type, spec_id, given)
+
+
+def _one_constant(module: SpirvModule, number: int, spec_id: int) -> PipelineConstant:
     opcode, operands = module.constants[number]
     name = module.names.get(number, "")
     if opcode in (48, 49):

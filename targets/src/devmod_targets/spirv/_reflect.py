@@ -7,7 +7,7 @@ from devmod.errors import FormatError
 from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
 from devmod_targets.spirv._constants import Constants
 from devmod_targets.spirv._layout import Layout, Layouts, fitting, round_up
-from devmod_targets.spirv._module import GL_COMPUTE, MODELS, read_module
+from devmod_targets.spirv._module import GL_COMPUTE, MODELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,17 +22,19 @@ _UNIFORM_CONSTANT, _UNIFORM, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = 
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
 
 
-def reflect(data: bytes | memoryview, location: str, *, include_unused: bool) -> list[ReflectedShader]:
+def reflect(module: SpirvModule, location: str, *, include_unused: bool, constants: Constants | None = None) -> list[ReflectedShader]:
     """Reflect the compute entry points of a module.
 
     Parameters
     ----------
-    data
-        The bytes of a SPIR-V file.
+    module
+        The module, as `read_module` returns it.
     location
         The name of its source, for messages.
     include_unused
         Whether the single entry point of a module gets all declared variables. One of several gets the variables that it uses.
+    constants
+        The module's constants; by default with no values but the defaults.
 
     Returns
     -------
@@ -42,13 +44,12 @@ def reflect(data: bytes | memoryview, location: str, *, include_unused: bool) ->
     Raises
     ------
     FormatError
-        The module is damaged, or has variables that devmod cannot pass. The text continues a sentence that begins with the module.
+        The module has variables that devmod cannot pass. The text continues a sentence that begins with the module.
     """
-    module = read_module(data)
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     if not entries:
         raise FormatError(_no_entry(module), kind="vulkan")
-    constants = Constants(module)
+    constants = constants or Constants(module)
     layouts = Layouts(module, constants.values, constants.sources)
     blocks = _Blocks(module, layouts)
     size = _size_constant(module)
@@ -100,7 +101,7 @@ def _shader(
         elif storage == _ATOMIC_COUNTER:
             raise FormatError("has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer", kind="vulkan")
     block, sources = _block(module, entry, constants, size)
-    constants_by_name = _with_names([constant for _, constant in constants.listed], sources)
+    constants_by_name = _with_names([*constants.listed], sources)
     return ReflectedShader(
         entry.name,
         resources,
@@ -268,7 +269,7 @@ def _block(
         if len(size) != 3 or not all(size):
             raise FormatError(f"has the entry {entry.name!r} without a valid workgroup size", kind="vulkan")
         return (size[0], size[1], size[2]), ()
-    sizes = [constants.values.get(number, 0) for number in numbers]
+    sizes = [constants.values.get(number, 0) if constants.is_set(number) else 0 for number in numbers]
     sources = tuple(constants.source(number) for number in numbers)
     if len(sizes) != 3:
         raise FormatError(f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers", kind="vulkan")

@@ -7,8 +7,8 @@ import re
 
 from devmod.backend import find_program
 from devmod.errors import CompileError, FormatError, compile_error
-from devmod_targets.authoring import ReflectedFunction, reflected_function
-from devmod_targets.spirv import reflect
+from devmod_targets.authoring import ReflectedFunction, ReflectedShader, reflected_function
+from devmod_targets.spirv import read_module, reflect
 from devmod_targets.vulkan import _tools
 from devmod_targets.vulkan._files import Files
 from devmod_targets.vulkan._tools import Compiler, Environment
@@ -146,16 +146,35 @@ class Build:
     def _functions(self, data: bytes, *, include_unused: bool) -> dict[str, ReflectedFunction]:
         request = self.request
         try:
-            shaders = reflect(data, request.name, include_unused=include_unused)
+            shaders = reflect(read_module(data), request.name, include_unused=include_unused)
         except FormatError as error:
             raise CompileError(f"the SPIR-V of {request.name} {error}", kind="vulkan") from None
         names = [shader.symbol for shader in shaders]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise CompileError(f"the SPIR-V of {request.name} has two compute entries named {twice!r}", kind="vulkan")
+        for shader in shaders:
+            self._warn_of_defaults(shader)
         # The function name of `main` is the file's stem, unless another entry point has that name.
         function_names = {name: request.stem if name == "main" and request.stem not in names else name for name in names}
         return {function_names[shader.symbol]: reflected_function("vulkan", shader) for shader in shaders}
+
+    def _warn_of_defaults(self, shader: ReflectedShader) -> None:
+        """Warn about the constants without one default: a call needs values for them."""
+        for position, constant in enumerate(shader.constants):
+            if constant.default is not None:
+                continue
+            sources = zip("xyz", shader.block_constants, strict=False)
+            axes = [axis for axis, source in sources if source == position or (isinstance(source, list) and position in source)]
+            size = f", one of them for the block's size in {' and '.join(axes)}" if axes else ""
+            is_glsl = axes and self.request.language == "GLSL"
+            advice = f" (write local_size_{axes[0]} = N beside local_size_{axes[0]}_id)" if is_glsl else ""
+            warning = (
+                f"{self.request.name} has the constant {constant.label!r} (id {constant.id}) with defaults that differ{size}, so each call "
+                f"needs f.specialize({constant.keyword}); give it one default{advice}"
+            )
+            if warning not in self.warnings:
+                self.warnings.append(warning)
 
     def _validate(self, folder: str, data: bytes) -> None:
         """Validate the module if spirv-val is installed. Validation does not change the bytes."""
