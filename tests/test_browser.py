@@ -172,7 +172,10 @@ def test_tvms_vectors_run_as_tvm_calls_them(page: Browser, server: FileServer, e
     )
     assert found[2:] == [
         [64, 1, 1],
-        ["ArgumentError", "the webgpu function 'vadd_kernel' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block"],
+        [
+            "ArgumentError",
+            "the webgpu function 'vadd_kernel' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block",
+        ],
     ]
     assert np.array_equal(decode_array(found[0], "float32"), a[:1024] + b[:1024])
     assert np.allclose(decode_array(found[1], "float32").reshape(64, 64), a.reshape(64, 64) @ b.reshape(64, 64), atol=1e-5)

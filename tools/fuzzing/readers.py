@@ -358,7 +358,7 @@ def read_wgsl(data: bytes) -> None:
 
 def read_spirv(data: bytes) -> None:
     """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
-    from devmod_targets.spirv import Constants, read_module, reflect
+    from devmod_targets.spirv import SpirvConstants, read_module, reflect
 
     module = attempt(lambda: read_module(data))
     if module is None:
@@ -367,8 +367,8 @@ def read_spirv(data: bytes) -> None:
     for declared in (True, False):
         found += attempt(partial(reflect, module, "k.spv", include_unused=declared)) or []
     for given in (1, -1, True, math.nan):
-        values = {each.id: given for each in attempt(lambda: Constants(module).listed) or () if each.id is not None}
-        attempt(lambda values=values: reflect(module, "k.spv", include_unused=False, constants=Constants(module, values)))  # type: ignore[misc]
+        values = {each.id: given for each in attempt(lambda: SpirvConstants(module).listed) or () if each.id is not None}
+        attempt(lambda values=values: reflect(module, "k.spv", include_unused=False, constants=SpirvConstants(module, values)))  # type: ignore[misc]
     with suppress(ImportError):
         from devmod_vulkan._shader import Shader
 

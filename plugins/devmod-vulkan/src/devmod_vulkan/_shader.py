@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, list_names
-from devmod_targets.spirv import GL_COMPUTE, Constants, read_module, reflect
+from devmod_targets.spirv import GL_COMPUTE, SpirvConstants, read_module, reflect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Shader:
             devmod does not support the shader.
         """
         try:
-            shaders = reflect(self.module, self.name, include_unused=False, constants=Constants(self.module, values))
+            shaders = reflect(self.module, self.name, include_unused=False, constants=SpirvConstants(self.module, values))
         except FormatError as error:
             raise self._shader_error(str(error)) from None
         return next(shader for shader in shaders if shader.symbol == self.entry)
@@ -160,7 +160,7 @@ class Shader:
         """
         module = self.module
         entry = next(each for each in module.entries if each.name == self.entry)
-        lengths = Constants(module, values).values
+        lengths = SpirvConstants(module, values).values
         total = 0
         sizes: dict[int, int] = {}
         for number in module.used_by(entry):

@@ -23,7 +23,7 @@ _FLOAT_FORMS = {16: "<e", 32: "<f", 64: "<d"}
 _MAX_CONSTANTS = 1024
 
 
-class Constants:
+class SpirvConstants:
     """The integers of a module: constants, specialization constants, and operations on both.
 
     Several specialization constants may have one id, such as GLSL's ``constant_id = 0`` and ``local_size_x_id = 0``. A value sets all of

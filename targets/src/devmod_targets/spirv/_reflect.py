@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
 from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
-from devmod_targets.spirv._constants import Constants
+from devmod_targets.spirv._constants import SpirvConstants
 from devmod_targets.spirv._layout import Layout, Layouts, fitting, round_up
 from devmod_targets.spirv._module import GL_COMPUTE, MODELS
 
@@ -22,7 +22,7 @@ _UNIFORM_CONSTANT, _UNIFORM, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = 
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
 
 
-def reflect(module: SpirvModule, location: str, *, include_unused: bool, constants: Constants | None = None) -> list[ReflectedShader]:
+def reflect(module: SpirvModule, location: str, *, include_unused: bool, constants: SpirvConstants | None = None) -> list[ReflectedShader]:
     """Reflect the compute entry points of a module.
 
     Parameters
@@ -49,7 +49,7 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     if not entries:
         raise FormatError(_no_entry(module), kind="vulkan")
-    constants = constants or Constants(module)
+    constants = constants or SpirvConstants(module)
     layouts = Layouts(module, constants.values, constants.sources)
     blocks = _Blocks(module, layouts)
     size = _size_constant(module)
@@ -75,7 +75,7 @@ def _no_entry(module: SpirvModule) -> str:
 def _shader(
     module: SpirvModule,
     entry: EntryPoint,
-    constants: Constants,
+    constants: SpirvConstants,
     blocks: _Blocks,
     size: tuple[int, ...],
     location: str,
@@ -257,7 +257,7 @@ def _size_constant(module: SpirvModule) -> tuple[int, ...]:
 
 
 def _block(
-    module: SpirvModule, entry: EntryPoint, constants: Constants, numbers: tuple[int, ...]
+    module: SpirvModule, entry: EntryPoint, constants: SpirvConstants, numbers: tuple[int, ...]
 ) -> tuple[tuple[int, int, int] | None, tuple[int | list[int], ...]]:
     """Return the workgroup size, None if unknown, and the source of each of its three numbers."""
     modes = module.modes.get(entry.function, {})
