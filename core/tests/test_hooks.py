@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -51,17 +52,17 @@ def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(register: Regis
 
     monkeypatch.setattr(pluggy, "PluginManager", Manager)
     register("devmod.hooks", "devmod_compile.opencl", Plugin(b"first"))
-    assert [run_compiler("opencl", b"kernel") for _ in range(3)] == [("cl", b"first")] * 3
+    assert [run_compiler(b"kernel", devmod.Target("opencl")) for _ in range(3)] == [("cl", b"first")] * 3
     assert len(results) == 1
     devmod.register("devmod.hooks", "devmod_compile.opencl", Plugin(b"second"), replace=True)
-    assert [run_compiler("opencl", b"kernel") for _ in range(2)] == [("cl", b"second")] * 2
+    assert [run_compiler(b"kernel", devmod.Target("opencl")) for _ in range(2)] == [("cl", b"second")] * 2
     assert len(results) == 2
     devmod.register("devmod.hooks", "devmod_compile.opencl", None, replace=True)
-    assert run_compiler("opencl", b"kernel") is None
+    assert run_compiler(b"kernel", devmod.Target("opencl")) is None
 
 
 def test_no_compiler_is_replaced_by_default() -> None:
-    assert run_compiler("opencl", b"kernel") is None
+    assert run_compiler(b"kernel", devmod.Target("opencl")) is None
 
 
 class Receiver(RuntimeModule):
@@ -91,6 +92,26 @@ def test_a_compiler_receives_source_and_no_compiled_payload(kind: str) -> None:
         requests[fmt] = bool(seen)
     source = {"cuda": ["cuda"], "rocm": ["hip"], "metal": ["metal"], "opencl": ["cl"], "webgpu": ["wgsl"]}.get(kind, [])
     assert [fmt for fmt, was in requests.items() if was] == source
+
+
+def test_a_compiler_sees_the_target() -> None:
+    spec = find_spec("opencl")
+    assert spec is not None
+    seen = []
+
+    def compiler(code: bytes) -> bytes:
+        seen.append(devmod.Target.current())
+        return b"text"
+
+    devmod.set_compiler("opencl", compiler)
+    own = devmod.Target("opencl", options={"level": "3"})
+    for current in (None, devmod.Target("cuda", arch="sm_90"), own):
+        module = Receiver(spec, "cl", {}, b"kernel")
+        for _ in range(2):
+            with current or contextlib.nullcontext():
+                module.payload()
+        assert devmod.Target.current() is None
+    assert seen == [devmod.Target("opencl"), devmod.Target("opencl"), own]
 
 
 @pytest.mark.parametrize(
@@ -127,10 +148,10 @@ def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
         return returned
 
     devmod.set_compiler(kind, compiler)
-    assert run_compiler(kind, memoryview(b"the code")) == payload
+    assert run_compiler(memoryview(b"the code"), devmod.Target(kind)) == payload
     assert seen == [b"the code"]
     devmod.set_compiler(kind, None)
-    assert run_compiler(kind, b"the code") is None
+    assert run_compiler(b"the code", devmod.Target(kind)) is None
 
 
 @pytest.mark.row("R16")
@@ -173,14 +194,14 @@ def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
 def test_an_invalid_result_of_a_compiler_is_rejected(kind: str, returned: Any, error: type[devmod.DevmodError], message: str) -> None:
     devmod.set_compiler(kind, lambda code: returned)
     with pytest.raises(error) as caught:
-        run_compiler(kind, b"")
+        run_compiler(b"", devmod.Target(kind))
     assert str(caught.value) == message
 
 
 def test_the_exception_of_a_compiler_passes_through() -> None:
     devmod.set_compiler("opencl", lambda code: {}["missing"])  # type: ignore[arg-type, return-value]
     with pytest.raises(KeyError, match="missing"):
-        run_compiler("opencl", b"")
+        run_compiler(b"", devmod.Target("opencl"))
 
 
 def test_set_compiler_checks_its_arguments() -> None:
@@ -216,13 +237,13 @@ def plugin(answer: Any, calls: list[tuple[str, bytes]]) -> object:
 def test_the_first_result_of_the_compile_hooks_is_used(register: Register) -> None:
     calls: list[tuple[str, bytes]] = []
     register("devmod.hooks", "devmod_compile", plugin(None, calls))
-    assert run_compiler("opencl", b"code") is None
+    assert run_compiler(b"code", devmod.Target("opencl")) is None
     register("devmod.hooks", "devmod_compile.opencl", plugin(("clbin", b"bin"), calls))
     register("devmod.hooks", "devmod_compile.cuda", plugin(b"never asked for opencl", []))
-    assert run_compiler("opencl", b"code") == ("clbin", b"bin")
+    assert run_compiler(b"code", devmod.Target("opencl")) == ("clbin", b"bin")
     assert set(calls) == {("opencl", b"code")}
     devmod.set_compiler("opencl", lambda code: b"set_compiler has priority")
-    assert run_compiler("opencl", b"code") == ("cl", b"set_compiler has priority")
+    assert run_compiler(b"code", devmod.Target("opencl")) == ("cl", b"set_compiler has priority")
 
 
 @pytest.mark.row("R8")
@@ -233,7 +254,7 @@ def test_a_hook_with_a_wrong_signature_is_rejected(register: Register) -> None:
 
     register("devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=devmod_compile))
     with pytest.raises(devmod.PluginError) as caught:
-        run_compiler("opencl", b"")
+        run_compiler(b"", devmod.Target("opencl"))
     assert str(caught.value).startswith(
         "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process cannot be registered: "
         "Plugin 'devmod.hooks.devmod_compile.opencl in this process' for hook 'devmod_compile'"
@@ -246,7 +267,7 @@ def test_a_hook_with_a_wrong_signature_is_rejected(register: Register) -> None:
 def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
     register("devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=lambda kind, code: b""))
     with pytest.raises(devmod.PluginError) as caught:
-        run_compiler("opencl", b"")
+        run_compiler(b"", devmod.Target("opencl"))
     assert str(caught.value) == (
         "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process has no devmod_compile marked with "
         "pluggy.HookimplMarker('devmod')"
@@ -255,7 +276,7 @@ def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
 
 @pytest.mark.row("R6")
 def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
-    code = "import sys\nfrom devmod.backend import run_compiler\nassert run_compiler('opencl', b'') is None\nassert 'pluggy' not in sys.modules"
+    code = "import sys, devmod\nfrom devmod.backend import run_compiler\nassert run_compiler(b'', devmod.Target('opencl')) is None\nassert 'pluggy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"DEVMOD_PLUGINS_ALLOW": "devmod-core"})
 
 
@@ -311,7 +332,7 @@ def test_an_installed_plugin_is_an_object_or_a_module(tmp_path: Path, value: str
     (tmp_path / "site" / "acme_jit").mkdir(parents=True)
     install(tmp_path / "site", "acme-jit", groups={"devmod.hooks": {"devmod_compile.opencl": value}}, modules=package)
     install(tmp_path / "site", "acme-other", groups={"devmod.hooks": {"devmod_compile.cuda": "not_there"}})
-    code = "from devmod.backend import run_compiler\nprint(run_compiler('opencl', b'made'))"
+    code = "import devmod\nfrom devmod.backend import run_compiler\nprint(run_compiler(b'made', devmod.Target('opencl')))"
     result = f"made by {value.replace(':', '.')}".encode()
     assert run(code, [tmp_path / "site"], tmp_path / "cache")[0] == f"{('cl', result)}\n"
 
@@ -321,5 +342,5 @@ def test_one_plugin_under_two_names_is_called_once(register: Register) -> None:
     both = plugin(None, calls)
     register("devmod.hooks", "devmod_compile", both)
     register("devmod.hooks", "devmod_compile.opencl", both)
-    assert run_compiler("opencl", b"code") is None
+    assert run_compiler(b"code", devmod.Target("opencl")) is None
     assert calls == [("opencl", b"code")]

@@ -103,6 +103,50 @@ def test_two_devices(vendor: Vendor, environment: dict[str, str], executes: None
     assert run(vendor, TWO_DEVICES, **environment, DEVMOD_STANDIN_DEVICES="2") == "done\n"
 
 
+REPLACED_COMPILER = """
+from threading import Thread
+source, format = (b"source", "cuda") if kind == "cuda" else (b"source", "hip")
+def payload(arch):
+    if kind == "cuda":
+        from cuda_kernels import ADD
+        return vendor.payload(ADD)
+    from hip_modules import ADD, code_object
+    return code_object(ADD, arch)
+seen = []
+def compiler(code):
+    target = devmod.Target.current()
+    seen.append((code, str(target)))
+    return payload(target.arch)
+devmod.set_compiler(kind, compiler)
+info = devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"])
+module = devmod.create(kind, source, format, {"add": info})
+devices = [devmod.device(kind, number) for number in range(3)]
+assert len({each.arch for each in devices}) == 2
+def load(device):
+    for _ in range(2):
+        module["add"].on(device)
+for device in devices:
+    threads = [Thread(target=load, args=(device,)) for _ in range(4)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+assert devmod.Target.current() is None
+print(*(f"{code.decode()} {target}" for code, target in seen), sep=", ")
+"""
+
+
+@pytest.mark.row("R31")
+def test_a_replaced_compiler_is_called_once_for_each_architecture(
+    vendor: Vendor, environment: dict[str, str], standin: StandinDriver
+) -> None:
+    if vendor.kind == "cuda":
+        archs, targets = "90,80,90", ("sm_90", "sm_80")
+        environment = {**environment, "CUDA_FORCE_PTX_JIT": ""}
+    else:
+        archs, targets = "gfx1100,gfx90a:sramecc+:xnack-,gfx1100", ("gfx1100", "gfx90a:sramecc+:xnack-")
+    output = run(vendor, REPLACED_COMPILER, **environment, DEVMOD_STANDIN_DEVICES="3", DEVMOD_STANDIN_ARCH=archs)
+    assert output == ", ".join(f"source {vendor.kind} -arch={each}" for each in targets) + "\n"
+
+
 def test_two_devices_of_the_hardware(vendor: Vendor, device: Any) -> None:
     devices = [each for each in devmod.devices() if each.kind == vendor.kind]
     if len(devices) < 2:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from devmod._modules.runtime import source_text as source_text
     from devmod._modules.tree import walk as walk
     from devmod._modules.variant import payload_of as payload_of
+    from devmod._plugins.hooks import has_compiler as has_compiler
     from devmod._plugins.hooks import run_compiler as run_compiler
     from devmod._plugins.specs import find_spec as find_spec
     from devmod._util.cache_files import enforce_bound as enforce_bound
@@ -142,6 +143,7 @@ _HOME = {
     "function_not_found": "errors",
     "function_to_json": "_formats.raw",
     "global_array": "_device.variables",
+    "has_compiler": "_plugins.hooks",
     "is_valid_name": "_util.text",
     "lend": "_util.leases",
     "open_driver": "_util.fork",

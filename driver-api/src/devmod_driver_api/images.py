@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import Once, Programs
+from devmod import Target
+from devmod.backend import Once, Programs, run_compiler
 from devmod.errors import FormatError, FunctionNotFoundError
 from devmod_driver_api.errors import DriverError, describe, driver_error
 
@@ -24,33 +25,94 @@ class DriverImages(Programs):
     Parameters
     ----------
     fmt, code
-        The payload, or the result of a replaced compiler for it.
+        The payload.
     names
         The symbols of the kernels that the module declares.
     constants
         Values for constants of the source.
+
+    Attributes
+    ----------
+    compiler : str
+        The receiver's compiler, in messages.
     """
+
+    compiler = ""
 
     def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
         super().__init__(fmt, code, constants)
-        self.code = code
         self.names = names
-        self._loaded = Once()
+        #: The images of the receiver's compiler by architecture, those that run, and those that are loaded by device.
+        self._built, self._compiled, self._loaded = Once(), Once(), Once()
 
-    def check_options(self, compiler: str, is_supported: Callable[[str], bool]) -> None:
-        """Check the build options in the first line of the source, for a receiver that passes them to `compiler`.
+    def check(self) -> None:
+        """Check the start of the payload, or the text and the options of a source, for the receiver's compiler. No device is needed.
 
         Raises
         ------
         FormatError
-            The receiver does not pass an option.
+            No device supports the payload, the source may read a file, or the receiver does not pass an option to its compiler.
         """
+        if not self.text:
+            self.check_payload(self.fmt, self.code)
         for option in self.options:
-            if not is_supported(option):
+            if not self.is_option(option):
                 raise FormatError(
-                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {compiler}",
+                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {self.compiler}",
                     kind=self.kind,
                 )
+
+    def compiled(self, arch: str) -> tuple[str, bytes]:
+        """Return the format and the bytes of the image for an architecture. A source is compiled, once for all threads.
+
+        Raises
+        ------
+        CompileError, FormatError, ToolchainNotFoundError
+            The source cannot be compiled, or a replaced compiler (R31) returns something invalid.
+        """
+        if self.fmt != self.source_format:
+            return self.fmt, self.code
+        result: tuple[str, bytes] = self._compiled.get(arch, lambda: self._replaced(arch) or self._build(arch))
+        return result
+
+    def compile_early(self, arch: str) -> None:
+        """Compile a source before its first use. A compiler that is set later (R31) is used nevertheless."""
+        replaced = self._replaced(arch)
+        if replaced is None:
+            self._build(arch)
+        else:
+            self._compiled.get(arch, lambda: replaced)
+
+    def _replaced(self, arch: str) -> tuple[str, bytes] | None:
+        """Return the image that a replaced compiler gives for an architecture; None without such a compiler."""
+        result = run_compiler(self.source.encode() if self._set else self.code, Target(self.kind, arch=arch))
+        if result is None:
+            return None
+        images = type(self)(*result, self.names)
+        images.check()
+        return images.compile_source(arch) if images.fmt == self.source_format else result
+
+    def _build(self, arch: str) -> tuple[str, bytes]:
+        def build() -> tuple[str, bytes]:
+            self.check()
+            return self.compile_source(arch)
+
+        result: tuple[str, bytes] = self._built.get(arch, build)
+        return result
+
+    @staticmethod
+    @abstractmethod
+    def check_payload(fmt: str, code: bytes) -> None:
+        """Check the start of a payload, without a device. Raise FormatError if no device supports it."""
+
+    @staticmethod
+    @abstractmethod
+    def is_option(option: str) -> bool:
+        """Return whether the receiver's compiler takes an option of a source."""
+
+    @abstractmethod
+    def compile_source(self, arch: str) -> tuple[str, bytes]:
+        """Return the format and the bytes of the image that the receiver's compiler makes of `text` for an architecture."""
 
     @abstractmethod
     def load(self, device: Any) -> LoadedImage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import RuntimeModule, global_array
+from devmod.backend import RuntimeModule, global_array, has_compiler
 from devmod_driver_api.memory import Memory
 
 TYPE_CHECKING = False
@@ -20,13 +20,7 @@ class DriverModule(RuntimeModule):
 
     @abstractmethod
     def make_images(self) -> DriverImages:
-        """Return the images of the payload, without a driver.
-
-        Raises
-        ------
-        FormatError
-            The payload is not valid for the kind.
-        """
+        """Return the images of the payload, unchecked."""
 
     def images(self) -> Any:
         """Return the module's images, one for each device. The first call checks the payload, without a driver.
@@ -36,7 +30,14 @@ class DriverModule(RuntimeModule):
         FormatError
             The payload is not valid for the kind.
         """
-        return self.once("images", self.make_images)
+
+        def make() -> DriverImages:
+            images = self.make_images()
+            if images.fmt != images.source_format or not has_compiler(self.kind):  # a replaced compiler may take other sources
+                images.check()
+            return images
+
+        return self.once("images", make)
 
     @property
     def symbols(self) -> list[str]:

@@ -171,11 +171,11 @@ def test_a_device_that_nvrtc_does_not_support(builds: list[list[str]], monkeypat
     names = nvrtc.arch_names()
     monkeypatch.delenv("CUDA_FORCE_PTX_JIT", raising=False)
     monkeypatch.setattr(nvrtc, "arch_names", lambda **_: [each for each in names if "12" not in each])
-    fmt, image = compile_source(SOURCE, (), (), "sm_125")
+    fmt, image = compile_source(SOURCE, (), "sm_125")
     assert (fmt, builds[-1]) == ("ptx", ["-arch=compute_110"])
     assert b".target sm_110" in image
     with pytest.raises(devmod.CompileError) as caught:
-        compile_source(SOURCE, (), (), "sm_52")
+        compile_source(SOURCE, (), "sm_52")
     assert str(caught.value).startswith("the cuda source cannot be compiled for sm_52: this NVRTC supports sm_75, ")
     assert str(caught.value).endswith('. To use another one: pip install "devmod-cuda[jit]" --upgrade')
 
@@ -223,6 +223,8 @@ def test_specialize_sets_defines(device: Any, builds: list[list[str]]) -> None:
     run_add(f.specialize(SCALE="(1 + 3)"), scale=4)
     run_add(f.specialize(SCALE=0.5), scale=0.5)
     run_add(f)
+    other = devmod.create("cuda", f"#ifdef OTHER\n#endif\n{SOURCE}".encode(), "cuda", {"add": f.info})["add"]
+    run_add(other.specialize(SCALE=3).specialize(OTHER=1), scale=3)
     with pytest.raises(devmod.ArgumentError) as caught:
         f.specialize(SKALE=2)
     assert str(caught.value) == "the cuda source has no constant 'SKALE' to specialize; it has: 'SCALE'. Did you mean 'SCALE'?"

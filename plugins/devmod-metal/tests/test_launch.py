@@ -478,6 +478,11 @@ def test_defines_of_a_source(device: Any) -> None:
     x = np.ones(4, "float32")
     devmod.compile(source, "metal")["scale"].specialize(FACTOR=4)(x, grid=1, block=4)
     assert x.tolist() == [4] * 4
+    other = devmod.compile(f"#ifdef OTHER\n#endif\n{source}", "metal", defines={"FACTOR": 2})["scale"].specialize(OTHER=1)
+    other(x, grid=1, block=4)
+    assert x.tolist() == [8] * 4
+    other.specialize(FACTOR=5)(x, grid=1, block=4)
+    assert x.tolist() == [40] * 4
 
 
 # -- building

@@ -482,6 +482,23 @@ def test_specialize_sets_defines(device: Any, builds: list[str]) -> None:
     )
 
 
+def test_constants_that_were_set_keep_their_values(device: Any) -> None:
+    source = "__kernel void k(__global int *x) {\n#ifdef B\nx[0] = 10 * A + B;\n#else\nx[0] = A;\n#endif\n}"
+    f = kernel("#define A 1\n#line 1\n" + source, "k", [Param("x", "buffer", "int32", "w")])
+    x = np.zeros(1, "int32")
+    two = f.specialize(B=2)
+    for g, value in (
+        (f, 1),
+        (two, 12),
+        (two.specialize(A=3), 32),
+        (two.specialize(A=3).specialize(B=5), 35),
+        (two.specialize(B=7), 17),
+        (f, 1),
+    ):
+        g(x, grid=1, block=1)
+        assert x[0] == value
+
+
 def test_specialize_may_change_the_size_of_a_block(device: Any) -> None:
     source = """
     #ifndef TILE

@@ -137,12 +137,17 @@ def _build(case: Conformance, sample: Sample, head: str) -> str:
 
 @row("R31-once")
 def replaced_compiler(case: Conformance) -> None:
-    """A replaced compiler gets the code, once for each module or shader, and does not change the saved bytes."""
+    """A replaced compiler gets the code and the target, once for each module or shader, and does not change the saved bytes."""
+    archs = {device.arch for device in devmod.devices() if device.kind == case.kind and device.arch}
     for sample in source_samples(case):
         inputs: list[bytes] = []
+        targets: list[devmod.Target | None] = []
 
-        def compiler(code: bytes, sample: Sample = sample, inputs: list[bytes] = inputs) -> tuple[str, bytes]:
+        def compiler(
+            code: bytes, sample: Sample = sample, inputs: list[bytes] = inputs, targets: list[devmod.Target | None] = targets
+        ) -> tuple[str, bytes]:
             inputs.append(code)
+            targets.append(devmod.Target.current())
             return sample.fmt, code
 
         module = runtime_module(case, sample)
@@ -158,6 +163,14 @@ def replaced_compiler(case: Conformance) -> None:
         expected = [bytes(code)] if isinstance(code, (bytes, memoryview)) else sorted(map(bytes, code.values()))
         require_equal(sorted(inputs), expected, "the inputs of the replaced compiler after two get_function of each name")
         require(module.save_to_bytes() == data, "the replaced compiler changes the saved bytes")
+        for target in targets:
+            is_complete = target is not None and target.kind == case.kind and (len(target.archs) == 1 or not archs)
+            expected_target = f"a target of the kind{', with the architecture of a device: ' if archs else ''}{', '.join(sorted(archs))}"
+            require(
+                is_complete,
+                f"Target.current() in the replaced compiler: expected {expected_target}; got {target}. Pass it to "
+                "devmod.backend.run_compiler",
+            )
 
 
 @row("R31-used")

@@ -2,7 +2,7 @@
 
 from devmod_toy._module import ToyModule, entries
 
-from devmod import Function
+from devmod import Function, Target
 from devmod.backend import run_compiler
 
 ROWS = ("R32-once", "R31-once")
@@ -11,7 +11,7 @@ REASON = "the number of builds with 8 threads: expected 1, got …"
 
 class Wrong(ToyModule):
     def payload(self, entry=""):
-        replaced = run_compiler("toy", self.code) if self.format == "toy" else None
+        replaced = run_compiler(self.code, Target("toy")) if self.format == "toy" else None
         return replaced or (self.format, self.code)
 
     def get_function(self, name, query_imports=False):

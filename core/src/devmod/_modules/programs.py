@@ -5,6 +5,7 @@ from __future__ import annotations
 from devmod._formats.source_options import split_options
 from devmod._launch.specialize import source_constants, specialize_source
 from devmod._modules.closed_source import closed_source
+from devmod._modules.runtime import source_text
 from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ class Programs:
     Parameters
     ----------
     fmt, code
-        The payload, or the result of a replaced compiler for it.
+        The payload, or the result of a replaced compiler for it. A source is decoded at its first use.
     constants
         Values for constants of the source.
 
@@ -29,33 +30,46 @@ class Programs:
     ----------
     kind, source_format : str
         The kind, and its format of source payloads.
-    options : tuple of str
-        The options in the first line of the source; empty for other formats.
-    text : str
-        The source with the values of the constants, for the compiler (`closed_source`); "" for other formats.
     """
 
     kind = ""
     source_format = ""
 
     def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
-        self.fmt = fmt
-        self.options: tuple[str, ...] = ()
-        self.text = self._source = ""
+        self.fmt, self.code = fmt, code
+        self._set = dict(constants or {})
+        self._source = self._text = ""
         self._specialized: dict[tuple[tuple[str, str], ...], Self] = {}
-        if fmt == self.source_format:
-            self.options, self._source = split_options(code.decode())
-            if constants:
-                self._source = specialize_source(self.kind, self._source, constants)
-            self.text = closed_source(self.kind, self._source)
+        if self._set:
+            self._source = self.source
+
+    @property
+    def source(self) -> str:
+        """The source with the values of the constants; "" for other formats. FormatError if it is not text."""
+        if not self._source and self.fmt == self.source_format:
+            text = source_text(self.kind, f"the {self.kind} payload of format {self.fmt!r}", self.code)
+            self._source = specialize_source(self.kind, text, self._set) if self._set else text
+        return self._source
+
+    @property
+    def text(self) -> str:
+        """The source for the receiver's compiler (`closed_source`); "" for other formats. FormatError if it may read a file."""
+        if not self._text and self.source:
+            self._text = closed_source(self.kind, self.source)
+        return self._text
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options in the first line of the source; empty for other formats. FormatError for an option that is not allowed."""
+        return split_options(self.source)[0]
 
     @property
     def constants(self) -> Sequence[str]:
         """The names of the constants that the source defines."""
-        return source_constants(self._source)
+        return source_constants(self.source)
 
     def specialize(self, constants: Mapping[str, object]) -> Self:
-        """Return the programs with values for constants. Equal values give the same object.
+        """Return the programs with values for constants, in addition to those that are set. Equal values give the same object.
 
         Raises
         ------
@@ -71,10 +85,11 @@ class Programs:
                 f"Use the source (format {self.source_format!r})",
                 kind=self.kind,
             )
+        constants = {**self._set, **constants}
         key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
         programs = self._specialized.get(key)
         return programs if programs is not None else self._specialized.setdefault(key, self.with_constants(constants))
 
     def with_constants(self, constants: Mapping[str, object]) -> Self:
-        """Return new programs of the payload with values for constants."""
+        """Return new programs of the payload with these values for constants, and no others."""
         raise NotImplementedError

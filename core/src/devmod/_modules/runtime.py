@@ -144,7 +144,8 @@ class RuntimeModule(PayloadModule):
     def payload(self, entry: str = "") -> tuple[str, Binary]:
         """Return the format and the bytes that run here: those of the payload, or the output of a replaced compiler (R31).
 
-        The compiler is called once for a module; for map kinds, once for a shader. The saved bytes do not change.
+        The compiler is called once for a module; for map kinds, once for a shader. The saved bytes do not change. A kind whose devices have
+        architectures calls `devmod.backend.run_compiler` for each of them instead.
 
         Parameters
         ----------
@@ -195,8 +196,10 @@ class RuntimeModule(PayloadModule):
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
         if self.format in self._spec.source_formats:
             from devmod._plugins.hooks import run_compiler
+            from devmod._values.target import Target
 
-            replaced = run_compiler(self.kind, code)
+            current = Target.current()
+            replaced = run_compiler(code, current if current is not None and current.kind == self.kind else Target(self.kind))
             if replaced is not None:
                 return replaced
         return self.format, code

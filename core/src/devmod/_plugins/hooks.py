@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from devmod._plugins.claim import Claim
     from devmod._values.code import Binary
     from devmod._values.spec import TargetSpec
+    from devmod._values.target import Target
 
     Compiled = bytes | tuple[str, bytes]
 
@@ -31,7 +32,7 @@ class Hooks:
     """The hooks and their signatures. A plugin with another signature is not registered; the call raises PluginError."""
 
     def devmod_compile(self, kind: str, code: bytes) -> Compiled | None:
-        """Compile a source payload on the receiver's machine. The first result that is not None is used."""
+        """Compile a source payload on the receiver's machine, for `Target.current()`. The first result that is not None is used."""
 
     def devmod_verify(self, place: str, index: bytes) -> None:
         """Raise to reject a bundle, before any of its modules is passed to its runtime.
@@ -54,9 +55,9 @@ def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> Non
     kind
         The kind of the payloads.
     compiler
-        A function of the code. It returns bytes, or ``(format, bytes)``, and may read `Target.current()`. It is called once for each
-        module, and once for each shader of a map kind. The format of bytes alone follows from their magic bytes, or they are text
-        (`TargetSpec.compiled_as`). None removes the replacement.
+        A function of the code. It returns bytes, or ``(format, bytes)``. While it runs, `Target.current()` is the target to compile for.
+        It is called once for each module and architecture, and once for each shader of a map kind. The format of bytes alone follows
+        from their magic bytes, or they are text (`TargetSpec.compiled_as`). None removes the replacement.
 
     Raises
     ------
@@ -76,8 +77,21 @@ def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> Non
         raise CompileError(f"set_compiler({kind!r}, …) takes a function, not {type(compiler).__name__}", kind=kind)
 
 
-def run_compiler(kind: str, code: Binary) -> tuple[str, bytes] | None:
+def has_compiler(kind: str) -> bool:
+    """Return whether `run_compiler` calls a compiler for the kind."""
+    names = ("devmod_compile", f"devmod_compile.{kind}")
+    return kind in _compilers or any(claim.name in names for claim in registry.claims("devmod.hooks"))
+
+
+def run_compiler(code: Binary, target: Target) -> tuple[str, bytes] | None:
     """Compile `code` with the compiler that a program set or a wheel provides. Return (format, bytes), or None if there is none.
+
+    Parameters
+    ----------
+    code
+        The source.
+    target
+        The kind and the architecture of the device. It is the current target while the compiler runs.
 
     Raises
     ------
@@ -86,8 +100,10 @@ def run_compiler(kind: str, code: Binary) -> tuple[str, bytes] | None:
     Exception
         What the compiler raises passes through unchanged.
     """
+    kind = target.kind
     compiler = _compilers.get(kind)
-    result = compiler(bytes(code)) if compiler is not None else call("devmod_compile", kind=kind, code=code)
+    with target:
+        result = compiler(bytes(code)) if compiler is not None else call("devmod_compile", kind=kind, code=code)
     return None if result is None and compiler is None else _check_payload(_spec(kind), result)
 
 

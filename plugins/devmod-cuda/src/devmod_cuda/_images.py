@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import sys
 
-from devmod.backend import Once, compile_error
+from devmod.backend import compile_error
 from devmod.errors import CompileError
 from devmod_cuda._api import CUDA
-from devmod_cuda._image_reader import read_image
+from devmod_cuda._image_reader import check_payload, read_image
 from devmod_driver_api.images import DriverImages, LoadedImage, load_error
 
 TYPE_CHECKING = False
@@ -43,45 +43,33 @@ class Images(DriverImages):
 
     kind = "cuda"
     source_format = "cuda"
+    compiler = "NVRTC"
+    check_payload = staticmethod(check_payload)
 
     def __init__(
         self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None, archs: Sequence[str] = ()
     ) -> None:
         super().__init__(fmt, code, names, constants)
-        self._archs = archs
-        self._compiled = Once()
-        if fmt == "cuda" and self.options:
-            from devmod_targets.cuda.options import is_supported
-
-            self.check_options("NVRTC", is_supported)
+        self.archs = tuple(archs)
 
     def with_constants(self, constants: Mapping[str, object]) -> Images:
-        return Images(self.fmt, self.code, self.names, constants, self._archs)
+        return Images(self.fmt, self.code, self.names, constants, self.archs)
 
-    def compile(self, device_arch: str) -> tuple[str, bytes]:
-        """Return the format and the bytes of the image for an architecture. A source is compiled, once for all threads.
+    @staticmethod
+    def is_option(option: str) -> bool:
+        from devmod_targets.cuda.options import is_supported
 
-        Parameters
-        ----------
-        device_arch
-            The architecture of the device; "" for the program's target alone.
+        return is_supported(option)
 
-        Raises
-        ------
-        CompileError, ToolchainNotFoundError
-            The source cannot be compiled.
-        """
-        if self.fmt != "cuda":
-            return self.fmt, self.code
+    def compile_source(self, arch: str) -> tuple[str, bytes]:
         from devmod_cuda._jit import compile_source
 
-        result: tuple[str, bytes] = self._compiled.get(
-            device_arch, lambda: compile_source(self.text, self.options, self._archs, device_arch)
-        )
-        return result
+        return compile_source(self.text, self.options, arch)
 
     def load(self, device: CudaDevice) -> LoadedImage:
-        fmt, code = self.compile(device.arch)
+        from devmod_cuda._jit import choose_arch
+
+        fmt, code = self.compiled(choose_arch(self.archs, device.arch) if self.fmt == "cuda" else "")
         image = read_image(fmt, code, device, self.names)
         return LoadedImage(device, image.data, image.kernels, lambda error: _load_error(device, fmt, error))
 

@@ -10,7 +10,7 @@ from devmod.errors import CompileError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 #: The command that installs the compiler of the receiver.
 INSTALL = 'pip install "devmod-cuda[jit]"'
@@ -21,18 +21,15 @@ _FORM = "format and image"
 _WHEELS = ("nvidia_cuda_", "cuda_bindings-")
 
 
-def compile_source(text: str, options: Sequence[str], archs: Iterable[str], device_arch: str) -> tuple[str, bytes]:
-    """Compile a source for a device.
+def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, bytes]:
+    """Compile a source for an architecture.
 
     Parameters
     ----------
     text, options
         The source and its build options.
-    archs
-        The architectures of the target that the program has set. The best of those that the device runs is used; without one, that
-        of the device.
-    device_arch
-        The architecture of the device, such as "sm_90"; "" compiles for the first of `archs`.
+    arch
+        The architecture, such as "sm_90" or "compute_90". For one that NVRTC does not support, PTX of an older one is made.
 
     Returns
     -------
@@ -44,7 +41,6 @@ def compile_source(text: str, options: Sequence[str], archs: Iterable[str], devi
     CompileError, ToolchainNotFoundError
         The source has errors, NVRTC does not support the architecture, or is not installed.
     """
-    arch = _choose(tuple(archs), device_arch)
     key = _CACHE.key(_FORM, _toolchain(), arch, "\0".join(options), text)
     fmt, _, image = (_CACHE.read(key) or b"").partition(b"\n")
     if image:
@@ -60,8 +56,17 @@ def compile_source(text: str, options: Sequence[str], archs: Iterable[str], devi
     return result
 
 
-def _choose(archs: tuple[str, ...], device_arch: str) -> str:
-    """Return the architecture to compile for."""
+def choose_arch(archs: Sequence[str], device_arch: str) -> str:
+    """Return the architecture to compile for.
+
+    Parameters
+    ----------
+    archs
+        The architectures of the target that the program has set. The best of those that the device runs is used; without one, that
+        of the device.
+    device_arch
+        The architecture of the device, such as "sm_90:ptx8.7"; "" for the first of `archs`.
+    """
     device = device_arch.partition(":")[0]
     if not device:
         return archs[0]

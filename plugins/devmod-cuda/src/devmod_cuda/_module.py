@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from devmod import Target
-from devmod.backend import run_compiler
-from devmod_cuda._image_reader import check_payload
 from devmod_driver_api.module import DriverModule
 
 TYPE_CHECKING = False
@@ -21,9 +21,6 @@ class CudaModule(DriverModule):
     """CUDA C++, PTX, a cubin or a fatbin. The first get_function on a device loads it, once for all functions."""
 
     target = "cuda"
-    #: The output of a replaced compiler, and the compiled images, if the module was made when the architecture was known.
-    _replaced: tuple[str, Binary] | None = None
-    _early_images: Images | None = None
 
     @classmethod
     def create(cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None) -> Self:
@@ -43,20 +40,11 @@ class CudaModule(DriverModule):
 
         return CudaLauncher(info, images)
 
-    def payload(self, entry: str = "") -> tuple[str, Binary]:
-        return self._replaced or super().payload(entry)
-
     def make_images(self) -> Images:
-        fmt, code = self.payload()
-        if self._early_images is not None and fmt == self.format:
-            return self._early_images
-        check_payload(fmt, code)
-        return self._images_of(fmt, code)
-
-    def _images_of(self, fmt: str, code: Binary) -> Images:
+        assert isinstance(self.code, (bytes, memoryview))
         from devmod_cuda._images import Images
 
-        return Images(fmt, bytes(code), self.symbols, archs=self._target_archs())
+        return Images(self.format, bytes(self.code), self.symbols, archs=self._target_archs())
 
     def _target_archs(self) -> tuple[str, ...]:
         """Return the architectures of the target that was current when the module was made or first used."""
@@ -80,14 +68,7 @@ class CudaModule(DriverModule):
         archs, device_arch = self._target_archs(), open_arch()
         if not device_arch and len(archs) != 1:
             return
-        code = self.code
-        assert isinstance(code, (bytes, memoryview))
-        try:
-            self._replaced = run_compiler("cuda", code)
-            if self._replaced is None:
-                check_payload(self.format, code)
-                images = self._images_of(self.format, code)
-                images.compile(device_arch)
-                self._early_images = images
-        except Exception:  # noqa: BLE001, S110 - R40: what is wrong with a payload shows at the first get_function
-            pass
+        from devmod_cuda._jit import choose_arch
+
+        with suppress(Exception):  # R40: what is wrong with a payload shows at the first get_function
+            self.images().compile_early(choose_arch(archs, device_arch))

@@ -52,6 +52,8 @@ class Shader:
     def __init__(self, once: Once, fmt: str, data: bytes, text: str, options: Sequence[str]) -> None:
         self._once = once
         self._fmt, self._data, self._text, self._options = fmt, data, text, tuple(options)
+        #: The source without the defines that `with_defines` adds, and those.
+        self._source, self._defines = text, dict[str, object]()
 
     @property
     def constants(self) -> Sequence[str]:
@@ -59,7 +61,14 @@ class Shader:
         return source_constants(self._text)
 
     def with_defines(self, constants: Mapping[str, object], others: Sequence[str] = ()) -> Shader:
-        """Return the shader with values for constants of its source. `others` are the function constants, for messages.
+        """Return the shader with values for constants of its source, in addition to those that are set.
+
+        Parameters
+        ----------
+        constants
+            The values.
+        others
+            The function constants, for messages.
 
         Raises
         ------
@@ -76,7 +85,10 @@ class Shader:
                 "when it was built. Use the source (format 'metal'), or a function constant",
                 kind="metal",
             )
-        return Shader(self._once, self._fmt, b"", specialize_source("metal", self._text, constants, others), self._options)
+        defines = {**self._defines, **constants}
+        shader = Shader(self._once, self._fmt, b"", specialize_source("metal", self._source, defines, others), self._options)
+        shader._source, shader._defines = self._source, defines
+        return shader
 
     def library(self, device: MetalDevice) -> Any:
         """Return Metal's library, built once for all threads and functions.

@@ -45,18 +45,18 @@ class OpenCLPrograms(Programs):
         self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
     ) -> None:
         super().__init__(fmt, code, constants)
-        for option in self.options:
-            if not supports_option(option):
-                raise FormatError(
-                    f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver", kind="opencl"
-                )
-        self._code = code
+        if self.text:
+            for option in self.options:
+                if not supports_option(option):
+                    raise FormatError(
+                        f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver", kind="opencl"
+                    )
         self._functions = functions
         self._built = Once()
         self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
 
     def with_constants(self, constants: Mapping[str, object]) -> OpenCLPrograms:
-        return OpenCLPrograms(self.fmt, self._code, constants)
+        return OpenCLPrograms(self.fmt, self.code, constants)
 
     def default_device(self) -> OpenCLDevice:
         """Return the first device; for a vendor's binary, the first device of that vendor.
@@ -102,8 +102,8 @@ class OpenCLPrograms(Programs):
             return self._build_source(device)
         if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
             raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
-        try_binary(device, self._code, self._functions)
-        return _driver.build_binary(device.context, device.handle, self._code)
+        try_binary(device, self.code, self._functions)
+        return _driver.build_binary(device.context, device.handle, self.code)
 
     def _build_source(self, device: OpenCLDevice) -> Any:
         key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)

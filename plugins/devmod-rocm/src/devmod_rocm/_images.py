@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from devmod.backend import Once
 from devmod_driver_api.images import DriverImages, LoadedImage, load_error
-from devmod_rocm._driver import version_text
-from devmod_rocm._image_reader import read_image
+from devmod_rocm._image_reader import check_payload, read_image
 from devmod_rocm._library import loaded_library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from devmod.errors import DevmodError
     from devmod_driver_api.errors import DriverError
@@ -28,35 +26,33 @@ class RocmImages(DriverImages):
 
     kind = "rocm"
     source_format = "hip"
-
-    def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
-        super().__init__(fmt, code, names, constants)
-        self._compiled = Once()
-        if fmt == "hip" and self.options:
-            from devmod_targets.rocm.options import is_supported
-
-            self.check_options("hiprtc", is_supported)
+    compiler = "hiprtc"
+    check_payload = staticmethod(check_payload)
 
     def with_constants(self, constants: Mapping[str, object]) -> RocmImages:
         return RocmImages(self.fmt, self.code, self.names, constants)
 
-    def load(self, device: RocmDevice) -> LoadedImage:
-        image = read_image(self._compile(device), device, self.names)
-        return LoadedImage(device, image.data, image.kernels, lambda error: _refusal(device, image, error))
+    @staticmethod
+    def is_option(option: str) -> bool:
+        from devmod_targets.rocm.options import is_supported
 
-    def _compile(self, device: RocmDevice) -> bytes:
-        """Return the code object for a device. A source is compiled once for each architecture."""
-        if self.fmt != "hip":
-            return self.code
+        return is_supported(option)
+
+    def compile_source(self, arch: str) -> tuple[str, bytes]:
         from devmod_rocm._hiprtc import compile_source
 
-        code: bytes = self._compiled.get(device.arch, lambda: compile_source(self.text, self.options, device.arch, loaded_library()))
-        return code
+        return "hsaco", compile_source(self.text, self.options, arch, loaded_library())
+
+    def load(self, device: RocmDevice) -> LoadedImage:
+        image = read_image(self.compiled(device.arch)[1], device, self.names)
+        return LoadedImage(device, image.data, image.kernels, lambda error: _refusal(device, image, error))
 
 
 def _refusal(device: RocmDevice, image: Image, error: DriverError) -> DevmodError:
     """Return the error for a code object that the driver refuses."""
     result = load_error(device, "hsaco", error)
+    from devmod_rocm._driver import version_text
+
     if error.name in _REFUSALS and device.driver.version < _LOADED_BY.get(image.version, 0):
         result.add_note(
             f"it is a code object of version {image.version}, and the driver is that of HIP {version_text(device.driver.version)}, which "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from devmod_driver_api.module import DriverModule
-from devmod_rocm._image_reader import check_payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ class RocmModule(DriverModule):
         return RocmLauncher(info, images)
 
     def make_images(self) -> RocmImages:
-        fmt, code = self.payload()
-        check_payload(fmt, code)
+        assert isinstance(self.code, (bytes, memoryview))
         from devmod_rocm._images import RocmImages
 
-        return RocmImages(fmt, bytes(code), self.symbols)
+        return RocmImages(self.format, bytes(self.code), self.symbols)
