@@ -12,6 +12,17 @@ import pytest
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod._values.tags import (
+    COOPERATIVE_TAG,
+    DIMENSIONS,
+    DYNAMIC_SHARED_MEMORY,
+    PROGRAMMATIC_TAG,
+    REQUIRED_BLOCK_TAG,
+    SCOPES,
+    WRITE_ACCESS_TAG,
+    tag_problem,
+    value_tags,
+)
 from devmod.errors import did_you_mean
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,6 +132,22 @@ def as_in_javascript(message: str) -> str:
     """Return a message of Python in the words of JavaScript: options have no equals sign, and numbers are not ints."""
     message = re.sub(r"\b(grid|threads|block)=(?![\w\[('-])", r"\1", message.replace("the toy function", "the webgpu function"))
     return message.replace("an int, or up to three ints", "a number, or up to three numbers")
+
+
+READ_TAGS = """
+const { tagProblem, valueTags } = await import("./tags.js");
+return argument.map((tags) => [valueTags(tags).map(({ tag, triple, axis }) => [tag, triple, axis]), tagProblem(tags)]);
+"""
+
+
+@pytest.mark.row("R35")
+def test_launch_tags_are_those_of_python() -> None:
+    listed = [*DIMENSIONS, COOPERATIVE_TAG, PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG, f"{WRITE_ACCESS_TAG}[1,0]", DYNAMIC_SHARED_MEMORY]
+    wrong = [["vthread.q"], ["blockIdx.x", "vthread"], ["blockIdx"], ["blockIdx.w"], ["blockIdx.xy"], ["x.blockIdx.x"], [""], ["tirx."]]
+    cases = [listed, listed[::-1], [*listed, DYNAMIC_SHARED_MEMORY], [DYNAMIC_SHARED_MEMORY], [], *wrong]
+    expected = [[[[tag, *DIMENSIONS.get(tag, (len(SCOPES), 0))] for tag in value_tags(tags)], tag_problem(tags)] for tags in cases]
+    assert run_in_node(READ_TAGS, cases) == expected
+    assert [bool(problem) for _, problem in expected] == [False, True, True, False, False, *[True] * len(wrong)]
 
 
 def test_the_nearest_name_is_that_of_python() -> None:

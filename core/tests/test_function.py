@@ -8,6 +8,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import toy_backend as toy
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod._cli import main
 from devmod.backend import block_packer
 
 TAGS = ("blockIdx.x", "threadIdx.x")
@@ -112,6 +114,40 @@ def test_every_launch_tag_sets_its_part_of_the_configuration(devices: list[toy.T
     assert str(caught.value) == (
         "the toy function 'f' is called with shared_memory= and with its launch value after the arguments; give one of them"
     )
+
+
+EXPECTED_TAGS = (
+    "expected blockIdx, threadIdx, clusterCtaIdx, preferredClusterCtaIdx with .x, .y or .z, or one of tirx.use_cooperative_launch, "
+    "tirx.use_dyn_shared_memory, tirx.use_programtic_dependent_launch, tirx.use_required_block_dimension, paramWriteAccess:[…]"
+)
+
+
+@pytest.mark.row("R19", "R35")
+@pytest.mark.parametrize(
+    ("tags", "problem"),
+    [
+        (["vthread.q"], f"its launch tag 'vthread.q' is unknown; {EXPECTED_TAGS}"),
+        (["blockIdx.x", "blockIdx"], f"its launch tag 'blockIdx' is unknown; {EXPECTED_TAGS}"),
+        (["threadIdx.w"], f"its launch tag 'threadIdx.w' is unknown; {EXPECTED_TAGS}"),
+        (["tirx.use_dyn_shared_memory", "blockIdx.x"], "its launch tag 'tirx.use_dyn_shared_memory' is not the last"),
+    ],
+)
+def test_a_function_with_tags_that_tvm_refuses_cannot_be_called(
+    tags: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = FunctionInfo("f", ["handle"], tags)
+    module = toy.module({"f": info, "good": FunctionInfo("good", ["handle"], ["blockIdx.x"])})
+    with pytest.raises(devmod.FormatError) as caught:
+        module["f"]
+    assert str(caught.value) == f"the toy function 'f' cannot be called: {problem}"
+    assert caught.value.function == "f"
+    assert callable(module["good"])
+    # Wrapping, saving, loading and reading the function refuse nothing.
+    devmod.save(devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": info}), tmp_path / "k.devmod")
+    assert devmod.load(tmp_path / "k.devmod").functions["f"].launch_param_tags == tuple(tags)
+    assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
+    assert main(["inspect", "--verify", str(tmp_path / "k.devmod")]) == 1
+    assert capsys.readouterr().err == f"devmod: error: {tmp_path / 'k.devmod'}: the opencl function 'f' cannot be called: {problem}\n"
 
 
 @pytest.mark.row("R35")

@@ -122,6 +122,48 @@ def test_signatures_come_from_the_source(kernels: devmod.Module) -> None:
     assert list(kernels.source) == ["hip", "asm"]
 
 
+DYNAMIC = """
+extern __shared__ float tile[];
+__device__ __attribute__((noinline)) float get(int i) { return tile[i]; }
+__device__ float other(int i) { extern __shared__ float again[]; return again[i]; }
+extern "C" __global__ void direct(float *x) { tile[threadIdx.x] = x[0]; __syncthreads(); x[0] = tile[1]; }
+extern "C" __global__ void called(float *x) { x[0] = get(3) + other(2); }
+extern "C" __global__ void fixed(float *x) { __shared__ float t[64]; t[threadIdx.x] = x[0]; __syncthreads(); x[0] = t[1]; }
+extern "C" __global__ void none(float *x) { x[0] = 1; }
+template <class T> __global__ void macro(T *x) { HIP_DYNAMIC_SHARED(T, t); t[threadIdx.x] = x[0]; __syncthreads(); x[0] = t[1]; }
+template __global__ void macro<int>(int *);
+"""
+
+
+@pytest.mark.row("R35")
+@pytest.mark.parametrize("place", ["source", "header", "kept source", "LLVM IR"])
+def test_dynamic_shared_memory_is_the_last_launch_tag(place: str, tmp_path: Path) -> None:
+    if place == "header":
+        (tmp_path / "tile.h").write_text(DYNAMIC)
+        module = devmod.compile('#include "tile.h"\n', GFX1100, language="HIP", include=[tmp_path])
+    elif place == "source":
+        module = devmod.compile(DYNAMIC, GFX1100, language="HIP")
+    elif place == "kept source":
+        module = devmod.compile(DYNAMIC, "rocm -format=hip", language="HIP")
+    else:
+        made = devmod.compile(DYNAMIC, GFX1100, language="HIP", options=["-save-temps"])
+        module = devmod.compile(made.inspect_source("ll"), GFX1100, language="LLVM IR")
+    tags = {name: info.launch_param_tags for name, info in module.functions.items()}
+    assert {name for name, each in tags.items() if each[-1] == "tirx.use_dyn_shared_memory"} == {
+        "direct",
+        "called",
+        "macro<int>" if "macro<int>" in tags else "_Z5macroIiEvPT_",
+    }
+    assert tags["none"] == tags["fixed"] == tags["direct"][:-1]
+
+
+@pytest.mark.row("R35")
+def test_tvm_launches_a_dumped_module_with_dynamic_shared_memory() -> None:
+    module = devmod.compile(DYNAMIC.partition("template")[0], GFX1100, language="HIP")
+    loaded = devmod.interop.tvm.load_module_bytes("rocm", devmod.interop.tvm.dump_module_bytes(module))
+    assert loaded.functions["direct"].launch_param_tags[-1] == "tirx.use_dyn_shared_memory"
+
+
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_each_architecture_is_that_of_the_code_object(arch: str) -> None:

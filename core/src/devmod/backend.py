@@ -82,7 +82,13 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
     from devmod._values.info import PipelineConstant as PipelineConstant
+    from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
+    from devmod._values.tags import GRID_TAGS as GRID_TAGS
+    from devmod._values.tags import PROGRAMMATIC_TAG as PROGRAMMATIC_TAG
+    from devmod._values.tags import REQUIRED_BLOCK_TAG as REQUIRED_BLOCK_TAG
+    from devmod._values.tags import WRITE_ACCESS_TAG as WRITE_ACCESS_TAG
+    from devmod._values.tags import tag_problem as tag_problem
     from devmod._values.tags import value_tags as value_tags
     from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
     from devmod._values.value import Value as Value
@@ -94,26 +100,31 @@ if TYPE_CHECKING:
 _HOME = {
     "BINARY_SERIALIZABLE": "_modules.module",
     "Batch": "_device.stream",
+    "COOPERATIVE_TAG": "_values.tags",
     "ConversionError": "_values.conversion",
     "DYNAMIC_SHARED_MEMORY": "_values.tags",
     "DeviceArray": "_device.device_array",
     "DiskCache": "_util.disk_cache",
     "FallbackModule": "_modules.fallback",
+    "GRID_TAGS": "_values.tags",
     "Kernel": "_launch.launcher",
     "LaunchConfig": "_launch.launcher",
     "Launcher": "_launch.launcher",
     "Lease": "_util.leases",
     "OPTIONS_LINE": "_formats.source_options",
     "Once": "_util.once",
+    "PROGRAMMATIC_TAG": "_values.tags",
     "PayloadModule": "_modules.payload",
     "PipelineConstant": "_values.info",
     "Pool": "_util.leases",
     "Programs": "_modules.programs",
+    "REQUIRED_BLOCK_TAG": "_values.tags",
     "RUNNABLE": "_modules.module",
     "RuntimeModule": "_modules.runtime",
     "STRUCT_FORMATS": "_values.dtypes",
     "SetConstant": "_launch.constants",
     "Value": "_values.value",
+    "WRITE_ACCESS_TAG": "_values.tags",
     "array_bytes": "_values.dtypes",
     "block_packer": "_launch.arguments",
     "cache_dir": "_util.cache_folder",
@@ -162,6 +173,7 @@ _HOME = {
     "specialize_constants": "_launch.constants",
     "specialize_source": "_launch.specialize",
     "split_options": "_formats.source_options",
+    "tag_problem": "_values.tags",
     "value_tags": "_values.tags",
     "walk": "_modules.tree",
     "with_shared_memory_last": "_values.tags",

@@ -5,15 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from devmod import FunctionInfo, Interface, Member, Param
+from devmod.backend import GRID_TAGS
 from devmod_driver_api.images import LoadedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
-
-#: The launch parameters of a kernel with a grid and a block of three dimensions.
-TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 
 def shift_info() -> FunctionInfo:
@@ -25,7 +23,7 @@ def shift_info() -> FunctionInfo:
         Param("add", "scalar", "float32x3"),
         Param("twice", "scalar", "bool"),
     ]
-    return FunctionInfo("shift", ["handle", "uint8x8", "float32x3", "bool"], TAGS, (), Interface(params))
+    return FunctionInfo("shift", ["handle", "uint8x8", "float32x3", "bool"], GRID_TAGS, (), Interface(params))
 
 
 def shift(x: Any, how: tuple[int, int], add: tuple[float, ...], twice: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from devmod.backend import COOPERATIVE_TAG
 from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     Dims = tuple[int, int, int]
 
-#: TVM's tag of a cooperative launch (R35).
-COOPERATIVE_TAG = "tirx.use_cooperative_launch"
 #: The number of the attribute of a launch whose blocks all run at once. It is the same in CUDA and HIP.
 COOPERATIVE = 2
 

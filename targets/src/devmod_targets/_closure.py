@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
     from typing import TypeVar
 
     _Name = TypeVar("_Name", bound=Hashable)
@@ -63,6 +63,21 @@ def closure(parts: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]) -
                     if low[name] >= 0:
                         low[user] = min(low[user], low[name])
     return reached
+
+
+def users_of(names: Set[str], identifiers: Mapping[str, Set[str]]) -> set[str]:
+    """Return the functions that use one of `names`, also through functions that they call.
+
+    Parameters
+    ----------
+    names
+        The names that are searched for.
+    identifiers
+        Each function to the identifiers in its body.
+    """
+    own = {function: int(not found.isdisjoint(names)) for function, found in identifiers.items()}
+    calls = {function: found & own.keys() for function, found in identifiers.items()}
+    return {function for function, is_user in closure(own, calls).items() if is_user}
 
 
 def _close(component: list[_Name], name: _Name, low: dict[_Name, int], reached: dict[_Name, int]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import devmod
-from devmod.backend import DYNAMIC_SHARED_MEMORY, value_tags
+from devmod.backend import COOPERATIVE_TAG, DYNAMIC_SHARED_MEMORY, value_tags
 from devmod.plugins import find_spec
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import Skip
@@ -28,7 +28,6 @@ from devmod_conformance._rows._tools import (
 
 #: The launch tags of a grid or block dimension (R35), and the keyword argument of each.
 _DIMENSIONS = {"blockIdx": "grid", "threadIdx": "block"}
-_COOPERATIVE = "tirx.use_cooperative_launch"
 
 
 @row("R34-invalid")
@@ -105,9 +104,9 @@ def cooperative(case: Conformance) -> None:
     """A cooperative launch computes the same result, or raises LaunchError before any launch."""
     applies = False
     for sample, call in samples_with_calls(case):
-        tags = [tag for tag in sample.fmap[call.function].launch_param_tags if tag != _COOPERATIVE]
+        tags = [tag for tag in sample.fmap[call.function].launch_param_tags if tag != COOPERATIVE_TAG]
         at = tags.index(DYNAMIC_SHARED_MEMORY) if DYNAMIC_SHARED_MEMORY in tags else len(tags)
-        function, values = _tagged(case, sample, call, [*tags[:at], _COOPERATIVE, *tags[at:]])
+        function, values = _tagged(case, sample, call, [*tags[:at], COOPERATIVE_TAG, *tags[at:]])
         if values is None:
             continue
         applies = True

@@ -28,6 +28,7 @@ from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.info import FunctionInfo
 from devmod._values.signature import block_text, signature_text
+from devmod._values.tags import tag_problem
 from devmod.errors import FormatError
 
 
@@ -52,7 +53,7 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
         The file is invalid, a module's bytes have another digest, or the tree of modules is deeper than `MAX_DEPTH`.
     """
     form, module, count, name = _open_stdin() if name == STDIN else _open_url(name) if "://" in name else _open_file(Path(name))
-    verified = sum(_verified(each) for each in walk(module)) if verify else None
+    verified = sum(_verified(each, name) for each in walk(module)) if verify else None
     tree, bundles = _tree(module, name, source)
     missing = missing_runtimes(module)  # it has a limit on the candidates
     for described, bundle in bundles:
@@ -60,8 +61,19 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     return {"file": name, "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
 
 
-def _verified(module: Module) -> bool:
-    """Return whether the index has a digest of the module's bytes. Raise FormatError if the bytes have another digest."""
+def _verified(module: Module, name: str) -> bool:
+    """Return whether the index has a digest of the module's bytes.
+
+    Raises
+    ------
+    FormatError
+        The bytes have another digest, or a function has launch tags with which it cannot be called.
+    """
+    for function, info in module.functions.items():
+        if problem := tag_problem(info.launch_param_tags):
+            raise FormatError(
+                f"{name}: the {module.kind} function {function!r} cannot be called: {problem}", kind=module.kind, function=function
+            )
     if not isinstance(module, StoredModule) or not module.has_digest:
         return False
     module.verify()

@@ -34,7 +34,7 @@ Examples:
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--verify", is_flag=True, help="Read every payload, and compare it with its digest in the index.")
+@click.option("--verify", is_flag=True, help="Read every payload, compare it with its digest in the index, and check the launch tags.")
 @click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
 @debug_option
 def command(file: str, as_json: bool, verify: bool, source: bool) -> None:

@@ -7,7 +7,7 @@ from sys import intern
 from devmod._launch.scalars import packer, plain_packer
 from devmod._launch.structs import BufferLayout, struct_packer
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
-from devmod._values.tags import DIMENSIONS, SCOPES, WRITE_ACCESS, value_tags
+from devmod._values.tags import DIMENSIONS, SCOPES, WRITE_ACCESS_TAG, value_tags
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -178,8 +178,8 @@ class Signature:
 def write_access(info: FunctionInfo) -> list[bool]:
     """Return for each buffer in order whether the kernel writes to it, by TVM's tag ``paramWriteAccess:[0,0,1]``; [] without the tag."""
     for tag in info.launch_param_tags:
-        if tag.startswith(WRITE_ACCESS):
-            return [digit != "0" for digit in tag[len(WRITE_ACCESS) :] if digit in "01"]
+        if tag.startswith(WRITE_ACCESS_TAG):
+            return [digit != "0" for digit in tag[len(WRITE_ACCESS_TAG) :] if digit in "01"]
     return []
 
 

@@ -13,7 +13,8 @@ from devmod._launch.shared import local_sizer
 from devmod._util.fork import check_driver
 from devmod._util.once import Once
 from devmod._values.conversion import describe_value
-from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod._values.tags import tag_problem
+from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class KernelFunction(DescribedFunction):
         self._resolve, self._device = resolve, device
         self._origin, self._variants = origin, variants
         self._kernels = Once() if kernels is None else kernels
+        if problem := tag_problem(info.launch_param_tags):
+            raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
         interface = interface or launcher.interface
         self._signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
         self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature)

@@ -1,6 +1,6 @@
-"""TVM's launch parameter tags (R35), and the tags with a launch value.
+"""TVM's launch parameter tags (R35). This is their only list; `tags.js` of devmod-webgpu has the browser's copy.
 
-A launch value is an integer that a caller of TVM passes after the arguments. The other tags are flags.
+A tag with a launch value is followed by an integer that a caller of TVM passes after the arguments. The other tags are flags.
 """
 
 from __future__ import annotations
@@ -13,20 +13,40 @@ if TYPE_CHECKING:
 SCOPES = ("blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx")
 #: Tag to (index in `SCOPES`, axis).
 DIMENSIONS = {f"{scope}.{axis}": (index, number) for index, scope in enumerate(SCOPES) for number, axis in enumerate("xyz")}
+#: The tags of the grid and the block.
+GRID_TAGS = tuple(tag for tag, (index, _) in DIMENSIONS.items() if index < 2)
 #: Dynamic shared memory in bytes. In TVM it is the last tag, and its value is the last value.
 DYNAMIC_SHARED_MEMORY = "tirx.use_dyn_shared_memory"
+#: The flags. The spelling of the first is TVM's.
+PROGRAMMATIC_TAG = "tirx.use_programtic_dependent_launch"
+COOPERATIVE_TAG = "tirx.use_cooperative_launch"
+REQUIRED_BLOCK_TAG = "tirx.use_required_block_dimension"
 #: The start of WebGPU's tag: ``paramWriteAccess:[0,0,1]`` has a digit for each buffer.
-WRITE_ACCESS = "paramWriteAccess:"
+WRITE_ACCESS_TAG = "paramWriteAccess:"
+
+_KNOWN = frozenset((*DIMENSIONS, DYNAMIC_SHARED_MEMORY, PROGRAMMATIC_TAG, COOPERATIVE_TAG, REQUIRED_BLOCK_TAG))
 
 
 def value_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags that take a launch value, in the order of the values."""
-    tags = tuple(tags)
-    results = tuple(tag for tag in tags if tag in DIMENSIONS)
-    return (*results, DYNAMIC_SHARED_MEMORY) if DYNAMIC_SHARED_MEMORY in tags else results
+    return tuple(tag for tag in tags if tag in DIMENSIONS or tag == DYNAMIC_SHARED_MEMORY)
 
 
 def with_shared_memory_last(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags with the tag of dynamic shared memory at the end."""
     tags = tuple(tags)
     return (*(tag for tag in tags if tag != DYNAMIC_SHARED_MEMORY), *(tag for tag in tags if tag == DYNAMIC_SHARED_MEMORY))
+
+
+def tag_problem(tags: Iterable[str]) -> str:
+    """Return why a function with these tags cannot be called, as the end of a sentence; "" if it can. TVM's runtime raises for them too."""
+    tags = tuple(tags)
+    for number, tag in enumerate(tags):
+        if tag == DYNAMIC_SHARED_MEMORY and number != len(tags) - 1:
+            return f"its launch tag {tag!r} is not the last"
+        if tag not in _KNOWN and not tag.startswith(WRITE_ACCESS_TAG):
+            return (
+                f"its launch tag {tag!r} is unknown; expected {', '.join(SCOPES)} with .x, .y or .z, or one of "
+                f"{', '.join(sorted(_KNOWN - DIMENSIONS.keys()))}, {WRITE_ACCESS_TAG}[…]"
+            )
+    return ""

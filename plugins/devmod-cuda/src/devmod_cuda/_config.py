@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from struct import pack
 
+from devmod.backend import PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG
 from devmod_driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
 
 TYPE_CHECKING = False
@@ -21,9 +22,6 @@ _ONE = (1, 1, 1)
 _CLUSTER, _PROGRAMMATIC, _PREFERRED_CLUSTER = 4, 6, 11
 #: CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM: the driver takes the block that the kernel requires.
 _REQUIRED_BLOCK = _ONE
-#: TVM's tags (R35). The spelling of the first is TVM's.
-_PROGRAMMATIC_TAG = "tirx.use_programtic_dependent_launch"
-_REQUIRED_BLOCK_TAG = "tirx.use_required_block_dimension"
 
 
 class CudaLimits(Limits):
@@ -49,8 +47,8 @@ class CudaLimits(Limits):
         self._entry = entry
         self._max_threads = max_threads
         tags = info.launch_param_tags
-        self._is_programmatic = _PROGRAMMATIC_TAG in tags
-        self._has_required_block = _REQUIRED_BLOCK_TAG in tags
+        self._is_programmatic = PROGRAMMATIC_TAG in tags
+        self._has_required_block = REQUIRED_BLOCK_TAG in tags
 
     def check(self, launch: LaunchConfig) -> DriverLaunchConfig:
         self.check_block(launch)

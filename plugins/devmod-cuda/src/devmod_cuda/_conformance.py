@@ -8,9 +8,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from devmod import FunctionInfo
+from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_cuda._samples import LINEAR, LINEAR_PTX, SHIFT_PTX, TRANSPOSE_PTX
-from devmod_driver_api.conformance import TAGS, shift, shift_info, shift_table, watch_builds
+from devmod_driver_api.conformance import shift, shift_info, shift_table, watch_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ class CudaConformance(Conformance):
         Sample(
             LINEAR_PTX.encode(),
             "ptx",
-            linear_functions(TAGS),
+            linear_functions(GRID_TAGS),
             source={"cuda": LINEAR},
             calls=[axpy_call(), count_call()],
         ),
         Sample(
             TRANSPOSE_PTX.encode(),
             "ptx",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], TAGS)},
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)},
             calls=[transpose_call()],
         ),
         Sample(
@@ -64,9 +65,9 @@ class CudaConformance(Conformance):
         Sample(b"", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b".version 6.4\n.target sm_52\n.address_size 64\n.visible .entry k(", "ptx", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(LINEAR_PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", linear_functions(TAGS)),
-        Sample(LINEAR_PTX.replace("6.4", "99.0").encode(), "ptx", linear_functions(TAGS)),
-        Sample(LINEAR_PTX.replace("sm_52", "sm_999").encode(), "ptx", linear_functions(TAGS)),
+        Sample(LINEAR_PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", linear_functions(GRID_TAGS)),
+        Sample(LINEAR_PTX.replace("6.4", "99.0").encode(), "ptx", linear_functions(GRID_TAGS)),
+        Sample(LINEAR_PTX.replace("sm_52", "sm_999").encode(), "ptx", linear_functions(GRID_TAGS)),
         Sample(LINEAR_PTX.encode(), "ptx", {"k": FunctionInfo("other", ["handle"])}),
         Sample(LINEAR_PTX.encode(), "ptx", {"k": FunctionInfo("axpy", ["handle"])}),
         Sample(b"no ELF file", "cubin", {"k": FunctionInfo("k", ["handle"])}),

@@ -8,8 +8,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from devmod import FunctionInfo, Interface, Param
+from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
-from devmod_driver_api.conformance import TAGS, shift, shift_info, shift_table, watch_builds
+from devmod_driver_api.conformance import shift, shift_info, shift_table, watch_builds
 from devmod_rocm._samples import SOURCE, bundle, code_objects
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ extern "C" __global__ void scale(float *x)
 
 
 def _scale_info() -> FunctionInfo:
-    return FunctionInfo("scale", ["handle"], TAGS, (), Interface([Param("x", "buffer", "float32", "rw")]))
+    return FunctionInfo("scale", ["handle"], GRID_TAGS, (), Interface([Param("x", "buffer", "float32", "rw")]))
 
 
 def _damaged(at: int, value: int) -> bytes:
@@ -44,11 +45,11 @@ class RocmConformance(Conformance):
     driver_modules = ("hip", "rocm.bindings")
     driver_libraries = ("libamdhip64",)
     samples = (
-        Sample(bundle(), "hsaco", linear_functions(TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
+        Sample(bundle(), "hsaco", linear_functions(GRID_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
         Sample(
             bundle(),
             "hsaco",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], TAGS)},
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)},
             calls=[transpose_call()],
         ),
         Sample(
@@ -72,12 +73,12 @@ class RocmConformance(Conformance):
         Sample(b"", "hsaco", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"no ELF file", "hsaco", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x7fELF" + bytes(60), "hsaco", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(code_objects()["gfx1100"][:4000], "hsaco", linear_functions(TAGS)),
-        Sample(_damaged(18, 62), "hsaco", linear_functions(TAGS)),
-        Sample(_damaged(8, 0), "hsaco", linear_functions(TAGS)),
-        Sample(_damaged(48, 0xFF), "hsaco", linear_functions(TAGS)),
-        Sample(bundle()[:5000], "hsaco", linear_functions(TAGS)),
-        Sample(b"CCOB\x02\0\1\0" + bytes(16), "hsaco", linear_functions(TAGS)),
+        Sample(code_objects()["gfx1100"][:4000], "hsaco", linear_functions(GRID_TAGS)),
+        Sample(_damaged(18, 62), "hsaco", linear_functions(GRID_TAGS)),
+        Sample(_damaged(8, 0), "hsaco", linear_functions(GRID_TAGS)),
+        Sample(_damaged(48, 0xFF), "hsaco", linear_functions(GRID_TAGS)),
+        Sample(bundle()[:5000], "hsaco", linear_functions(GRID_TAGS)),
+        Sample(b"CCOB\x02\0\1\0" + bytes(16), "hsaco", linear_functions(GRID_TAGS)),
         Sample(bundle(), "hsaco", {"k": FunctionInfo("other", ["handle"])}),
         Sample(bundle(), "hsaco", {"k": FunctionInfo("axpy", ["handle"])}),
         Sample(b"//devmod: -fplugin=x.so\n", "hip", {"k": FunctionInfo("k", ["handle"])}),

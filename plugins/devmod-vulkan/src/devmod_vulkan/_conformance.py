@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from zlib import decompress
 
 from devmod import Block, FunctionInfo, Interface, Param
+from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, spin_call, transpose_call
 
 TYPE_CHECKING = False
@@ -120,8 +121,6 @@ layout(binding = 0) buffer X { float x[]; };
 void main() { x[gl_GlobalInvocationID.x] *= 3; }
 """
 
-_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
-
 
 def _shader(packed: str, flag: int = 0) -> bytes:
     words = decompress(b64decode(packed))
@@ -139,14 +138,14 @@ def _linear_info() -> dict[str, FunctionInfo]:
     uniform = Param("n", "scalar", "int32", at=(0, 0))
     count = Interface([*_buffers(("values", "int32", "r"), ("counts", "uint32", "rw")), uniform], [Block((1, 2), 4)], (8, 1, 1))
     return {
-        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
-        "count": FunctionInfo("main", ["handle", "handle", "int32"], _TAGS, (), count),
+        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], GRID_TAGS, (), axpy),
+        "count": FunctionInfo("main", ["handle", "handle", "int32"], GRID_TAGS, (), count),
     }
 
 
 def _spin_info() -> dict[str, FunctionInfo]:
     spin = Interface([*_buffers(("x", "uint32", "rw")), Param("n", "scalar", "int32", at=(0, 0))], [Block("push", 4)], (16, 1, 1))
-    return {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS, (), spin)}
+    return {"spin": FunctionInfo("spin", ["handle", "int32"], GRID_TAGS, (), spin)}
 
 
 def _scale(x: Any) -> None:
@@ -172,13 +171,16 @@ class VulkanConformance(Conformance):
         Sample(
             {"transpose": _shader(_TRANSPOSE), "transpose_uniform": _shader(_TRANSPOSE_UNIFORM, 1)},
             "spv",
-            {name: FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _TAGS) for name in ("transpose", "transpose_uniform")},
+            {
+                name: FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)
+                for name in ("transpose", "transpose_uniform")
+            },
             calls=[transpose_call(), transpose_call("transpose_uniform")],
         ),
         Sample(
             {"transpose": _shader(_TRANSPOSE)},
             "spv",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _TAGS)},
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)},
             calls=[transpose_call()],
         ),
         Sample.compiled(_SCALE, "vulkan", name="scale", calls=[Call("scale", lambda rng: [rng.random(64, "float32")], _scale, grid=2)]),

@@ -3,6 +3,7 @@
 import { FormatError, LaunchError, repr } from "./errors.js";
 import { recordPacker } from "./records.js";
 import { packerOf, widthOf } from "./scalars.js";
+import { tagProblem, valueTags, WRITE_ACCESS } from "./tags.js";
 
 /** @import { Member } from "./members.js" */
 /** @import { Packer } from "./scalars.js" */
@@ -12,10 +13,6 @@ import { packerOf, widthOf } from "./scalars.js";
 const MAX_GROUP = 31;
 const MAX_BINDING = 65535;
 const MAX_BLOCK = 65536;
-/** TVM's launch tags with a launch value: scopes with an axis, in the order of `Plan.launch[].triple`, and shared memory. */
-const DIMENSIONS = ["blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx"];
-const DYNAMIC_SHARED_MEMORY = "tirx.use_dyn_shared_memory";
-export const SHARED_MEMORY = DIMENSIONS.length;
 
 /** A place in a bind group. @typedef {{ group: number, binding: number }} Spot */
 
@@ -57,15 +54,10 @@ export const SHARED_MEMORY = DIMENSIONS.length;
  */
 export function makePlan(name, info, text) {
   const description = `the webgpu function ${repr(name)}`;
+  const problem = tagProblem(info.launchParamTags);
+  if (problem) throw new FormatError(`${description} cannot be called: ${problem}`, { kind: "webgpu", function: name });
   const { args, blocks, folds, packed } = info.interface ? byInterface(description, info) : byOrder(description, info, text);
-  const launch = info.launchParamTags.flatMap((tag) => {
-    const [word, axis = ""] = tag.split(".");
-    const triple = DIMENSIONS.indexOf(word ?? "");
-    return triple >= 0 && axis.length === 1 && "xyz".includes(axis) ? [{ tag, triple, axis: "xyz".indexOf(axis) }] : [];
-  });
-  // The value of dynamic shared memory is the last one.
-  if (info.launchParamTags.includes(DYNAMIC_SHARED_MEMORY)) launch.push({ tag: DYNAMIC_SHARED_MEMORY, triple: SHARED_MEMORY, axis: 0 });
-  return { name, description, known: info.interface !== null, args, blocks, launch, folds, packed };
+  return { name, description, known: info.interface !== null, args, blocks, launch: valueTags(info.launchParamTags), folds, packed };
 }
 
 /**
@@ -244,8 +236,8 @@ function packer(subject, type, align, name, members) {
  * @param {FunctionInfo} info
  */
 function writeAccess(info) {
-  const tag = info.launchParamTags.find((each) => each.startsWith("paramWriteAccess:"));
-  return tag ? [...tag.slice(17)].filter((digit) => digit === "0" || digit === "1").map((digit) => digit !== "0") : [];
+  const tag = info.launchParamTags.find((each) => each.startsWith(WRITE_ACCESS));
+  return tag ? [...tag.slice(WRITE_ACCESS.length)].filter((digit) => digit === "0" || digit === "1").map((digit) => digit !== "0") : [];
 }
 
 /**

@@ -3,7 +3,7 @@
 import { ArgumentError, LaunchError, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
 import { arrange } from "./order.js";
-import { SHARED_MEMORY } from "./plan.js";
+import { SHARED_MEMORY } from "./tags.js";
 import { describeValue } from "./scalars.js";
 
 /** @import { Plan } from "./plan.js" */

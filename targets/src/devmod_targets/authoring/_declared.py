@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod import Block, FunctionInfo, Interface, Origin, Param
-from devmod.backend import Value, array_bytes, escape, parse_dtype, with_shared_memory_last
+from devmod.backend import GRID_TAGS, Value, array_bytes, escape, parse_dtype, tag_problem, with_shared_memory_last
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names
 from devmod_targets.authoring._request import Payload
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from devmod_targets.authoring._request import CompileRequest
     from devmod_targets.authoring._source import SelfContainedSource
 
-#: One tag for each dimension of a launch. TVM's callers pass these dimensions as integers after the arguments.
-_GRID_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 #: The limit on the members of structs in the interfaces of one payload, each of which may be repeated for each function.
 _MAX_MEMBERS = 1 << 16
 
@@ -231,9 +229,13 @@ def _same_type(declared: str, reflected: str) -> bool:
 
 def _with_tags(spec: TargetSpec, info: FunctionInfo, types: Sequence[str], interface: Interface | None) -> FunctionInfo:
     tags = info.launch_param_tags
-    if spec.has_grid and not any(tag.startswith(("blockIdx.", "threadIdx.")) for tag in tags):
-        tags = (*_GRID_TAGS, *tags)
+    if spec.has_grid and not any(tag in GRID_TAGS for tag in tags):
+        tags = (*GRID_TAGS, *tags)
     tags = with_shared_memory_last(tags)
+    if problem := tag_problem(tags):
+        raise CompileError(
+            f"the {spec.kind} function {info.name!r} of the declared fmap cannot be called: {problem}", kind=spec.kind, function=info.name
+        )
     return FunctionInfo(info.name, types, tags, info.arg_extra_tags, interface)
 
 

@@ -14,7 +14,7 @@ from devmod_targets.authoring.instances import FILE, expression_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import NoReturn
 
     from devmod_targets.authoring import CompileRequest
@@ -100,8 +100,8 @@ class ClangBuild:
         report = [f"clang's report on {self._request.name}:", *remarks]
         return text, ["\n".join(warnings)] if warnings else [], ["\n".join(report)] if remarks else []
 
-    def intermediates(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, bytes]:
-        """Return the source as LLVM IR, in text and as bitcode, with the optimizations of `flags`.
+    def llvm_ir(self, flags: Sequence[str], defines: Mapping[str, str]) -> str:
+        """Return the source as LLVM IR text, with the optimizations of `flags`.
 
         Parameters
         ----------
@@ -114,7 +114,10 @@ class ClangBuild:
             The source has errors.
         """
         self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, ("-S",), "devmod.ll")
-        text = Path(self._folder, "devmod.ll").read_text(encoding="utf-8", errors="replace")
+        return Path(self._folder, "devmod.ll").read_text(encoding="utf-8", errors="replace")
+
+    def bitcode(self) -> bytes:
+        """Return the result of `llvm_ir` as bitcode."""
         arguments = [
             "-x",
             "ir",
@@ -128,7 +131,7 @@ class ClangBuild:
             "devmod.bc",
         ]
         self._step(self._toolchain.clang, arguments)
-        return text, Path(self._folder, "devmod.bc").read_bytes()
+        return Path(self._folder, "devmod.bc").read_bytes()
 
     def link(self, flags: Sequence[str], link_flags: Sequence[str]) -> bytes:
         """Assemble and link the output of `compile`, or a source that is assembly or an object. Return the linked file.
@@ -222,6 +225,13 @@ class ClangBuild:
             if digest:
                 results.setdefault(self._header_name(path), digest)
         return results
+
+    def contents(self) -> Iterator[bytes]:
+        """Yield the source, and each user header that it includes."""
+        yield self._request.data or self._request.text.encode()
+        for path, digest in self.files().items():
+            if digest:
+                yield Path(path).read_bytes()
 
     def files(self) -> dict[str, str]:
         """Return the SHA-256 of each user header that clang has read, by its path (`Payload.files`)."""

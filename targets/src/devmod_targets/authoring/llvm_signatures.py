@@ -6,6 +6,7 @@ import re
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
+from devmod_targets._closure import users_of
 from devmod_targets.authoring._declared import ReflectedFunction
 
 TYPE_CHECKING = False
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     #: The size and the alignment of each argument in the image, and the fixed block of threads.
     ImageKernel = tuple[Sequence[tuple[int, int]], tuple[int, int, int] | None]
 
-_DEFINE = re.compile(r'^define\b[^@\n]*@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[-\w$.]+))\(', re.MULTILINE)
+_SYMBOL = r'@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[-\w$.]+))'
+_GLOBAL = re.compile(_SYMBOL)
+_DEFINE = re.compile(rf"^define\b[^@\n]*{_SYMBOL}\(", re.MULTILINE)
+_DYNAMIC_SHARED = re.compile(rf"^{_SYMBOL} = external [^\n]*\baddrspace\(3\) global \[0 x ", re.MULTILINE)
 _TYPES = {"i1": "bool", "half": "float16", "bfloat": "bfloat16", "float": "float32", "double": "float64"} | {
     f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)
 }
@@ -47,6 +51,19 @@ def ir_kernels(request: CompileRequest, text: str, kernels: Mapping[str, ImageKe
         line = text.count("\n", 0, match.start()) + 1 if match else 1
         results[symbol] = ReflectedFunction(symbol, types, params, block, f"{request.name}:{line}")
     return results
+
+
+def dynamic_shared_kernels(text: str) -> set[str]:
+    """Return the functions of a module in LLVM IR text that use shared memory whose size the launch defines (``extern __shared__``)."""
+    variables = {match["quoted"] or match["plain"] for match in _DYNAMIC_SHARED.finditer(text)}
+    if not variables:
+        return set()
+    identifiers = {}
+    for definition in _DEFINE.finditer(text):
+        end = text.find("\n}", definition.end())
+        body = _GLOBAL.finditer(text, definition.end(), end if end >= 0 else len(text))
+        identifiers[definition["quoted"] or definition["plain"]] = {match["quoted"] or match["plain"] for match in body}
+    return users_of(variables, identifiers)
 
 
 def _split(text: str, start: int) -> Iterator[str]:

@@ -87,7 +87,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], [*_LINK, "-s"])
         source["obj"] = build.object()
         if keeps_ir and (is_source or language == "ir"):
-            ir, bitcode = build.intermediates([*machine, *freestanding, *options.flags], options.defines)
+            ir = build.llvm_ir([*machine, *freestanding, *options.flags], options.defines)
+            bitcode = build.bitcode()
             source.setdefault("ir", ir)
             source.setdefault("bc", bitcode)
         # Relocations are applied to debug information when the file is linked.

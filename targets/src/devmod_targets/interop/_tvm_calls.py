@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devmod.backend import DYNAMIC_SHARED_MEMORY, OPTIONS_LINE, value_tags
+from devmod.backend import OPTIONS_LINE, WRITE_ACCESS_TAG, tag_problem
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo, Interface, Param, TargetSpec
     from devmod.backend import Code
 
-#: The tags without a launch value. The spelling of the first is TVM's.
-_FLAGS = ("tirx.use_programtic_dependent_launch", "tirx.use_cooperative_launch", "tirx.use_required_block_dimension")
-#: The tag of WebGPU alone: ``paramWriteAccess:[0,0,1]`` has a digit for each buffer.
-_WRITE_ACCESS = "paramWriteAccess"
 _SCALARS = ("int64", "int32", "uint32", "float64", "float32")
 
 
@@ -95,12 +91,8 @@ def check(spec: TargetSpec, name: str, info: FunctionInfo) -> None:
 
 
 def _tag_problem(kind: str, info: FunctionInfo) -> str:
-    for number, tag in enumerate(info.launch_param_tags):
-        if tag == DYNAMIC_SHARED_MEMORY and number != len(info.launch_param_tags) - 1:
-            return f"its launch tag {tag!r} is not the last"
-        if not value_tags((tag,)) and tag not in _FLAGS and (kind != "webgpu" or not tag.startswith(f"{_WRITE_ACCESS}:")):
-            return f"it has the launch tag {tag!r}, which TVM does not support"
-    return ""
+    of_webgpu = next((tag for tag in info.launch_param_tags if tag.startswith(WRITE_ACCESS_TAG) and kind != "webgpu"), None)
+    return f"its launch tag {of_webgpu!r} is one of webgpu modules" if of_webgpu is not None else tag_problem(info.launch_param_tags)
 
 
 def _argument_problem(spec: TargetSpec, info: FunctionInfo) -> str:
@@ -154,7 +146,6 @@ def _placement_problem(kind: str, interface: Interface, buffers: Sequence[Param]
 def _count_write_flags(info: FunctionInfo) -> int | None:
     """Return the number of buffers in the tag ``paramWriteAccess:[0,0,1]``; None without the tag."""
     for tag in info.launch_param_tags:
-        name, _, digits = tag.partition(":")
-        if name == _WRITE_ACCESS:
-            return len([digit for digit in digits.strip("[]").split(",") if digit])
+        if tag.startswith(WRITE_ACCESS_TAG):
+            return len([digit for digit in tag[len(WRITE_ACCESS_TAG) :].strip("[]").split(",") if digit])
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 import devmod
+from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_targets.interop._triton_types import Slot, expand_signature
 from devmod_targets.nvidia import read_cubin, read_ptx
@@ -30,7 +31,7 @@ _BACKENDS = {
 #: The pointers that Triton's launcher adds, in their order. Triton 3.2 and earlier have none, 3.3 has the first.
 _HIDDEN = ("global_scratch", "profile_scratch")
 #: The flags of a launch, by the field of the metadata.
-_FLAGS = {"launch_cooperative_grid": "tirx.use_cooperative_launch", "launch_pdl": "tirx.use_programtic_dependent_launch"}
+_FLAGS = {"launch_cooperative_grid": COOPERATIVE_TAG, "launch_pdl": PROGRAMMATIC_TAG}
 
 
 def load(kernel: Any, fmt: str = "") -> devmod.Module:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from devmod.errors import FormatError
-from devmod_targets._closure import closure
+from devmod_targets._closure import users_of
 from devmod_targets.nvidia._entry import KernelEntry, ParamPlace
 
 TYPE_CHECKING = False
@@ -100,9 +100,7 @@ class _Dynamic:
 
     def users(self) -> set[str]:
         """Return the names of the functions that use it."""
-        own = {name: int(not words.isdisjoint(self._variables)) for name, words in self._words.items()}
-        uses = {name: words & own.keys() for name, words in self._words.items()}
-        return {name for name, bits in closure(own, uses).items() if bits}
+        return users_of(self._variables, self._words)
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from devmod.backend import array_bytes, parse_dtype
+from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
 from devmod.errors import CompileError, FormatError
 from devmod.targets.rocm import SPEC
 from devmod_targets.amdgpu import read_code_object
@@ -13,7 +13,7 @@ from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.clang_build import HEADERS, ClangBuild
 from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, split_option, take_flag
 from devmod_targets.authoring.instances import instance_variables
-from devmod_targets.authoring.llvm_signatures import ir_kernels
+from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
 from devmod_targets.rocm import _device_libs, _headers
 from devmod_targets.rocm._reflect import read_kernels
 from devmod_targets.rocm._source import keep_source, payload_format
@@ -36,6 +36,8 @@ _RESERVED = re.compile(
 #: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
+_WORD = re.compile(rb"\b(?:extern|__shared__|HIP_DYNAMIC_SHARED)\b")
+_EXTERN_C = re.compile(rb'\bextern\s*"C"')
 _UNDEFINED = re.compile(r"undefined (?:hidden |protected )?symbol: (\S+)")
 
 
@@ -97,8 +99,11 @@ def _compile(request: CompileRequest) -> Compiled:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
             raise _explain_undefined(error, request) from None
-        if (keeps_ir and language == "hip") or request.data:
-            text["ll"], _ = build.intermediates(flags, options.defines)
+        ir = text.get("ll", "")
+        if request.data or (language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))):
+            ir = build.llvm_ir(flags, options.defines)
+        if ir and (request.data or keeps_ir):
+            text["ll"] = ir
         sources, files = build.sources(), build.files()
     kernels = _read_kernels(request, code)
     reflected: Mapping[str, ReflectedFunction] | None = None
@@ -113,7 +118,11 @@ def _compile(request: CompileRequest) -> Compiled:
             if not declared >= set(kernels):
                 raise
     elif language == "ir":
-        reflected = ir_kernels(request, text["ll"], {name: (kernel.places, kernel.block) for name, kernel in kernels.items()})
+        reflected = ir_kernels(request, ir, {name: (kernel.places, kernel.block) for name, kernel in kernels.items()})
+    dynamic = dynamic_shared_kernels(ir)
+    if reflected is not None:
+        tags = (DYNAMIC_SHARED_MEMORY,)  # an image does not contain this
+        reflected = {name: each.replace(tags=tags) if each.symbol in dynamic else each for name, each in reflected.items()}
     fmap = _fmap(request, kernels, reflected)
     return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files), warnings, reports
 
@@ -138,6 +147,12 @@ def _hip_flags(arch: str) -> list[str]:
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
         *("-include", f"{HEADERS}/devmod_hip.h"),
     ]
+
+
+def _may_share_dynamically(content: bytes) -> bool:
+    """Return whether a source may declare shared memory whose size the launch defines. To know the kernels that use it takes LLVM IR."""
+    words = set(_WORD.findall(_EXTERN_C.sub(b"", content)))
+    return b"HIP_DYNAMIC_SHARED" in words or {b"extern", b"__shared__"} <= words
 
 
 def _object_version(arch: str) -> str:
