@@ -369,6 +369,21 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "-device-libs=FOLDER or the environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
         "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
     ),
+    "a function of the user": (
+        {"source": "__device__ float helper(float, int);\n__global__ void k(float *x) { x[0] = helper(x[1], 2); }"},
+        "the HIP source <text> uses helper(float, int), without a definition. Define it in the source or in a header that it includes: a code "
+        "object is linked from one source",
+    ),
+    "functions of both": (
+        {
+            "source": "namespace n { __device__ int __ocml_f(); __device__ double f(); }\n__global__ void k(double *x) { x[0] = exp(n::f()); }"
+        },
+        "the HIP source <text> uses n::f(), without a definition. Define it in the source or in a header that it includes: a code object is "
+        "linked from one source. It also uses __ocml_exp_f64, which amdgcn does not compute by itself. The functions __ocml_… are those of "
+        "ROCm's device library: use the float functions that docs/rocm.md lists, or name the folder of ROCm's device library with the option "
+        "-device-libs=FOLDER or the environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
+        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
+    ),
     "a header of the host": (
         {"source": "#include <stdio.h>\n__global__ void k(int *x) {}"},
         "the HIP source does not compile: <text>:1:10: fatal error: 'stdio.h' file not found",
@@ -449,6 +464,16 @@ def test_the_device_library_has_the_functions_of_double(arch: str, monkeypatch: 
     assert by_option.origin is not None
     assert "device library sha256:" in by_option.origin.toolchain
     assert str(DEVICE_LIBS) not in repr(by_option.origin)
+
+
+@needs_device_libs
+def test_a_function_that_the_device_library_lacks() -> None:
+    source = 'extern "C" __device__ double __ocml_none_f64(double);\n__global__ void k(double *x) { x[0] = __ocml_none_f64(exp(x[1])); }'
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(source, GFX1100, language="HIP", options=[f"-device-libs={DEVICE_LIBS}"]),
+        "the HIP source <text> uses __ocml_none_f64, which the given device library of ROCm does not define",
+    )
 
 
 def test_a_folder_without_the_device_library_is_named(tmp_path: Path) -> None:

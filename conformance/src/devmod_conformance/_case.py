@@ -83,8 +83,11 @@ class Sample:
     ----------
     compilation : tuple or None
         The text, the target and the options of a sample that `compiled` created, else None.
+    missing_compiler : str or None
+        The error of the receiver's compiler for a source, if it is not installed; None before the kit has asked.
     """
 
+    missing_compiler: str | None = None
     compilation: tuple[str, str, dict[str, Any]] | None = None
 
     def __init__(

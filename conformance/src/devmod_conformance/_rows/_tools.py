@@ -50,6 +50,31 @@ def usable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sa
     return usable
 
 
+def runnable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sample]:
+    """Return the usable samples that the receiver has a compiler for, if it must compile them. Raise Skip if there is none."""
+    usable = usable_samples(case, samples)
+    missing = [_missing_compiler(case, sample) for sample in usable]
+    if all(missing):
+        raise Skip(f"{NO_SAMPLE}{missing[0]}")
+    return [sample for sample, problem in zip(usable, missing, strict=True) if not problem]
+
+
+def _missing_compiler(case: Conformance, sample: Sample) -> str:
+    """Return the error of a receiver's compiler that is not installed; "" for other samples. It is asked once for each sample."""
+    spec = find_spec(case.kind)
+    if spec is None or sample.fmt not in spec.source_formats:
+        return ""
+    if sample.missing_compiler is None:
+        sample.missing_compiler = ""
+        try:
+            runtime_module(case, sample).get_function(next(iter(sample.fmap)))
+        except devmod.ToolchainNotFoundError as error:
+            sample.missing_compiler = str(error)
+        except Exception:  # noqa: BLE001, S110 - a row reports it
+            pass
+    return sample.missing_compiler
+
+
 def target_spec(case: Conformance) -> TargetSpec:
     """Return the target spec of the kind. Raise Skip if there is none."""
     spec = find_spec(case.kind)
@@ -74,15 +99,16 @@ def source_samples(case: Conformance) -> list[Sample]:
     """Return the samples whose payload is source, which the receiver compiles."""
     spec = target_spec(case)
     samples = [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats]
-    if not samples:
-        raise Skip("no sample has a payload in a source format")
-    return samples
+    missing = [_missing_compiler(case, sample) for sample in samples]
+    if all(missing):
+        raise Skip(f"no sample has a payload in a source format{f' that this machine can compile: {missing[0]}' if missing else ''}")
+    return [sample for sample, problem in zip(samples, missing, strict=True) if not problem]
 
 
 def samples_with_calls(case: Conformance, samples: Sequence[Sample] = ()) -> list[tuple[Sample, Call]]:
     """Return every call of the samples, by default all. Raise Skip without NumPy: arguments and references are its arrays."""
     import_numpy()
-    pairs = [(sample, call) for sample in usable_samples(case, samples) for call in sample.calls]
+    pairs = [(sample, call) for sample in runnable_samples(case, samples) for call in sample.calls]
     if not pairs:
         raise Skip("no sample has calls")
     return pairs

@@ -24,6 +24,7 @@ from devmod_conformance._rows._tools import (
     require,
     require_equal,
     row,
+    runnable_samples,
     runtime_module,
     samples_with_calls,
     skip_without_device,
@@ -72,7 +73,7 @@ def count_builds(case: Conformance, sample: Sample) -> Iterator[Builds]:
 def counted_samples(case: Conformance) -> list[Sample]:
     """Return the samples whose builds can be counted."""
     counted, reason = [], ""
-    for sample in usable_samples(case):
+    for sample in runnable_samples(case):
         try:
             with count_builds(case, sample):
                 counted.append(sample)

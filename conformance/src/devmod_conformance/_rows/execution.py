@@ -19,11 +19,11 @@ from devmod_conformance._rows._tools import (
     require,
     require_equal,
     row,
+    runnable_samples,
     runtime_module,
     samples_with_calls,
     skip_without_device,
     to_device,
-    usable_samples,
     written_arrays,
 )
 from devmod_conformance._turn import device_turn
@@ -32,7 +32,7 @@ from devmod_conformance._turn import device_turn
 @row("R20-unknown")
 def unknown_global(case: Conformance) -> None:
     """get_global of an unknown name raises FunctionNotFoundError, which names it."""
-    for sample in usable_samples(case):
+    for sample in runnable_samples(case):
         original = runtime_module(case, sample)
         for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
             with expect_error(devmod.FunctionNotFoundError, f"get_global({UNKNOWN_NAME!r}) of a {state} module") as caught:
@@ -52,7 +52,7 @@ def global_arrays(case: Conformance) -> None:
     """get_global returns an Array with the values of the payload."""
     np = import_numpy()
     applies = False
-    for sample in usable_samples(case):
+    for sample in runnable_samples(case):
         for name, make in sample.global_arrays.items():
             applies = True
             original = runtime_module(case, sample)
@@ -75,7 +75,7 @@ def global_arrays(case: Conformance) -> None:
 @row("R33-functions")
 def several_functions(case: Conformance) -> None:
     """A module has several functions, under the names of the fmap."""
-    for sample in usable_samples(case):
+    for sample in runnable_samples(case):
         module = runtime_module(case, sample)
         for name in sample.fmap:
             get_function(module, name)

@@ -7,7 +7,16 @@ from devmod.plugins import PROTOCOLS
 from devmod_conformance._case import Conformance
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
-from devmod_conformance._rows._tools import require, require_equal, row, runtime_module, summarize, target_spec, usable_samples
+from devmod_conformance._rows._tools import (
+    require,
+    require_equal,
+    row,
+    runnable_samples,
+    runtime_module,
+    summarize,
+    target_spec,
+    usable_samples,
+)
 
 
 @row("R1-keys")
@@ -80,7 +89,7 @@ _EXIT_ERRORS = ("Traceback (most recent call last)", "Exception ignored", "Error
 @row("R8")
 def quiet_exit(case: Conformance) -> None:
     """A process that has used the backend exits without an error message."""
-    answer = probe(case, "leave", usable_samples(case))
+    answer = probe(case, "leave", runnable_samples(case))
     require(answer.value, "")
     lines = [line for line in answer.stderr.splitlines() if line.startswith(_EXIT_ERRORS)]
     require(not lines, f"a process that used the backend prints an error at exit: {lines[0] if lines else ''}")

@@ -20,6 +20,7 @@ from devmod_conformance._rows._tools import (
     require_equal,
     require_equal_bytes,
     row,
+    runnable_samples,
     runtime_module,
     summarize,
     target_spec,
@@ -114,7 +115,7 @@ def unknown_keys(case: Conformance) -> None:
 @row("R19-used")
 def saved_after_use(case: Conformance) -> None:
     """get_function does not change the bytes that a module saves."""
-    for sample in usable_samples(case):
+    for sample in runnable_samples(case):
         module = runtime_module(case, sample)
         data = module.save_to_bytes()
         for name in sample.fmap:

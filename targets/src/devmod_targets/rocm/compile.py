@@ -38,7 +38,9 @@ _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
 _WORD = re.compile(rb"\b(?:extern|__shared__|HIP_DYNAMIC_SHARED)\b")
 _EXTERN_C = re.compile(rb'\bextern\s*"C"')
-_UNDEFINED = re.compile(r"undefined (?:hidden |protected )?symbol: (\S+)")
+_UNDEFINED = re.compile(r"undefined (?:hidden |protected )?symbol: (.+)")
+#: The names of ROCm's device library.
+_LIBRARY_NAME = re.compile(r"__(?:ocml|ockl|oclc|irif)_")
 
 
 def variants(target: Target) -> tuple[Target, ...]:
@@ -98,7 +100,7 @@ def _compile(request: CompileRequest) -> Compiled:
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
-            raise _explain_undefined(error, request) from None
+            raise _explain_undefined(error, request, has_library=bool(modules)) from None
         ir = text.get("ll", "")
         if request.data or (language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))):
             ir = build.llvm_ir(flags, options.defines)
@@ -199,13 +201,24 @@ def _arch(request: CompileRequest) -> str:
     return str(target.arch)
 
 
-def _explain_undefined(error: CompileError, request: CompileRequest) -> CompileError:
+def _explain_undefined(error: CompileError, request: CompileRequest, *, has_library: bool) -> CompileError:
+    """Return the error for undefined symbols: those of ROCm's device library, and those of the user."""
     names = list(dict.fromkeys(_UNDEFINED.findall(error.log)))
     if not names:
         return error
-    return CompileError(
-        f"the {request.language} source {request.name} uses {', '.join(names)}, which amdgcn does not compute by itself. The functions "
-        f"__ocml_… are those of ROCm's device library: use the float functions that docs/rocm.md lists, or {_device_libs.ADVICE}",
-        kind="rocm",
-        log=error.log,
-    )
+    of_library = [name for name in names if _LIBRARY_NAME.match(name)]
+    of_user = [name for name in names if name not in of_library]
+    uses = []
+    if of_user:
+        uses.append(
+            f"uses {', '.join(of_user)}, without a definition. Define it in the source or in a header that it includes: a code object is "
+            "linked from one source"
+        )
+    if of_library and has_library:
+        uses.append(f"uses {', '.join(of_library)}, which the given device library of ROCm does not define")
+    elif of_library:
+        uses.append(
+            f"uses {', '.join(of_library)}, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
+            f"library: use the float functions that docs/rocm.md lists, or {_device_libs.ADVICE}"
+        )
+    return CompileError(f"the {request.language} source {request.name} {'. It also '.join(uses)}", kind="rocm", log=error.log)
