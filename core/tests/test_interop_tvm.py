@@ -295,13 +295,31 @@ def test_a_module_of_an_unknown_kind_keeps_its_place_and_bytes() -> None:
     with pytest.raises(devmod.FunctionNotFoundError) as missing:
         foreign["main"]
     assert str(missing.value) == "the 'relax.VMExecutable' module has no function 'main'; it has: none"
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.dumps(root)
-    assert str(caught.value) == "a _ForeignModule of kind 'relax.VMExecutable' cannot be saved: no file may hold such a kind"
+    assert repr(foreign) == "<ForeignModule relax.VMExecutable: no functions>"
+    for save in (devmod.dumps, lambda module: devmod.save(module, "k.devmod"), lambda module: module.imports[0].write_to_file("k.so")):
+        with pytest.raises(devmod.FormatError) as caught:
+            save(root)
+        assert str(caught.value) == (
+            "TVM's 'relax.VMExecutable' module cannot be saved in devmod's format: only TVM can run it. Save the modules that it imports "
+            "(.imports), or write the bytes of devmod.interop.tvm.dump_imports(module) for TVM"
+        )
+    assert devmod.loads(devmod.dumps(foreign.imports[0])).kind == "opencl"
     foreign = tvm.load_imports(blob([0, 0], [], text("llvm") + text(b"")))
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(foreign)
-    assert str(caught.value) == "a module of TVM's kind 'llvm' cannot be saved in devmod's format; use interop.tvm.dump_imports"
+    assert str(caught.value).startswith("TVM's 'llvm' module cannot be saved in devmod's format: only TVM can run it. ")
+
+
+def test_load_from_file_of_a_library_names_load_library(tmp_path: Path) -> None:
+    path = tmp_path / "vadd.so"
+    path.write_bytes((VECTORS / "vadd.opencl.so").read_bytes())
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load_from_file(path)
+    text = f"{str(path)!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({str(path)!r}) reads its modules"
+    assert str(caught.value) == text
+    path.write_bytes(path.read_bytes().replace(b"__tvm_ffi__library_bin", b"__another_library_bin_"))
+    with pytest.raises(devmod.NotRegisteredError, match="which has no device kernels"):
+        devmod.load_from_file(path)
 
 
 def test_a_bundle_or_another_backends_kind_cannot_be_dumped() -> None:

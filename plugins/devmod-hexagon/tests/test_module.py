@@ -88,13 +88,45 @@ def test_the_error_for_missing_functions_names_them(device: Any) -> None:
         "the hexagon module imports functions that the runner does not have: other, printf. Define them in the module, or link it with the "
         "library that has them",
     )
-    source = 'int TVMAPISetLastError(const char *); int k(void *a, int *t, int n) { return TVMAPISetLastError(""); }'
-    check_error(
-        devmod.FormatError,
-        lambda: module(source)["k"],
-        "the hexagon module is one of TVM's packed calling convention, which devmod does not support: it imports TVMAPISetLastError of TVM's "
-        "runtime. Load it with TVM, or export plain C functions",
+
+
+PACKED_ARGUMENTS = "void *self, void *args, int count, void *result"
+#: Modules with TVM's packed arguments: the source, and the declared function if its name is not that of the symbol.
+PACKED_MODULES = {
+    "no import": (f"int __tvm_ffi_k({PACKED_ARGUMENTS}) {{ return 0; }}", "__tvm_ffi_k"),
+    "another import": (
+        f"float tanf(float); int __tvm_ffi_k({PACKED_ARGUMENTS}) {{ *(float *)result = tanf(count); return 0; }}",
+        "__tvm_ffi_k",
+    ),
+    "a name without the prefix": (f"int __tvm_ffi_k({PACKED_ARGUMENTS}) {{ return 0; }}", "k"),
+    "pointers that TVM sets": (f"void *__TVMAPISetLastError, *__tvm_module_ctx; int k({PACKED_ARGUMENTS}) {{ return 0; }}", "k"),
+    "functions of TVM": (f"int TVMFFIErrorSetRaised(void *); int k({PACKED_ARGUMENTS}) {{ return TVMFFIErrorSetRaised(args); }}", "k"),
+    "functions of TVM and others": (
+        f"int TVMBackendAlloc(void *); float tanf(float); int k({PACKED_ARGUMENTS}) {{ return tanf(TVMBackendAlloc(args)); }}",
+        "k",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PACKED_MODULES)
+def test_tvms_packed_arguments_have_an_error_of_their_own(case: str, device: Any) -> None:
+    source, symbol = PACKED_MODULES[case]
+    text = (
+        "the hexagon module is one of TVM's packed calling convention, which devmod does not support. Load it with TVM, or export plain C "
+        "functions"
     )
+    tvms = {"k": FunctionInfo(symbol, ["handle", "handle", "int32", "handle"])}
+    check_error(devmod.FormatError, lambda: devmod.create("hexagon", code_of(module(source)), "so", tvms)["k"], text)
+    if case.startswith("functions"):
+        check_error(devmod.FormatError, lambda: module(source)["k"], text)
+
+
+def test_a_plain_function_with_the_types_of_packed_arguments(device: Any) -> None:
+    code = code_of(module("void k(float *a, float *b, int n, float *c) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; }"))
+    f = devmod.create("hexagon", code, "so", {"k": FunctionInfo("k", ["handle", "handle", "int32", "handle"])})["k"]
+    x, out = np.ones(4, "float32"), np.zeros(4, "float32")
+    f(x, x, 4, out)
+    assert out.tolist() == [2, 2, 2, 2]
 
 
 def test_the_error_for_a_missing_symbol_names_it(device: Any) -> None:

@@ -154,6 +154,7 @@ class Plan:
             return Entry(LIBRARY), tuple, None
         kind = module.kind
         if not is_valid_name(kind) or kind == BUNDLE:
+            module.wire_parts()  # a module of TVM alone has an error of its own
             raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
         entry = Entry(kind, fmt=module.format, functions=tuple(module), origin=module.origin, offset=0)
         if isinstance(module, StoredModule):

@@ -192,15 +192,24 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
 
 def load_shared_object(path: str, fmt: str) -> Module:
     """Load a ``.so`` through the loader of its ELF machine, ``devmod.load_from_file.so_<machine>``."""
-    from devmod._util.elf import MACHINE_END, machine_name
+    from devmod._util.elf import MACHINE_END, TVM_LIBRARY, machine_name
     from devmod._util.regular_files import open_regular
 
     with open_regular(path) as file:
         machine = machine_name(file.read(MACHINE_END))
-    if not machine:
-        raise FormatError(f"{path!r} is not a shared object: it does not begin with an ELF header")
-    name = f"so_{machine}"
-    loader = lookup(LOAD_FROM_FILE, name)
+        if not machine:
+            raise FormatError(f"{path!r} is not a shared object: it does not begin with an ELF header")
+        name = f"so_{machine}"
+        try:
+            loader = lookup(LOAD_FROM_FILE, name)
+        except NotRegisteredError:
+            import mmap
+
+            if mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ).find(TVM_LIBRARY.encode()) >= 0:
+                raise FormatError(
+                    f"{path!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({path!r}) reads its modules"
+                ) from None
+            raise
     return _check_result(registry.call_entry(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
 
 

@@ -21,6 +21,9 @@ _SIZES = {1: 52, 2: 64}
 #: The number of bytes that `machine_name` needs.
 MACHINE_END = 20
 
+#: The symbol of a library that TVM exported, whose object has the device modules.
+TVM_LIBRARY = "__tvm_ffi__library_bin"
+
 HEXAGON = 164
 CUDA = 190
 AMDGPU = 224

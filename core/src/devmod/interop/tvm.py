@@ -21,6 +21,7 @@ from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
 from devmod._util.buffers import snapshot
+from devmod._util.elf import TVM_LIBRARY
 from devmod._util.regular_files import path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["dump_imports", "dump_module_bytes", "load_imports", "load_library", "load_module_bytes"]
 
-#: The symbol of the imports blob in a library that TVM exported.
-SYMBOL = "__tvm_ffi__library_bin"
 #: The kinds with another name in TVM.
 _TVM_KINDS = {"rocm": "hip"}
 
@@ -130,7 +129,7 @@ def _read_imports(data: memoryview, subject: str) -> Module:
         saved = reader.read_bytes()
         spec = spec_of_loader(kind) if is_valid_name(kind) else None
         known = spec is not None or kind == CONST_LOADER
-        modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else _ForeignModule(kind, saved))
+        modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else ForeignModule(kind, saved))
     reader.finish()
     for number, module in enumerate(modules):
         module.__dict__["_devmod_imports"] = tuple(modules[child] for child in children[rows[number] : rows[number + 1]])
@@ -204,16 +203,16 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     from devmod._formats.bundle_file import map_file
 
     name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
-    blob = reader("tvm", "read a library").symbol_bytes(name, map_file(name), SYMBOL)
+    blob = reader("tvm", "read a library").symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
-        raise FormatError(f"{name!r} has no symbol {SYMBOL!r}: TVM did not export it, or it has no device modules")
+        raise FormatError(f"{name!r} has no symbol {TVM_LIBRARY!r}: TVM did not export it, or it has no device modules")
     return _load_imports(blob, repr(name))
 
 
 # -- modules
 
 
-class _TvmModule(StoredModule):
+class TvmModule(StoredModule):
     """A stored module loaded from TVM's bytes. It has these bytes beside its own."""
 
     def __init__(self, kind: str, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, **known: Any) -> None:
@@ -222,7 +221,7 @@ class _TvmModule(StoredModule):
         self.tvm_bytes = tvm_bytes
 
 
-class _ForeignModule(Module):
+class ForeignModule(Module):
     """A module of an unknown kind: its place in the tree and its bytes, for `dump_imports`."""
 
     def __init__(self, kind: str, data: memoryview) -> None:
@@ -244,8 +243,13 @@ class _ForeignModule(Module):
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: devmod has no format for the module."""
         raise FormatError(
-            f"a module of TVM's kind {quote_name(self._kind)} cannot be saved in devmod's format; use interop.tvm.dump_imports"
+            f"TVM's {quote_name(self._kind)} module cannot be saved in devmod's format: only TVM can run it. Save the modules that it "
+            "imports (.imports), or write the bytes of devmod.interop.tvm.dump_imports(module) for TVM"
         )
+
+    def write_to_file(self, path: str | os.PathLike[str]) -> None:
+        """Raise FormatError, as `save_to_bytes`."""
+        self.save_to_bytes()
 
 
 def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str = "") -> Module:
@@ -255,7 +259,7 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
         reader.finish()
         constants = ConstLoaderModule(tensors, by_symbol)
         wire = memoryview(constants.save_to_bytes())
-        return _TvmModule(kind, wire, kind, data, fmt="", names=constants.by_symbol, place=subject)
+        return TvmModule(kind, wire, kind, data, fmt="", names=constants.by_symbol, place=subject)
     fields: dict[str, Any] = {"fmt": spec.formats[0]}
     for field in spec.fields:
         reader.field = field
@@ -267,11 +271,11 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
             fields[field] = reader.read_shaders() if spec.shader_map else reader.read_bytes()
     reader.finish()
     wire = memoryview(b"".join(_wire.encode(spec, fields["fmt"], fields["fmap"], fields["code"])))
-    return _TvmModule(spec.kind, wire, kind, data, fmt=spec.canonical_format(fields["fmt"]), names=fields["fmap"], place=subject)
+    return TvmModule(spec.kind, wire, kind, data, fmt=spec.canonical_format(fields["fmt"]), names=fields["fmap"], place=subject)
 
 
 def _tvm_kind(module: Module) -> str:
-    return module.tvm_kind if isinstance(module, _TvmModule) else _TVM_KINDS.get(module.kind, module.kind)
+    return module.tvm_kind if isinstance(module, TvmModule) else _TVM_KINDS.get(module.kind, module.kind)
 
 
 def _saved_format(spec: TargetSpec, module: Module) -> str:
@@ -280,7 +284,7 @@ def _saved_format(spec: TargetSpec, module: Module) -> str:
 
 
 def _dump_parts(module: Module) -> list[Binary]:
-    if isinstance(module, (_TvmModule, _ForeignModule)):
+    if isinstance(module, (TvmModule, ForeignModule)):
         return [module.tvm_bytes]
     parts: list[Binary]
     if module.kind == CONST_LOADER:

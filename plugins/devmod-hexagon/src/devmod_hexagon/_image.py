@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod import FunctionInfo
     from devmod.backend import Binary
 
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
@@ -16,6 +18,23 @@ _HEXAGON, _SHARED, _LOAD = 164, 3, 1
 #: The largest module: its segments with the gaps between them.
 MAX_SPAN = 1 << 28
 _MAX_ALIGNMENT = 1 << 16
+#: The error for a module whose functions take TVM's packed arguments.
+PACKED = (
+    "the hexagon module is one of TVM's packed calling convention, which devmod does not support. Load it with TVM, or export plain C "
+    "functions"
+)
+#: The start of the symbol of a function that TVM compiled.
+_TVM_PREFIX = "__tvm_ffi_"
+#: A symbol that TVM's libraries import, or define: pointers to functions of its runtime, and its own functions.
+_TVM_SYMBOL = re.compile(rb"\0(?:(?:__)?TVM(?:API|Backend|FFI|Func)|__tvm_)\w+\0")
+
+
+def is_packed(info: FunctionInfo, code: Binary) -> bool:
+    """Return whether a function takes TVM's packed arguments, by its symbol and by the symbols of its shared object.
+
+    A library of TVM may import nothing, and have pointers that TVM sets. A function with an interface is called by that.
+    """
+    return info.name.startswith(_TVM_PREFIX) or (info.interface is None and _TVM_SYMBOL.search(code) is not None)
 
 
 def read_extent(code: Binary) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from devmod.backend import Kernel, LaunchConfig, Launcher
 from devmod.errors import FormatError, LaunchError
 from devmod_hexagon._abi import MAX_STACK_BYTES, CallLayout, result_reader
 from devmod_hexagon._device import HexagonDevice, devices
+from devmod_hexagon._image import PACKED, is_packed
 from devmod_hexagon._memory import Memory
 from devmod_hexagon._runner import call_item
 from devmod_hexagon._stream import HexagonStream
@@ -51,6 +52,8 @@ class HexagonKernel(Kernel):
         self._name = name
         self._info = info
         self._device = device
+        if is_packed(info, module.payload()[1]):
+            raise FormatError(PACKED, kind="hexagon", function=name)
         self._layout = CallLayout(info)
         self._read_result = result_reader(info)
         if self._layout.stack_bytes > MAX_STACK_BYTES:

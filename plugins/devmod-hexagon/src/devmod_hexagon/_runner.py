@@ -16,6 +16,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from devmod.backend import environment_text, fork_safe, lend
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, FormatError, LaunchError
+from devmod_hexagon._image import PACKED
 from devmod_hexagon._memory import Arena, Memory
 from devmod_hexagon._transport import Disconnected, TimedOut
 
@@ -448,10 +449,7 @@ def _load_error(error: RunnerError) -> str:
     if error.code == "unresolved":
         names = error.text.removeprefix("unresolved ")
         if any(name.startswith("TVM") for name in names.split(", ")):
-            return (
-                "the hexagon module is one of TVM's packed calling convention, which devmod does not support: it imports "
-                f"{names} of TVM's runtime. Load it with TVM, or export plain C functions"
-            )
+            return PACKED
         return (
             f"the hexagon module imports functions that the runner does not have: {names}. Define them in the module, or link it with "
             "the library that has them"
