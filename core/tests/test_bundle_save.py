@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stored import Raw, module_of
@@ -69,6 +70,35 @@ def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
     devmod.save(module_of(), str(long))
     assert devmod.load(str(long)).kind == "opencl"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["k.devmod", "link.devmod", "n" * 255]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be flushed there")
+def test_sync_flushes_the_complete_file_before_the_move_and_the_folder_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash of the machine then leaves the old file or the new one, and never an empty one."""
+    path = tmp_path / "k.devmod"
+    events: list[Any] = []
+    flush, replace = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            events.append(("folder", os.path.samestat(status, tmp_path.stat()), path.exists()))
+        else:
+            (partial,) = tmp_path.glob("*.partial")
+            events.append(("file", os.path.samestat(status, partial.stat()), partial.read_bytes() == devmod.dumps(module_of())))
+        flush(handle)
+
+    def move(source: str, target: str) -> None:
+        events.append("move")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", move)
+    devmod.save(module_of(), path, sync=True)
+    assert events == [("file", True, True), "move", ("folder", True, True)]
+    events.clear()
+    devmod.save(module_of(), path)
+    assert events == ["move"]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,26 @@ def test_a_started_copy_to_the_device_keeps_the_host_array(device: Any, size: in
     assert others[0][0] == 7
 
 
+@pytest.mark.parametrize("nbytes", [64, 5 << 20])
+def test_a_started_copy_without_page_locked_memory_is_done_when_it_returns(
+    device: Any, nbytes: int, standin: StandinDriver, vendor: Vendor
+) -> None:
+    """Nothing keeps the host array alive then, so its memory may be used for something else."""
+    target, stream = device.zeros(nbytes, "uint8"), device.stream()
+    device.synchronize()
+    device.transfers.release()
+    gc.collect()
+    standin.set("stages_pageable", 0)  # with CUDA, a copy reads the host's memory when it runs
+    vendor.fail("allocate_host", 2)  # out of memory
+    host, back = np.ones(nbytes, "uint8"), np.zeros(nbytes, "uint8")
+    target.copy_from(host, stream=stream, wait=False)
+    host[:] = 7
+    target.copy_to(back, stream=stream, wait=False)
+    assert (back == 1).all()
+    vendor.succeed()
+    assert (target.numpy() == 1).all()
+
+
 def test_a_started_copy_to_the_host_ends_in_any_wait(device: Any) -> None:
     source, stream = device.from_numpy(np.arange(1 << 10)), device.stream()
 
