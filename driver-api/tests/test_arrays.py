@@ -256,6 +256,39 @@ def test_a_full_device_loses_nothing(device: Any, add: Any, vendor: Vendor) -> N
     device.empty(device.memory // 8, "uint8")
 
 
+def test_the_piece_of_a_copy_whose_event_fails_is_used_again_when_it_is_done(device: Any, vendor: Vendor) -> None:
+    source, target = device.from_numpy(np.arange(1 << 10, dtype="uint8")), device.zeros(1 << 10, "uint8")
+    first, second = device.stream(), device.stream()
+    device.synchronize()
+    device.transfers.release()
+    gc.collect()
+    host, backs = np.full(1 << 10, 7, "uint8"), [np.zeros(1 << 10, "uint8") for _ in range(32)]
+    vendor.fail("create_event", 2)
+    for back in backs:  # as many as may be in flight
+        with pytest.raises(devmod.LaunchError):
+            source.copy_to(back, stream=first, wait=False)
+    vendor.succeed()
+    target.copy_from(host, stream=second, wait=False)
+    first.synchronize()  # writes the pieces of its copies
+    second.synchronize()
+    np.testing.assert_array_equal(target.numpy(), host)
+
+
+def test_the_piece_of_a_finished_copy_is_used_again(device: Any, standin: StandinDriver) -> None:
+    source, stream = device.from_numpy(np.arange(1 << 10, dtype="uint8")), device.stream()
+    device.synchronize()
+    device.transfers.release()
+    gc.collect()
+    before = standin.report.get("host-blocks", 0)
+    results = [np.zeros(1 << 10, "uint8") for _ in range(30)]
+    for back in results:  # each asks whether the earlier copies are done
+        source.copy_to(back, stream=stream, wait=False)
+    assert standin.report["host-blocks"] - before < len(results)
+    stream.synchronize()
+    for back in results:
+        np.testing.assert_array_equal(back, source.numpy())
+
+
 def test_too_little_page_locked_memory_copies_without_it(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
     host, back = np.arange(1 << 18, dtype="float32"), np.zeros(1 << 18, "float32")
     array, stream = device.empty(host.shape, "float32"), device.stream()

@@ -40,6 +40,22 @@ def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(
     assert vendor.calls("launch_graph") == graphs + 1
 
 
+def test_what_a_batch_has_used_is_freed_at_its_end(device: Any, stream: Any, step: Any, standin: StandinDriver) -> None:
+    gc.collect()
+    device.synchronize()
+    free = device.free_memory()
+    x, unused = device.zeros(4, "int32"), device.zeros(1 << 20, "uint8")
+    run(step, x, 1, stream=stream)
+    with stream.batch():
+        run(step, x, 2, stream=stream)
+        del unused
+        gc.collect()
+        assert device.free_memory() < free - (1 << 20)  # a capture delays it
+    assert device.free_memory() > free - (1 << 20)
+    stream.synchronize()
+    assert x.numpy().tolist() == [4] * 4
+
+
 @pytest.mark.row("R37")
 def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any, vendor: Vendor, standin: StandinDriver) -> None:
     x = device.zeros(4, "int32")

@@ -200,6 +200,54 @@ def test_other_threads_and_streams_work_while_another_library_captures(device: A
     assert x.numpy().tolist() == [0] * 4
 
 
+@pytest.mark.parametrize("has_locked_memory", [False, True])
+def test_started_copies_work_while_another_library_captures(has_locked_memory: bool, device: Any, standin: Any) -> None:
+    driver, context, x = device.driver, device.context, device.zeros(4, "int32")
+    stream, hosts = device.stream(), [np.full(4, number, "int32") for number in range(40)]
+    device.synchronize()
+    device.transfers.release()
+    with context:
+        captured = driver.call("create_stream", 1)
+        driver.begin_capture(captured, 0)
+    if not has_locked_memory:
+        standin.set("fail", "cuMemHostAlloc=2")
+    outs = []
+    for host in hosts:  # more than may be in flight, so that some wait
+        x.copy_from(host, wait=False, stream=stream)
+        outs.append(np.zeros(4, "int32"))
+        x.copy_to(outs[-1], wait=False, stream=stream)
+    stream.synchronize()
+    with context:
+        driver.destroy_graph(driver.end_capture(captured))  # an error if the capture is invalid
+        driver.call("destroy_stream", captured)
+    assert [out.tolist() for out in outs] == [host.tolist() for host in hosts]
+
+
+def test_an_export_waits_for_a_stream_whose_end_a_capture_has_delayed(device: Any, add: Any, standin: Standin) -> None:
+    driver = device.driver
+    a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
+    stream, consumer = device.stream(), device.stream()
+    launch = add.bind(a, b, c, 64, grid=1, block=64, stream=stream)
+    launch()
+    gc.collect()
+    with device.context:
+        captured = driver.call("create_stream", 0)
+        driver.begin_capture(captured, 0)
+    destroyed = standin.calls("cuStreamDestroy")
+    del launch, stream
+    gc.collect()
+    with device.context:
+        driver.destroy_graph(driver.end_capture(captured))
+    assert standin.calls("cuStreamDestroy") == destroyed
+    c.__dlpack__(stream=consumer.handle)
+    back = np.zeros(64, "float32")
+    with device.context:  # the consumer's own copy, in its stream
+        driver.copy_to_host(back.ctypes.data, int(c.memory), 256, consumer.handle)
+        driver.synchronize_stream(consumer.handle)
+        driver.call("destroy_stream", captured)
+    assert back.tolist() == [3] * 64
+
+
 def test_threads_queue_one_graph(device: Any, step: Any) -> None:
     stream = device.stream()
     x = device.zeros(4, "int32")
