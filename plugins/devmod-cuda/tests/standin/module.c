@@ -229,6 +229,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
     CHECK(hfunc && name && *name, CUDA_ERROR_INVALID_VALUE);
+    TRY(refuse_in_capture()); /* with lazy loading this call may load the function */
     Function *function = module_function(module, name);
     CHECK(function, CUDA_ERROR_NOT_FOUND);
     *hfunc = function->handle;
