@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vulkan_kernels import SLOW, adder, kernel
+from vulkan_kernels import SLOW, adder, is_done, kernel
 
 import devmod
 from devmod_conformance.array_checks import check_copies, check_memory_error, check_new_arrays, check_views
@@ -41,7 +41,8 @@ def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
 
 STAGED = """
 import devmod
-from vulkan_kernels import SLOW, adder, kernel
+from vulkan_kernels import SLOW, adder, is_done, kernel
+import numpy as np
 from devmod_conformance.array_checks import check_copies, check_new_arrays, check_views
 device = devmod.device("vulkan")
 device.physical.shares_memory = False
@@ -50,6 +51,12 @@ check_copies(device, adder()["add"], grid=1)
 check_views(device, adder()["add"], grid=1)
 slow, x = kernel(SLOW), device.zeros(8, "uint32")
 check_new_arrays(device, lambda: slow(x, 2_000_000, grid=8))
+# Streams of a device with one queue need no wait for the content of a new array; those of other devices do.
+for make in (lambda: device.zeros(8, "uint32"), lambda: device.from_numpy(np.ones(8, "uint32"))):
+    slow(x, 60_000, grid=8)
+    event = device.default_stream.record()
+    make()
+    assert is_done(event)
 print("done")
 """
 
@@ -79,6 +86,9 @@ def test_a_started_read_is_done_when_it_is_waited_for(waiter: str, device: Any) 
 
 def test_a_started_read_is_done_though_its_stream_is_deleted(device: Any) -> None:
     x, host, stream = device.from_numpy(np.ones(64, "float32")), np.zeros(64, "float32"), device.stream()
+    later = device.stream()  # the device is synchronized in the order of its streams
+    kernel(SLOW)(device.zeros(256, "uint32"), 60_000, grid=256, stream=later)
+    stream.wait(later.record())
     x.copy_to(host, stream=stream, wait=False)
     deleted = weakref.ref(stream)
     del stream
@@ -134,6 +144,24 @@ def test_a_large_read_and_write_in_pieces(device: Any) -> None:
     np.testing.assert_array_equal(back, host)
 
 
+def test_a_started_copy_uses_a_limited_amount_of_staging_memory(device: Any) -> None:
+    slow, size, stream = kernel(SLOW), 64 << 20, device.stream()
+    x, host, busy = device.zeros(size, "uint8"), np.ones(size, "uint8"), device.zeros(8, "uint32")
+    slow(busy, 1, grid=8, stream=stream)
+
+    def used() -> int:
+        return sum(lease.value[2] for block in device.logical.staging.blocks for lease in block.leases.values() if not lease.expired)
+
+    x.copy_from(device.zeros(size, "uint8"), stream=stream)  # x counts as used now, so its next copy is staged
+    for start in (lambda: x.copy_from(host, stream=stream, wait=False), lambda: x.copy_to(host, stream=stream, wait=False)):
+        device.synchronize()
+        gc.collect()
+        before = used()
+        slow(busy, 60_000, grid=8, stream=stream)
+        start()
+        assert used() - before < size
+
+
 def test_copies_in_a_batch_keep_their_place(device: Any, add: Any) -> None:
     a, b, c = device.zeros(64, "float32"), device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
     stream = device.stream()
@@ -169,6 +197,19 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any) -> None:
     add(a, b, c, 64, grid=1)
     add(np.zeros(1 << 25, "float32"), b, c, 64, grid=1)
     assert c.numpy().sum() == 0
+
+
+def test_the_memory_of_a_queued_launch_is_waited_for(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    allocate, codes = device.logical.calls.vkAllocateMemory, [-2]
+    x = device.empty(1 << 25, "uint32")
+    kernel(SLOW)(x, 60_000, grid=8)
+    event = device.default_stream.record()
+    del x
+    gc.collect()
+    monkeypatch.setitem(vars(device.logical.calls), "vkAllocateMemory", lambda *arguments: codes.pop() if codes else allocate(*arguments))
+    device.empty(1 << 25, "uint32")
+    assert not codes
+    assert is_done(event)
 
 
 def test_the_free_memory_of_the_largest_heap(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, kernel, packed, shader, words
+from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, is_done, kernel, packed, shader, words
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
@@ -821,6 +821,27 @@ def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, 
         assert len(calls_made) == 5
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_the_time_between_events_waits_for_both(is_reversed: bool, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timestamp has the value of its last use until the device writes it. (Mesa's CPU driver waits before it returns one.)"""
+    slow, x, stream = kernel(SLOW), device.zeros(256, "uint32"), device.stream()
+    read, done = device.logical.calls.vkGetQueryPoolResults, []
+    first = stream.record()
+    slow(x, 60_000, grid=256, stream=stream)
+    last = stream.record()
+
+    def get_results(*arguments: Any) -> Any:
+        done.append((is_done(first), is_done(last)))
+        return read(*arguments)
+
+    monkeypatch.setitem(vars(device.logical.calls), "vkGetQueryPoolResults", get_results)
+    if is_reversed:
+        assert first.elapsed(last) < 0
+    else:
+        assert last.elapsed(first) > 0
+    assert done == [(True, True)] * 2
+
+
 def test_reading_waits_for_collected_streams(device: Any, add: Any) -> None:
     check_deleted_streams(device, add, grid=1)
 
@@ -1039,10 +1060,14 @@ def test_a_module_is_built_for_the_device_of_its_arrays(device: Any) -> None:
 TWO_DEVICES = """
 import devmod
 from devmod_conformance.checks import check_two_devices
-from vulkan_kernels import adder
+from vulkan_kernels import SLOW, adder, is_done, kernel
 devices = [each for each in devmod.devices() if each.kind == "vulkan"]
 assert [each.index for each in devices] == [0, 1], devices
 check_two_devices(adder()["add"], *devices, grid=1)
+kernel(SLOW)(devices[0].zeros(256, "uint32"), 60_000, grid=256)
+event = devices[0].default_stream.record()
+devices[1].default_stream.wait(event)
+assert is_done(event)
 """
 
 

@@ -80,3 +80,12 @@ def adder() -> devmod.Module:
     add: Any = compiled(ADD, "add")
     twice: Any = compiled(TWICE, "twice")
     return devmod.create("vulkan", {**add.code, **twice.code}, "spv", {**add.functions, **twice.functions})
+
+
+def is_done(event: Any) -> bool:
+    """Return whether the device has reached an event, without a wait."""
+    from devmod_vulkan._driver import ffi
+
+    logical, value = event.stream.logical, ffi.new("uint64_t *")
+    logical.check(logical.calls.vkGetSemaphoreCounterValue(logical.handle, event.stream.semaphore, value), "")
+    return bool(value[0] >= event.value)
