@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
     from devmod._util.text import is_valid_name as is_valid_name
+    from devmod._util.uninterrupted import call_uninterrupted as call_uninterrupted
+    from devmod._util.uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
     from devmod._util.within import path_problem as path_problem
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
@@ -128,6 +130,7 @@ _HOME = {
     "array_bytes": "_values.dtypes",
     "block_packer": "_launch.arguments",
     "cache_dir": "_util.cache_folder",
+    "call_uninterrupted": "_util.uninterrupted",
     "check_driver": "_util.fork",
     "check_earlier_event": "_device.stream",
     "check_event": "_device.stream",
@@ -155,6 +158,7 @@ _HOME = {
     "function_to_json": "_formats.raw",
     "global_array": "_device.variables",
     "has_compiler": "_plugins.hooks",
+    "has_uninterrupted_calls": "_util.uninterrupted",
     "is_valid_name": "_util.text",
     "lend": "_util.leases",
     "open_driver": "_util.fork",

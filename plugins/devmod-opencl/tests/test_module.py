@@ -631,3 +631,15 @@ def test_concurrent_calls_use_separate_kernel_objects(device: Any, monkeypatch: 
         assert run_in_threads(lambda x: f(x, grid=1, block=4), arrays) == [None] * 4
     assert [each.numpy()[0] for each in arrays] == [0, 4, 8, 12]
     assert len({each.int_ptr for each in handles}) == 4  # the second round uses the same four
+
+
+@pytest.mark.usefixtures("device")
+def test_an_interrupt_does_not_reach_the_import_of_pyopencl() -> None:
+    """An interrupt in it may end the process, and the import of NumPy cannot be repeated."""
+    program = (
+        "import sys, threading, devmod\nis_main = []\n"
+        "def hook(event, arguments):\n    if event == 'import' and arguments[0] in ('numpy', 'pyopencl._cl'):\n"
+        "        is_main.append(threading.current_thread() is threading.main_thread())\n"
+        "sys.addaudithook(hook)\ndevmod.device('opencl')\nprint({*is_main})"
+    )
+    assert run_python(program) == "{False}\n"

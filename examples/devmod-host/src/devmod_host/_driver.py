@@ -11,23 +11,32 @@ import shlex
 import subprocess
 import tempfile
 
-from devmod.backend import find_program
+from devmod.backend import call_uninterrupted, find_program
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError
-
-try:
-    import cffi
-except ImportError as error:
-    raise DeviceNotFoundError(
-        f"cffi cannot be imported, so no host function can be called ({error}). To add it: pip install cffi", kind="host"
-    ) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-ffi = cffi.FFI()
-# All kernels have the signature of the functions that `_launch.stubs` writes, so cffi parses C only once.
-ffi.cdef("typedef void (*devmod_launch)(void *const *values, const unsigned int *shape); extern devmod_launch devmod_launches[];")
+
+def _declare() -> Any:
+    """Return cffi's interface with the types of all calls."""
+    import cffi
+
+    result = cffi.FFI()
+    # All kernels have the signature of the functions that `_launch.stubs` writes, so cffi parses C only once.
+    result.cdef("typedef void (*devmod_launch)(void *const *values, const unsigned int *shape); extern devmod_launch devmod_launches[];")
+    for each in ("unsigned char[]", "unsigned int[]", "void *[]"):
+        result.typeof(each)
+    return result
+
+
+try:
+    ffi = call_uninterrupted(_declare)  # an interrupt of cffi's parser leaves its lock held
+except ImportError as error:
+    raise DeviceNotFoundError(
+        f"cffi cannot be imported, so no host function can be called ({error}). To add it: pip install cffi", kind="host"
+    ) from error
 
 #: The names of the two parts of a translation unit in the compiler's messages.
 SOURCE, LAUNCH = "<source>", "<launch>"

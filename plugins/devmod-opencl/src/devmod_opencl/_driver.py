@@ -6,11 +6,13 @@ Importing this file opens the OpenCL loader. It raises DeviceNotFoundError if th
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
-from devmod.backend import driver_import_error
+from devmod.backend import call_uninterrupted, driver_import_error
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError
 
 try:
+    call_uninterrupted(import_module, "pyopencl")  # an interrupt of its import ends the process
     import pyopencl as cl
     from pyopencl import Error  # the base class of the driver's errors
 except ImportError as error:  # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU
