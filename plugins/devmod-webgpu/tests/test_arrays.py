@@ -113,6 +113,18 @@ def test_a_view_that_ends_within_a_word_is_no_argument(device: Any) -> None:
     assert root.numpy().tolist() == [*[0] * 7, 1, *[0] * 7]
 
 
+def test_a_started_read_writes_to_the_host_once(device: Any) -> None:
+    """A thread that waited too does not write after another thread's wait has returned."""
+    host = np.zeros(4, "int32")
+    event: Any = device.from_numpy(np.ones(4, "int32")).copy_to(host, wait=False)
+    (download,) = device._downloads.values()
+    event.synchronize()
+    assert host.tolist() == [1] * 4
+    host[:] = 2
+    download.finish()
+    assert host.tolist() == [2] * 4
+
+
 def test_a_started_read_is_done_in_every_thread_that_waits(device: Any, add: Any) -> None:
     a, b, c = (device.from_numpy(np.ones(64, "float32")) for _ in range(3))
     for _ in range(20):

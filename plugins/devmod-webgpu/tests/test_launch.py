@@ -937,3 +937,122 @@ def test_one_shader_as_a_file(device: Any, tmp_path: Path) -> None:
     a, b, c = host_arrays()
     devmod.load_from_file(path)["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
+
+
+# -- interrupts
+
+
+ALL_USES = """
+import numpy as np, devmod
+from webgpu_shaders import adder
+device = devmod.device("webgpu")
+from wgpu.backends.wgpu_native import ffi
+parsed = set(ffi._parsed_types)
+module = adder()
+arrays = [device.from_numpy(np.ones(64, "float32")) for _ in range(3)]
+module["add"](*arrays, 64, threads=64)
+launch = module["add"].bind(*arrays, 64, threads=64)
+launch(), launch.time()
+begin, end = device.default_stream.record(), device.stream().record()
+device.synchronize(), device.default_stream.wait(end), end.elapsed(begin)
+host = np.zeros(64, "float32")
+arrays[2].copy_to(host, wait=False).synchronize()
+arrays[0][1:].copy_from(arrays[2][:63]), arrays[0].copy_from(host), device.zeros(3, "uint8")[1:2].numpy()
+text = "override n: u32; @group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = n; }"
+x = np.zeros(1, "uint32")
+devmod.compile(text, "webgpu")["k"].specialize(n=7)(x, grid=1)
+try: devmod.compile(text.replace("x[0] = n", "x[0] = n + 1.5"), "webgpu")["k"]
+except devmod.CompileError: pass
+print(x, host[0], sorted(set(ffi._parsed_types) - parsed))
+"""
+
+
+def test_no_c_type_is_parsed_after_the_import_of_wgpu(device: Any) -> None:
+    """An interrupt of the parser leaves the lock of cffi held, and each type takes 13 ms."""
+    assert python(ALL_USES) == "[7] 2.0 []\n"
+
+
+#: A thread sends signals until one has interrupted the main thread: a signal before its wait has begun does not end the wait.
+INTERRUPT = """
+import os, signal, threading, time
+landed, begun = [], threading.Event()
+
+def interrupt(*_):
+    if not landed:
+        landed.append(True)
+        raise KeyboardInterrupt
+
+def send():
+    begun.wait()
+    while not landed:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+signal.signal(signal.SIGINT, interrupt)
+threading.Thread(target=send, daemon=True).start()
+"""
+LOST_MAP = """
+import numpy as np, devmod
+device = devmod.device("webgpu")
+import wgpu
+array, hosts = device.from_numpy(np.arange(64)), [np.zeros(64, "int64") for _ in range(2)]
+reads = [array.copy_to(each, wait=False) for each in hosts]
+resume = threading.Event()
+sync_wait = wgpu.GPUPromise.sync_wait
+
+def wait(promise):
+    begun.set()
+    resume.wait()
+    return sync_wait(promise)
+
+wgpu.GPUPromise.sync_wait = wait
+try:
+    device.synchronize()
+except KeyboardInterrupt:
+    print("interrupted")
+resume.set()
+device.synchronize()
+print((array.numpy() == np.arange(64)).all(), all((each == np.arange(64)).all() for each in hosts))
+"""
+
+
+@pytest.mark.row("R37")
+def test_an_interrupt_of_a_wait_leaves_started_reads_valid(device: Any) -> None:
+    assert python(INTERRUPT + LOST_MAP) == "interrupted\nTrue True\n"
+
+
+LATE_SUBMISSION = """
+import numpy as np, devmod
+from devmod.backend import call_uninterrupted, has_uninterrupted_calls
+device = devmod.device("webgpu")
+import wgpu
+text = "@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 2 * x[0] + 1; }"
+double, x = devmod.compile(text, "webgpu")["k"], device.zeros(1, "uint32")
+double(x, grid=1)
+resume, end = threading.Event(), threading.Event()
+threading.Thread(target=call_uninterrupted, args=(end.wait,), daemon=True).start()  # as a wait of another thread
+while not has_uninterrupted_calls(): pass
+submit = type(device.gpu.queue).submit
+
+def submit_late(queue, commands):
+    if not begun.is_set():
+        begun.set()
+        resume.wait()
+    return submit(queue, commands)
+
+type(device.gpu.queue).submit = submit_late
+try:
+    double(x, grid=1)
+except KeyboardInterrupt:
+    print("interrupted")
+threading.Timer(0.5, resume.set).start()
+ASK
+print(x.numpy())
+end.set()
+"""
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize(("ask", "expected"), [("double(x, grid=1)", 7), ("pass", 3), ("x.copy_from(np.zeros(1, 'uint32'))", 0)])
+def test_operations_after_an_interrupted_launch_follow_it(device: Any, ask: str, expected: int) -> None:
+    assert python(INTERRUPT + LATE_SUBMISSION.replace("ASK", ask)) == f"interrupted\n[{expected}]\n"

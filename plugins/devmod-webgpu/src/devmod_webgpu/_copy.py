@@ -5,7 +5,8 @@ WebGPU copies whole words of four bytes. A part of a buffer may begin and end wi
 
 from __future__ import annotations
 
-from devmod.backend import Once
+from devmod.backend import Once, call_uninterrupted
+from devmod_webgpu import _driver
 from devmod_webgpu._driver import wgpu
 
 TYPE_CHECKING = False
@@ -55,9 +56,12 @@ class Download:
         self._once.get("copied", self._copy)
 
     def _copy(self) -> None:
+        # After an interrupt this is repeated. A buffer cannot be mapped twice.
+        self._out[:] = call_uninterrupted(self._once.get, "mapped", self._map)[self._skip : self._skip + self._out.nbytes]
+
+    def _map(self) -> Any:
         self._staging.map_sync(wgpu.MapMode.READ)
-        self._out[:] = self._staging.read_mapped(copy=False)[self._skip : self._skip + self._out.nbytes]
-        self._staging.unmap()
+        return self._staging.read_mapped(copy=False)
 
 
 def download(gpu: Any, memory: Any, out: memoryview) -> Download:
@@ -72,6 +76,7 @@ def download(gpu: Any, memory: Any, out: memoryview) -> Download:
 
 def write(gpu: Any, memory: Any, data: memoryview) -> None:
     """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""
+    _driver.end_submissions()
     buffer, offset = _place(memory)
     head = min(-offset % 4, data.nbytes)
     tail = (data.nbytes - head) % 4
@@ -111,7 +116,7 @@ def copy(gpu: Any, source: Any, target: Any, nbytes: int, usage: int) -> bool:
 def _submit(gpu: Any, source: Any, start: int, target: Any, offset: int, size: int) -> None:
     encoder = gpu.create_command_encoder()
     encoder.copy_buffer_to_buffer(source, start, target, offset, size)
-    gpu.queue.submit([encoder.finish()])
+    _driver.submit(gpu, [encoder.finish()])
 
 
 def _place(memory: Any) -> tuple[Any, int]:

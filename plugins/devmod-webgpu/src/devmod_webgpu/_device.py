@@ -6,7 +6,7 @@ import atexit
 import weakref
 
 from devmod import Device
-from devmod.backend import Once, check_driver, open_driver
+from devmod.backend import Once, call_uninterrupted, check_driver, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_webgpu import _copy, _driver
 from devmod_webgpu._driver import launch_error, wgpu
@@ -92,7 +92,7 @@ class WebGPUDevice(Device):
         check_driver("webgpu")
         if _shutdown:
             raise LaunchError(f"{self} is closed: the interpreter is shutting down", kind="webgpu")
-        return self._once.get("gpu", open_gpu)
+        return self._once.get("gpu", open_gpu) if self.opened else call_uninterrupted(self._once.get, "gpu", open_gpu)
 
     @property
     def opened(self) -> bool:
@@ -116,7 +116,7 @@ class WebGPUDevice(Device):
     def synchronize(self) -> None:
         gpu = self.gpu
         try:
-            _driver.wait(gpu)
+            call_uninterrupted(_driver.wait, gpu)
             for number, download in tuple(self._downloads.items()):
                 download.finish()
                 self._downloads.pop(number, None)
@@ -204,7 +204,7 @@ class WebGPUDevice(Device):
         buffer = gpu.create_buffer(size=8 * count, usage=_RESOLVE)
         encoder = gpu.create_command_encoder()
         encoder.resolve_query_set(queries, 0, count, buffer, 0)
-        gpu.queue.submit([encoder.finish()])
+        _driver.submit(gpu, [encoder.finish()])
         out = memoryview(bytearray(8 * count))
         self.read(buffer, out, self.default_stream)
         step = self._once.get("step", lambda: _driver.timestamp_period(gpu.queue)) * 1e-9
@@ -224,7 +224,7 @@ def devices() -> list[WebGPUDevice]:
         open_driver("webgpu", _keep_in_child)
         return [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
 
-    items: list[WebGPUDevice] = _once.get("devices", find)
+    items: list[WebGPUDevice] = _once.get("devices", find) if "devices" in _once else call_uninterrupted(_once.get, "devices", find)
     return items
 
 

@@ -1,4 +1,4 @@
-"""The package wgpu. No other file imports it, and all code for its differences from WebGPU is here.
+"""The package wgpu. Only `_load` imports it too, and all code for its differences from WebGPU is here.
 
 Importing this file loads wgpu-native. If that fails, it raises DeviceNotFoundError; a later import tries again.
 """
@@ -6,18 +6,22 @@ Importing this file loads wgpu-native. If that fails, it raises DeviceNotFoundEr
 from __future__ import annotations
 
 import contextlib
+from collections import deque
+from threading import Lock
 
-from devmod.backend import driver_import_error
+from devmod.backend import call_uninterrupted, driver_import_error, fork_safe, has_uninterrupted_calls
 from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod_webgpu._load import load_wgpu
 
 try:
+    load_wgpu()
     import wgpu
-    import wgpu.backends.auto
 except (ImportError, OSError, RuntimeError) as error:  # wgpu's wheels contain wgpu-native
     raise driver_import_error(error, "webgpu", "WebGPU", "wgpu") from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod import Device
@@ -27,10 +31,12 @@ __all__ = [
     "adapters",
     "backend_name",
     "describe_error",
+    "end_submissions",
     "limits_of",
     "never_release",
     "open_device",
     "pass_times",
+    "submit",
     "timestamp_period",
     "version",
     "wait",
@@ -39,6 +45,11 @@ __all__ = [
 
 #: The base class of the errors that wgpu raises.
 Error = wgpu.GPUError
+
+#: Devices and command buffers that another thread submits. An entry is removed when it is in the device's queue: after an interrupt, later
+#: operations follow it.
+_submissions: deque[tuple[Any, Sequence[Any]]] = deque()
+_submissions_lock = fork_safe(Lock())
 
 NO_ADAPTER = (
     "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
@@ -127,8 +138,38 @@ def limits_of(adapter: Any) -> dict[str, int]:
     return limits
 
 
+def submit(device: Any, commands: Sequence[Any]) -> None:
+    """Submit command buffers.
+
+    wgpu then calls the callbacks of finished operations of all threads. An interrupt of such a callback would be lost, and the thread that
+    waits for it would never continue.
+    """
+    if _submissions or has_uninterrupted_calls():
+        _submissions.append((device, commands))
+        call_uninterrupted(_submit_all)
+    else:
+        device.queue.submit(commands)
+
+
+def end_submissions() -> None:
+    """Wait until the submissions of earlier interrupted calls are in the queue."""
+    if _submissions:
+        call_uninterrupted(_submit_all)
+
+
+def _submit_all() -> None:
+    with _submissions_lock:
+        while _submissions:
+            device, commands = _submissions[0]
+            try:
+                device.queue.submit(commands)
+            finally:
+                _submissions.popleft()
+
+
 def wait(device: Any) -> None:
-    """Wait until a device's queue is empty."""
+    """Wait until a device's queue is empty. `call_uninterrupted` executes it."""
+    _submit_all()
     # finish() raises for a lost device; submitting to one ends the process (wgpu-native panics). Submitting starts pending writes to
     # buffers, and frees the encoder's memory.
     device.queue.submit([device.create_command_encoder().finish()])

@@ -165,7 +165,7 @@ class WebGPUKernel(Kernel):
                     raise self._launch_error(error) from error
 
             return launch_checked
-        encode, submit, pipeline = gpu.create_command_encoder, gpu.queue.submit, self._pipeline
+        encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, self._pipeline
 
         def launch() -> None:
             try:
@@ -176,7 +176,7 @@ class WebGPUKernel(Kernel):
                     run.set_bind_group(number, group)
                 run.dispatch_workgroups(x, y, z)
                 run.end()
-                submit((encoder.finish(),))
+                submit(gpu, (encoder.finish(),))
             except error_type as error:
                 raise self._launch_error(error) from error
 
@@ -322,4 +322,4 @@ def _dispatch(gpu: Any, pipeline: Any, groups: Sequence[tuple[int, Any]], x: int
     run.dispatch_workgroups(x, y, z)
     run.end()
     # finish() raises for an error or a lost device; submit() would end the process.
-    gpu.queue.submit([encoder.finish()])
+    _driver.submit(gpu, [encoder.finish()])

@@ -41,7 +41,7 @@ class WebGPUStream(Stream):
             queries = device.queries(1)
             encoder = device.gpu.create_command_encoder()
             encoder.begin_compute_pass(timestamp_writes=_driver.pass_times(queries, 0)).end()
-            device.gpu.queue.submit([encoder.finish()])
+            _driver.submit(device.gpu, [encoder.finish()])
         except _driver.Error as error:
             raise launch_error(f"{device} cannot record an event", device, error) from error
         return WebGPUEvent(device, queries)
