@@ -720,6 +720,30 @@ def test_an_interrupt_before_a_submission_keeps_the_batch(device: Any, monkeypat
     np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
 
 
+def test_an_interrupt_before_a_submission_leaves_no_value_that_is_never_signalled(device: Any) -> None:
+    """The release of a collected stream waits for the value in its cell."""
+    f = kernel(TWICE)
+    first, stream = device.stream(), device.stream()
+    x = device.from_numpy(np.ones(4, "float32"))
+    f(x, grid=1, stream=first)
+    reads = []
+
+    class Interrupted(tuple):  # type: ignore[type-arg]
+        def __iter__(self) -> Any:
+            reads.append(stream._cell[0])
+            if len(reads) == 3:
+                raise KeyboardInterrupt
+            return super().__iter__()
+
+    stream.wait(first.record())
+    stream._waits = [Interrupted(each) for each in stream._waits]
+    with pytest.raises(KeyboardInterrupt):
+        f(x, grid=1, stream=stream)
+    assert (reads, stream._cell[0], stream._value) == ([0, 0, 0], 0, 0)
+    stream.synchronize()
+    np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
+
+
 def test_a_command_buffer_with_an_interrupted_recording_is_not_reused(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     f = kernel(TWICE)
     x = device.from_numpy(np.ones(4, "float32"))

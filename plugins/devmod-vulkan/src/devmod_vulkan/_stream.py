@@ -143,10 +143,11 @@ class VulkanStream(Stream):
         stages = array("VkPipelineStageFlags", [_ALL_STAGES] * len(waits))
         semaphores = array("VkSemaphore", [semaphore for semaphore, _, _ in waits])
         info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = timeline, len(waits), semaphores, stages
-        value = self._cell[0] = self._value + 1
+        value = self._value + 1
         entries = [(value, resources, release) for _, resources, release in commands]
         entries.append((value, [stream for _, _, stream in waits], None))
         # As in `submit`: no calls from here to the submission.
+        self._cell[0] = value
         self.pending += entries
         self._gathered, self._waits, self._special = [], [], special
         self._value = value
