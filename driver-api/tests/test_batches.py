@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -196,6 +197,73 @@ def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, st
         run(step, x, 3, stream=stream)
     stream.synchronize()
     assert x.numpy().tolist() == [3] * 4
+
+
+@pytest.mark.row("R37")
+@pytest.mark.usefixtures("standin")
+def test_a_launch_of_another_thread_does_not_overtake_its_launch_in_a_batch(
+    device: Any, stream: Any, step: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a batch the driver has ended the capture, and the graph is not queued yet."""
+    x = device.zeros(4, "int32")
+    threads: list[threading.Thread] = []
+
+    def launch(value: int) -> None:
+        threads.append(threading.Thread(target=run, args=(step, x, value), kwargs={"stream": stream}))
+        threads[-1].start()
+        threads[-1].join(1)  # the second launch waits for the graph
+
+    graphs = device.context.graphs
+    create = graphs.create
+    monkeypatch.setattr(graphs, "create", lambda *arguments: launch(2) or create(*arguments))
+    with stream.batch():
+        launch(1)
+        threads[0].join()
+    threads[1].join()
+    stream.synchronize()
+    assert x.numpy().tolist() == [1 * 2 + 2] * 4
+
+
+@pytest.mark.row("R37")
+@pytest.mark.usefixtures("standin")
+@pytest.mark.parametrize(
+    ("call", "ask"),
+    [
+        ("synchronize_context", lambda device, stream: device.synchronize()),
+        ("synchronize_stream", lambda device, stream: stream.synchronize()),
+        ("record_event", lambda device, stream: stream.record().synchronize()),
+    ],
+    ids=["device", "stream", "event"],
+)
+def test_another_thread_may_begin_a_batch_during_an_operation_that_a_capture_forbids(
+    call: str, ask: Callable[[Any, Any], None], device: Any, stream: Any, step: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = device.zeros(4, "int32")
+    begun, resume = threading.Event(), threading.Event()
+
+    def launch() -> None:
+        with stream.batch():
+            begun.set()
+            run(step, x, 1, stream=stream)
+            resume.wait()
+
+    def begin(driver: Any, *arguments: Any) -> Any:
+        monkeypatch.undo()
+        thread.start()
+        begun.wait(1)  # the batch waits for the operation, or queues its launches one by one
+        return operation(driver, *arguments)
+
+    thread = threading.Thread(target=launch)
+    driver_type = type(device.context.driver)
+    operation = getattr(driver_type, call)
+    monkeypatch.setattr(driver_type, call, begin)
+    try:
+        ask(device, stream)
+    finally:
+        resume.set()
+        thread.join()
+    stream.synchronize()
+    assert x.numpy().tolist() == [1] * 4
 
 
 # -- graphs of prepared launches

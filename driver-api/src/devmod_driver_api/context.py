@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _weakref import ref
+
 from devmod_driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE
 from devmod_driver_api.errors import DriverError
 from devmod_driver_api.handles import Handles, Memories, Modules, Streams
@@ -33,6 +35,8 @@ class Context:
         The handles of each kind. Graphs are executable.
     captures : dict
         The active captures of batches, as keys. While there is one, no handle is destroyed: a captured launch may use it.
+    waits : set
+        Not empty while a thread waits for streams of the context, which the driver refuses during a capture: no batch is captured then.
     """
 
     def __new__(cls, driver: Driver, device: int) -> Context:
@@ -57,6 +61,7 @@ class Context:
         self.modules = Modules(self, "load_module", "unload_module")
         self.graphs = Handles(self, "instantiate_graph", "destroy_executable", 0)
         self.captures: dict[Capture, None] = {}
+        self.waits: set[object] = set()
 
     @property
     def usable(self) -> bool:
@@ -68,6 +73,12 @@ class Context:
         def __enter__(self) -> None: ...
 
         def __exit__(self, *details: object) -> None: ...
+
+    def begin_wait(self) -> object:
+        """Return an object that marks a wait in `waits` for as long as it is referenced."""
+        wait = _Wait()
+        self.waits.add(ref(wait, self.waits.discard))
+        return wait
 
     def order(self, later: int, earlier: int) -> None:
         """Delay the later work of a stream until the present end of another one. The thread has the context as its current one."""
@@ -109,3 +120,9 @@ class Context:
         if not self.captures:
             for handles in (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs):
                 handles.drain()
+
+
+class _Wait:
+    """Marks a wait. An interrupt that ends the function with the reference removes the mark."""
+
+    __slots__ = ("__weakref__",)

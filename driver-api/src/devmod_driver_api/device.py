@@ -251,7 +251,7 @@ class DriverDevice(Device):
         assert isinstance(stream, DriverStream)
         check_driver(self.kind)
         try:
-            with stream.uncaptured():
+            with stream.lock, stream.uncaptured():
                 self.transfers.start_write(memory, data, stream.handle)
         except DriverError as error:
             raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error) from error
@@ -260,7 +260,7 @@ class DriverDevice(Device):
         assert isinstance(stream, DriverStream)
         check_driver(self.kind)
         try:
-            with stream.uncaptured():
+            with stream.lock, stream.uncaptured():
                 self.transfers.start_read(memory, out, stream.handle)
         except DriverError as error:
             raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error) from error
@@ -271,7 +271,7 @@ class DriverDevice(Device):
         check_driver(self.kind)
         context = self.context
         try:
-            with stream.uncaptured(), context, context.driver.relaxed():
+            with stream.lock, stream.uncaptured(), context, context.driver.relaxed():
                 try:
                     copy(context.driver, stream.handle)
                 finally:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
-from threading import Lock, RLock
+from contextlib import contextmanager, suppress
+from threading import Lock
 
 from devmod import Launch
 from devmod.backend import Batch, check_driver, fork_safe
@@ -30,7 +30,6 @@ class Capture:
 
     def __init__(self, stream: DriverStream) -> None:
         self.stream = stream
-        self._lock = fork_safe(RLock())
         #: The active batches.
         self._batches: set[object] = set()
         #: The driver's result with a graph that is not queued, as `Symbols.create_into` has it. An interrupt may leave one.
@@ -47,32 +46,38 @@ class Capture:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Submit the launches captured so far, and capture none while the body runs. Bodies may be nested."""
-        with self._lock:
-            was_begun = self._is_begun
-            if was_begun:
+        """Submit the launches captured so far, and capture none while the body runs. The thread holds the lock of the stream."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def pause(self) -> None:
+        """Submit the launches captured so far, and capture no more."""
+        with self.stream.lock:
+            if self.is_begun:
                 self._submit()
-            try:
-                yield
-            finally:
-                if was_begun and self._batches:
-                    self._begin_capture()
+
+    def resume(self) -> None:
+        """Capture the following launches, if a batch is active."""
+        with self.stream.lock:
+            if self._batches and not self.is_begun:
+                self._begin_capture()
 
     def _begin_batch(self) -> None:
         """Capture the following launches."""
         check_driver(self.stream.device.kind)
-        with self._lock:
-            if not self._is_begun:
-                self._begin_capture()
+        self.resume()
 
     def _end_batch(self) -> None:
         """Submit the captured launches, if the outermost batch has ended."""
-        with self._lock:
-            if self._is_begun and not self._batches:
-                self._submit()
+        with self.stream.lock:
+            if not self._batches:
+                self.pause()
 
     @property
-    def _is_begun(self) -> bool:
+    def is_begun(self) -> bool:
         """Whether `_begin_capture` was called and `_submit` has not returned. After an interrupt the driver may capture nothing yet."""
         return self in self.stream.device.context.captures
 
@@ -80,11 +85,15 @@ class Capture:
         context = self.stream.device.context
         # Registered before it begins, so that memory of captured launches is not freed. The next operation ends an interrupted capture.
         context.captures[self] = None
+        if context.waits:
+            context.captures.pop(self, None)
+            return  # the launches are queued one by one
+        self.stream.is_captured = True
         try:
             with context:
                 context.driver.begin_capture(self.stream.handle)
         except DriverError as error:
-            context.end_capture(self)
+            self._end()
             raise driver_error(f"{self.stream.device} cannot begin a batch", error, self.stream.device) from error
 
     def _submit(self) -> None:
@@ -99,9 +108,13 @@ class Capture:
                 if self._graphs and driver.handle_in(self._graphs):
                     self._queue(self._graphs)
         except DriverError as error:
-            context.end_capture(self)
+            self._end()
             raise driver_error(f"{self.stream.device} refused the launches of a batch", error, self.stream.device) from error
-        context.end_capture(self)
+        self._end()
+
+    def _end(self) -> None:
+        self.stream.is_captured = False
+        self.stream.device.context.end_capture(self)
 
     def _queue(self, graphs: list[Any]) -> None:
         context = self.stream.device.context
@@ -121,10 +134,16 @@ class Capture:
 @contextmanager
 def uncaptured(device: DriverDevice) -> Iterator[None]:
     """Suspend all captures of a device while the body runs: the driver refuses to wait for the device during one."""
-    with ExitStack() as stack:
-        for capture in tuple(device.context.captures):
-            stack.enter_context(capture.suspended())
+    wait = device.context.begin_wait()
+    captures = tuple(device.context.captures)
+    for each in captures:
+        each.pause()
+    try:
         yield
+    finally:
+        del wait
+        for each in captures:
+            each.resume()
 
 
 class Graph:
@@ -149,7 +168,7 @@ class Graph:
         #: CUDA and HIP forbid calls of several threads at once with one graph.
         self._lock = fork_safe(Lock())
         api = stream.device.api
-        if stream.handle in api.legacy_handles:
+        if stream.is_default:
             raise ArgumentError(
                 f"the default stream of a {api.kind} device has no graphs: {api.name} does not capture it. Create a stream with "
                 "device.stream(), and bind the launches with stream= it",
@@ -159,7 +178,8 @@ class Graph:
         context = stream.device.context
         driver = context.driver
         try:
-            with stream.uncaptured(), context:
+            with stream.lock, stream.uncaptured(), context:
+                stream.is_captured = True
                 driver.begin_capture(stream.handle)
                 try:
                     for each in self._launches:
@@ -168,6 +188,8 @@ class Graph:
                     with suppress(DriverError):  # the error of the launch says more
                         driver.destroy_graph(driver.end_capture(stream.handle))
                     raise
+                finally:
+                    stream.is_captured = False
                 graph = driver.end_capture(stream.handle)
                 try:
                     self._executable = context.graphs.create(graph)
@@ -188,7 +210,7 @@ class Graph:
         check_driver(stream.device.kind)
         context = stream.device.context
         try:
-            with self._lock, context:
+            with stream.lock, self._lock, context:
                 context.driver.launch_graph(self._executable.value, stream.handle)
         except DriverError as error:
             raise driver_error(f"{stream.device} refused a graph of {len(self._launches)} launches", error, stream.device) from error

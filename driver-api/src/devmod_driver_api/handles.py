@@ -98,6 +98,7 @@ class Handles:
         """
         if not cell or self._is_finalizing() or not self._context.usable:
             return True  # the end of the process frees everything; a forked child has no driver
+        wait = self._context.begin_wait()  # noqa: F841 - it lives as long as this call
         if self._context.captures:
             return False
         with suppress(DriverError, IndexError), self._context, self._driver.relaxed():

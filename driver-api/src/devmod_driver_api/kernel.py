@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import repeat
 from math import prod
 
 from devmod.backend import Kernel
@@ -60,7 +61,7 @@ class DriverKernel(Kernel):
     def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, DriverStream)
         # Every call runs this function, so it uses local names.
-        pack = self.layout.pack
+        pack, lock = self.layout.pack, stream.lock
         # Launches that no call is using. Only one thread writes to a parameter block; list.pop and list.append are atomic.
         free = [self._new_launch(stream, shape)]
         take, give, error_type = free.pop, free.append, DriverError
@@ -73,7 +74,11 @@ class DriverKernel(Kernel):
             buffer, launch = slot
             buffer.raw = pack(*values)
             try:
-                launch()
+                if stream.is_captured:
+                    with lock:
+                        launch()
+                else:
+                    launch()
             except error_type as error:
                 raise self._launch_error(error) from error
             give(slot)
@@ -84,12 +89,22 @@ class DriverKernel(Kernel):
         assert isinstance(stream, DriverStream)
         buffer, launch = self._new_launch(stream, shape)
         buffer.raw = self.layout.pack(*values)
-        return launch
+        if stream.is_default:
+            return launch
+
+        def launch_in_order(_: None) -> None:
+            if stream.is_captured:
+                with stream.lock:
+                    launch()
+            else:
+                launch()
+
+        return map(launch_in_order, repeat(None)).__next__  # a function of C without parameters, as `launch` is
 
     def time(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> float:
         assert isinstance(stream, DriverStream)
         call = self.caller(stream, shape)
-        with stream.uncaptured():  # a graph would be created between the two events
+        with stream.lock, stream.uncaptured():  # a graph would be created between the two events
             begin = stream.record()
             call(values)
             end = stream.record()

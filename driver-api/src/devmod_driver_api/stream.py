@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from threading import RLock
 
 from devmod import Event, Stream
-from devmod.backend import check_driver, check_earlier_event, check_event
+from devmod.backend import check_driver, check_earlier_event, check_event, fork_safe
 from devmod_driver_api.errors import DriverError, driver_error
+from devmod_driver_api.graph import Capture, Graph
 from devmod_driver_api.handles import Handle
 
 TYPE_CHECKING = False
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
     from devmod import Launch
     from devmod_driver_api.device import DriverDevice
-    from devmod_driver_api.graph import Capture, Graph
 
 
 class DriverStream(Stream):
@@ -28,6 +29,13 @@ class DriverStream(Stream):
         The driver's handle. The default stream of a device has `Api.legacy_stream`.
     owner
         The object that destroys the stream: a `Handle`, or the stream object of another library. None for a default stream.
+    is_default : bool
+        Whether it is the default stream, which the driver does not capture.
+    is_captured : bool
+        Whether the driver captures the stream, or the captured launches are not queued yet. A launch then holds `lock`: a launch of
+        another thread would otherwise run before earlier ones of that thread.
+    lock
+        Held while a capture begins or ends, and for other operations than launches, which the driver refuses during a capture.
     """
 
     device: DriverDevice
@@ -36,6 +44,9 @@ class DriverStream(Stream):
         self.device = device
         self.handle = handle
         self.owner = owner
+        self.is_default = handle in device.api.legacy_handles
+        self.lock: AbstractContextManager[object] = nullcontext() if self.is_default else fork_safe(RLock())
+        self.is_captured = False
         #: The capture of the stream's batches; None before the first batch.
         self._capture: Capture | None = None
 
@@ -49,14 +60,12 @@ class DriverStream(Stream):
 
         The launches of the default stream, and of a stream that another library captures, are queued one by one.
         """
-        from devmod_driver_api.graph import Capture
-
         check_driver(self.device.kind)
-        if self._capture is None:
-            self._capture = Capture(self)
-        if self.handle in self.device.api.legacy_handles or (not self._capture.is_active and self._is_captured_elsewhere()):
+        if self.is_default:
             return nullcontext()
-        return self._capture.batch()
+        with self.lock:
+            capture = self._capture = self._capture or Capture(self)
+            return capture.batch() if capture.is_active or not self._is_captured_elsewhere() else nullcontext()
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Return prepared launches as one graph of the driver, which a call without arguments queues.
@@ -73,13 +82,11 @@ class DriverStream(Stream):
         LaunchError
             The driver refuses the graph.
         """
-        from devmod_driver_api.graph import Graph
-
         return Graph(self, launches)
 
     def uncaptured(self) -> AbstractContextManager[object]:
-        """Return a context manager: an active batch submits its launches and captures none while the body runs."""
-        return nullcontext() if self._capture is None else self._capture.suspended()
+        """Return a context manager: an active batch submits its launches and captures none while the body runs. The thread holds `lock`."""
+        return self._capture.suspended() if self._capture is not None and self._capture.is_begun else nullcontext()
 
     def _is_captured_elsewhere(self) -> bool:
         context = self.device.context
@@ -93,7 +100,7 @@ class DriverStream(Stream):
         check_driver(self.device.kind)
         context = self.device.context
         try:
-            with self.uncaptured(), context, context.driver.relaxed():
+            with self.lock, self.uncaptured(), context, context.driver.relaxed():
                 context.driver.synchronize_stream(self.handle)
             self.device.transfers.finish()
         except DriverError as error:
@@ -103,7 +110,7 @@ class DriverStream(Stream):
         check_driver(self.device.kind)
         context = self.device.context
         try:
-            with self.uncaptured(), context:
+            with self.lock, self.uncaptured(), context:
                 event = context.events.create(0)
                 context.driver.record_event(event.value, self.handle)
         except DriverError as error:
@@ -115,7 +122,7 @@ class DriverStream(Stream):
         check_driver(self.device.kind)
         context = self.device.context
         try:
-            with self.uncaptured(), context:
+            with self.lock, self.uncaptured(), context:
                 context.driver.wait_event(self.handle, event.handle)
         except DriverError as error:
             raise driver_error(f"{self.device} cannot wait for an event", error, self.device) from error

@@ -85,8 +85,9 @@ class Stream(ProcessLocal, ABC):
     def batch(self) -> AbstractContextManager[object]:
         """Submit the launches of a ``with`` body to the driver together, if the kind supports it; one by one otherwise.
 
-        The order of the launches does not change. If the body raises an exception, the launches before it run. An operation in the body
-        that waits for the stream (`synchronize`, `record`, an array's ``numpy()``) first submits the launches queued so far.
+        The order of the launches does not change. Launches of other threads in the stream may join the batch. If the body raises an
+        exception, the launches before it run. An operation in the body that waits for the stream (`synchronize`, `record`, an array's
+        ``numpy()``) first submits the launches queued so far.
         """
         from contextlib import nullcontext
 
