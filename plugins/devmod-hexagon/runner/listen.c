@@ -1,6 +1,7 @@
 /* Connections on TCP. The runner listens on the loopback interface alone: a board is reached through a forwarded port (adb, ssh).
  *
- * A client first sends 64 bytes: the secret of DEVMOD_HEXAGON_SECRET, padded with zeros. A wrong secret ends the connection.
+ * A client first sends 64 bytes: the secret of DEVMOD_HEXAGON_SECRET, padded with zeros. A wrong secret ends the connection, and so do ten
+ * seconds without one: each connection has a process.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -15,7 +16,7 @@
 
 #include "runner.h"
 
-enum { SECRET = 64, SHORTEST_SECRET = 32 };
+enum { SECRET = 64, SHORTEST_SECRET = 32, SECONDS = 10 };
 
 static void fail(const char *text)
 {
@@ -71,8 +72,10 @@ void serve(int port)
             continue;
         if (fork() == 0) {
             close(listener);
+            alarm(SECONDS); /* SIGALRM ends the process */
             if (!has_secret(connection, secret))
                 _exit(1);
+            alarm(0);
             setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             dup2(connection, 0);
             dup2(connection, 1);

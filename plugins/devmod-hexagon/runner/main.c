@@ -7,7 +7,9 @@
  * arena is the runner's own, and the host copies through the connection. With --listen the runner serves connections on
  * TCP, each in its own process (listen.c).
  */
+#define _GNU_SOURCE /* POLLRDHUP */
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,14 +309,16 @@ static void answer(int items, int is_shared)
     reply_error(id, "protocol", "unknown operation '%s' with %d items", name, items);
 }
 
-/* The runner ends after the host process ends, also during a call. Linux's signal for this (PR_SET_PDEATHSIG) is not used: it is sent
- * at the end of the thread that started the runner. */
+/* The runner ends after the host process ends or closes the connection, also during a call. Linux's signal for the former
+ * (PR_SET_PDEATHSIG) is not used: it is sent at the end of the thread that started the runner. */
 static pid_t host;
 
 static void check_host(int number)
 {
+    struct pollfd input = {.fd = 0, .events = POLLRDHUP};
+
     (void)number;
-    if (getppid() != host)
+    if (getppid() != host || (poll(&input, 1, 0) > 0 && input.revents & (POLLRDHUP | POLLHUP | POLLERR)))
         _exit(0);
 }
 

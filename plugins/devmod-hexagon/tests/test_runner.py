@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,11 +39,15 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def wait_for_end(pid: int) -> None:
+def wait_until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + 120
-    while is_running(pid):
+    while not condition():
         assert time.monotonic() < end, "the runner still runs"
         time.sleep(0.05)
+
+
+def wait_for_end(pid: int) -> None:
+    wait_until(lambda: not is_running(pid))
 
 
 def test_a_killed_runner_is_replaced(device: Any) -> None:
@@ -178,18 +185,18 @@ def test_an_invalid_setting_raises_an_error_that_names_it(environment: dict[str,
 
 @pytest.fixture
 def board(device: Any) -> Any:
-    """The address of a runner that listens on the loopback interface."""
+    """A runner that listens on the loopback interface: its address, and its process."""
     from devmod_hexagon import _emulator
 
     command = [_emulator.find_emulator(), "-cpu", device.arch, str(_emulator.RUNNER), str(1 << 24), "--listen", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"DEVMOD_HEXAGON_SECRET": SECRET}) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        yield line.removeprefix("listening on ").strip()
+        yield SimpleNamespace(address=line.removeprefix("listening on ").strip(), pid=process.pid)
         process.kill()
 
 
-def test_a_runner_on_tcp(board: str) -> None:
+def test_a_runner_on_tcp(board: Any) -> None:
     program = PRELUDE + (
         "from devmod_conformance.array_checks import check_copies, check_views\nfrom devmod_conformance.checks import check_streams\n"
         "device, add = devmod.device('hexagon'), module()['add']\ncheck_copies(device, add)\ncheck_views(device, add)\n"
@@ -198,22 +205,49 @@ def test_a_runner_on_tcp(board: str) -> None:
         "try:\n    new_module()['spoil'](np.zeros(1, 'int32'))\nexcept devmod.LaunchError as error:\n    print(error)\n"
         "x = np.ones(1, 'float32')\nadd(x, x, x, 1)\nprint(x)"
     )
-    printed = run_python(program, DEVMOD_HEXAGON_ADDRESS=board, DEVMOD_HEXAGON_SECRET=SECRET).splitlines()
+    printed = run_python(program, DEVMOD_HEXAGON_ADDRESS=board.address, DEVMOD_HEXAGON_SECRET=SECRET).splitlines()
     assert printed[:2] == ["True", "[0 0 0] True"]
     assert re.fullmatch(
-        rf"hexagon device 0 \(runner at {board}\): a kernel has ended its runner: SIGSEGV at address 0x00000010 in spoil\+\d+\. "
+        rf"hexagon device 0 \(runner at {board.address}\): a kernel has ended its runner: SIGSEGV at address 0x00000010 in spoil\+\d+\. "
         "The next call starts a new runner; arrays of the old one are lost",
         printed[2],
     )
     assert printed[3] == "[2.]"
 
 
-def test_a_runner_on_tcp_refuses_another_secret(board: str) -> None:
+def test_a_runner_on_tcp_refuses_another_secret(board: Any) -> None:
     program = (
         "import devmod\ntry:\n    devmod.device('hexagon').zeros(1, 'int32')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
     )
-    printed = run_python(program, DEVMOD_HEXAGON_ADDRESS=board, DEVMOD_HEXAGON_SECRET="f" * 32)
-    assert printed == f"hexagon device 0 (runner at {board}) cannot be used: its runner has ended\n"
+    printed = run_python(program, DEVMOD_HEXAGON_ADDRESS=board.address, DEVMOD_HEXAGON_SECRET="f" * 32)
+    assert printed == f"hexagon device 0 (runner at {board.address}) cannot be used: its runner has ended\n"
+
+
+def children(pid: int) -> list[int]:
+    """The child processes of a process, without those that have ended."""
+    return [child for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()) if is_running(child)]
+
+
+@pytest.mark.parametrize("sent", [b"", b"f" * 63])
+def test_a_connection_without_a_secret_is_closed(board: Any, sent: bytes) -> None:
+    with socket.create_connection(board.address.rsplit(":", 1), timeout=120) as connection:
+        connection.sendall(sent)
+        assert connection.recv(1) == b""
+    wait_until(lambda: not children(board.pid))
+
+
+def test_the_process_of_a_connection_ends_after_its_client_in_a_call(board: Any) -> None:
+    program = PRELUDE + (
+        "spin = module()['spin'].bind(devmod.device('hexagon').zeros(1, 'int32'))\nspin()\ndevmod.device('hexagon').stream().record()\n"
+        "print('launched', flush=True)\ndevmod.device('hexagon').synchronize()\n"
+    )
+    environment = os.environ | {"DEVMOD_HEXAGON_ADDRESS": board.address, "DEVMOD_HEXAGON_SECRET": SECRET}
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "launched\n"
+        assert len(children(board.pid)) == 1
+        process.kill()
+    wait_until(lambda: not children(board.pid))
 
 
 def test_the_runner_is_built_from_its_sources() -> None:
