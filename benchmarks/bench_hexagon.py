@@ -133,14 +133,12 @@ def main() -> int:
 def copy_through_the_pipe(arch: str, rounds: int) -> dict[str, float]:
     """Return the seconds of both copies if the host does not map the runner's memory."""
     from devmod_hexagon import _emulator
-    from devmod_hexagon._runner import Runner
-    from devmod_hexagon._transport import ProcessTransport
 
-    transport = ProcessTransport([_emulator.find_emulator(), "-cpu", arch, str(_emulator.RUNNER)], 1 << 28)
-    runner = Runner(transport, "the runner")
-    runner.shared = None  # the host then copies through the pipe
+    runner = _emulator.runner(_emulator.find_emulator(), arch, "the runner", 1 << 28)
     memory = runner.allocate(SIZE)
     assert memory is not None
+    assert runner._runner is not None
+    runner._runner.shared = None  # the host then copies through the pipe
     data = bytearray(b"\1" * SIZE)
     result = median(
         {"up": lambda: runner.write(memory, memoryview(data)), "down": lambda: runner.read(memory, memoryview(data))}, min(rounds, 9)

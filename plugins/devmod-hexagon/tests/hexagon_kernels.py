@@ -11,6 +11,7 @@ int calls = 0;
 void add(const float *a, const float *b, float *c, int n) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; calls++; }
 int count_calls(void) { return calls; }
 void spoil(int *x) { x[0] = *(volatile int *)16; }
+void wait_for(volatile int *x) { while (x[0] == 0) ; }
 void spin(int *x) { for (;;) ((volatile int *)x)[0]++; }
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import re
+from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
@@ -122,7 +123,7 @@ def test_streams_and_events(device: Any) -> None:
     check_deleted_streams(device, module()["add"])
 
 
-def test_a_batch_runs_in_order_and_a_read_submits_it(device: Any) -> None:
+def test_a_batch_runs_in_order_and_a_read_waits_for_it(device: Any) -> None:
     add = module()["add"]
     a, b, c = make_arrays(device)
     launch = add.bind(a, b, a, 64)
@@ -142,6 +143,36 @@ def test_a_batch_runs_in_order_and_a_read_submits_it(device: Any) -> None:
     with pytest.raises(KeyError):
         fail()
     assert a.numpy()[0] == 5002
+
+
+@pytest.mark.row("R37")
+def test_threads_that_share_a_stream_with_batches_lose_no_launch(device: Any) -> None:
+    """The launches of each thread run, in its order: they do not commute."""
+    step = module("void step(unsigned *x, unsigned a) { x[0] = 3 * x[0] + a; }")["step"]
+    stream = device.default_stream
+
+    def work(number: int) -> bool:
+        x, expected = device.zeros(1, "uint32"), 0
+        launch = step.bind(x, 7)
+        for value in range(3000):
+            with stream.batch() if number % 2 else nullcontext():
+                step(x, value)
+                launch()
+            expected = (9 * expected + 3 * value + 7) & 0xFFFFFFFF
+        return bool(x.numpy()[0] == expected)
+
+    assert run_in_threads(work, range(4)) == [True] * 4
+
+
+def test_launches_without_a_wait_may_fill_the_connection(device: Any) -> None:
+    """The replies to 400,000 launches are larger than the pipe, and so are the launches."""
+    x = device.zeros(1, "int32")
+    launch = module("void add(int *x, int a) { x[0] += a; }")["add"].bind(x, 2)
+    for _ in range(100):
+        with device.default_stream.batch():
+            for _ in range(4000):
+                launch()
+    assert x.numpy()[0] == 800_000
 
 
 def test_several_threads_call_one_device(device: Any) -> None:
@@ -209,6 +240,16 @@ def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: An
     loaded["add"](x, x, y, 4)
     np.testing.assert_array_equal(y, 2 * x)
     assert loaded["count_calls"]() == 1  # the new runner has loaded the module again
+
+
+def test_a_finalizer_in_the_thread_of_the_device_does_not_hang(device: Any) -> None:
+    device.runner().queue_clock(lambda values: device.zeros(1, "int32"))  # the garbage collector may run in any thread
+    check_error(
+        devmod.LaunchError,
+        device.synchronize,
+        f"a finalizer cannot wait for {device}: it runs in the thread of the device",
+    )
+    assert device.zeros(1, "int32").numpy() == [0]
 
 
 def test_nothing_keeps_a_runner_that_has_ended(device: Any) -> None:

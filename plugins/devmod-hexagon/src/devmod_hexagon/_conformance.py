@@ -187,16 +187,17 @@ class HexagonConformance(Conformance):
 
     @contextmanager
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
-        from devmod_hexagon._runner import Image, Runner
+        from devmod_hexagon._runner import Image
+        from devmod_hexagon._runner_thread import RunnerThread
 
-        load = Runner.load
+        load = RunnerThread.load
 
-        def load_and_count(runner: Runner, code: bytes | memoryview, span: int, alignment: int) -> Image:
+        def load_and_count(runner: RunnerThread, code: bytes | memoryview, span: int, alignment: int) -> Image:
             on_build()
             return load(runner, code, span, alignment)
 
-        Runner.load = load_and_count  # type: ignore[method-assign, assignment]
+        RunnerThread.load = load_and_count  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
-            Runner.load = load  # type: ignore[method-assign]
+            RunnerThread.load = load  # type: ignore[method-assign]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import sys
+from contextlib import suppress
+from functools import partial
 from threading import RLock
 
 from devmod import Device
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Stream
-    from devmod_hexagon._runner import Runner
+    from devmod_hexagon._runner_thread import RunnerThread
 
 _once = Once()
 _MAX_DEVICES = 64
@@ -32,46 +35,55 @@ class HexagonDevice(Device):
         Its number.
     name, vendor, arch
         The texts of its description.
-    start
-        Start a runner; the argument is the device in messages.
+    make_runner
+        Return a new runner; the argument is the device in messages.
     """
 
     kind = "hexagon"
 
-    def __init__(self, index: int, name: str, vendor: str, arch: str, memory: int, start: Callable[[str], Runner]) -> None:
+    def __init__(self, index: int, name: str, vendor: str, arch: str, memory: int, make_runner: Callable[[str], RunnerThread]) -> None:
         self.index = index
         self.name = name
         self.vendor = vendor
         self.arch = arch
         self.memory = memory
         self.limits = {"view_alignment": 1}
-        self._start = start
+        self._make_runner = make_runner
         self._lock = fork_safe(RLock())
-        self._runner: Runner | None = None
+        self._runner: RunnerThread | None = None
+        self._is_closed = False
         self._stream = HexagonStream(self)
 
-    def runner(self) -> Runner:
-        """Return the runner. Start one if there is none, or if the last one has ended."""
+    def runner(self) -> RunnerThread:
+        """Return the runner. Make one if there is none, or if the last one has ended."""
         runner = self._runner
         if runner is not None and not runner.ended:
             return runner
         check_driver("hexagon")
         with self._lock:
-            if self._runner is None or self._runner.ended:
-                open_driver("hexagon")
-                if self._runner is None:
+            if self._is_closed or sys.is_finalizing():
+                raise LaunchError(f"{self} is closed: the interpreter is shutting down", kind="hexagon")
+            runner = self._runner
+            if runner is None or runner.ended:
+                if runner is None:
+                    open_driver("hexagon")
                     atexit.register(self._close)
-                self._runner = self._start(repr(self))
-            return self._runner
+                else:
+                    runner.report()
+                runner = self._runner = self._make_runner(repr(self))
+            return runner
 
     def _close(self) -> None:
         """End the runner when the process exits. Earlier runners have ended, so nothing keeps them and their memory."""
-        if self._runner is not None:
-            self._runner.close()
+        self._is_closed = True
+        with suppress(LaunchError):
+            check_driver("hexagon")
+            if self._runner is not None:
+                self._runner.close()
 
     def wait(self) -> None:
         """Wait for all calls."""
-        if self._runner is not None and not self._runner.ended:
+        if self._runner is not None:
             self._runner.wait()
 
     @property
@@ -92,7 +104,7 @@ class HexagonDevice(Device):
             raise self.memory_error(nbytes, "no free range of the device's memory is large enough")
         return memory
 
-    def memory_runner(self, memory: Memory) -> Runner:
+    def memory_runner(self, memory: Memory) -> RunnerThread:
         """Return the runner of memory.
 
         Raises
@@ -110,21 +122,15 @@ class HexagonDevice(Device):
         return memory.runner
 
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, HexagonStream)
-        stream.submit()
         self.memory_runner(memory).write(memory, data)
 
     def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, HexagonStream)
-        stream.submit()
         self.memory_runner(memory).read(memory, out)
 
     def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
         self.memory_runner(memory).clear(memory, nbytes)
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
-        assert isinstance(stream, HexagonStream)
-        stream.submit()
         self.memory_runner(source)
         self.memory_runner(target).copy(source, target, nbytes)
 
@@ -132,7 +138,7 @@ class HexagonDevice(Device):
         return Part(memory.runner, memory.address + offset, nbytes, memory)
 
     def free_memory(self) -> int | None:
-        return self.runner().free_bytes
+        return self.runner().free_bytes()
 
 
 def devices() -> list[HexagonDevice]:
@@ -155,14 +161,14 @@ def _find_devices() -> list[HexagonDevice]:
     arch = _arch()
     if addresses:
         return [
-            HexagonDevice(index, f"runner at {host}:{port}", "devmod", arch or _remote.ARCH, 0, _remote.starter(host, port))
+            HexagonDevice(index, f"runner at {host}:{port}", "devmod", arch or _remote.ARCH, 0, partial(_remote.runner, host, port))
             for index, (host, port) in enumerate(_remote.parse(addresses))
         ]
     emulator = _emulator.find_emulator()
     newest = arch or _emulator.find_arch(emulator)
     memory = _emulator.memory_bytes()
     return [
-        HexagonDevice(index, f"{newest} in qemu-hexagon", "QEMU", newest, memory, lambda label: _emulator.start(emulator, newest, label))
+        HexagonDevice(index, f"{newest} in qemu-hexagon", "QEMU", newest, memory, partial(_emulator.runner, emulator, newest))
         for index in range(_count())
     ]
 

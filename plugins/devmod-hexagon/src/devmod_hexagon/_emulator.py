@@ -7,7 +7,7 @@ from pathlib import Path
 
 from devmod.backend import DiskCache, environment_text, find_program
 from devmod.errors import DeviceNotFoundError
-from devmod_hexagon._runner import Runner
+from devmod_hexagon._runner_thread import RunnerThread
 from devmod_hexagon._transport import ProcessTransport
 
 #: The program in this wheel. It is built for v66, and every emulator runs v66.
@@ -52,8 +52,8 @@ def find_arch(emulator: str) -> str:
         return cached
     for arch in _ARCHS:
         try:
-            start(emulator, arch, "the emulator", 1 << 20).close()
-        except (DeviceNotFoundError, OSError):
+            runner(emulator, arch, "the emulator", 1 << 20).try_out()
+        except DeviceNotFoundError:
             continue
         _CACHE.write(key, arch.encode())
         return arch
@@ -63,8 +63,8 @@ def find_arch(emulator: str) -> str:
     )
 
 
-def start(emulator: str, arch: str, label: str, memory: int = 0) -> Runner:
-    """Start a runner.
+def runner(emulator: str, arch: str, label: str, memory: int = 0) -> RunnerThread:
+    """Return a runner, which its first request starts. That raises DeviceNotFoundError if the process cannot be started, or is no runner.
 
     Parameters
     ----------
@@ -74,18 +74,15 @@ def start(emulator: str, arch: str, label: str, memory: int = 0) -> Runner:
         The device in messages.
     memory
         The bytes of the arena; by default those of DEVMOD_HEXAGON_MEMORY.
-
-    Raises
-    ------
-    DeviceNotFoundError
-        The process cannot be started, or is not a runner.
     """
-    command = [emulator, "-cpu", arch, str(RUNNER)]
-    try:
-        transport = ProcessTransport(command, memory or memory_bytes())
-    except OSError as error:
-        raise DeviceNotFoundError(f"{label} cannot be used: {emulator} cannot be started: {error}", kind="hexagon") from error
-    return Runner(transport, label)
+
+    def connect() -> ProcessTransport:
+        try:
+            return ProcessTransport([emulator, "-cpu", arch, str(RUNNER)], memory or memory_bytes())
+        except OSError as error:
+            raise DeviceNotFoundError(f"{label} cannot be used: {emulator} cannot be started: {error}", kind="hexagon") from error
+
+    return RunnerThread(connect, label)
 
 
 def memory_bytes() -> int:

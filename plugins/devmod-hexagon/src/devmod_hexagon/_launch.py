@@ -9,7 +9,6 @@ from devmod_hexagon._device import HexagonDevice, devices
 from devmod_hexagon._image import PACKED, is_packed
 from devmod_hexagon._memory import Memory
 from devmod_hexagon._runner import call_item
-from devmod_hexagon._stream import HexagonStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
 
     from devmod import Device, FunctionInfo, Stream
     from devmod_hexagon._module import HexagonModule
-    from devmod_hexagon._runner import Image, Runner
+    from devmod_hexagon._runner import Image
+    from devmod_hexagon._runner_thread import RunnerThread
 
 
 class HexagonLauncher(Launcher):
@@ -64,9 +64,9 @@ class HexagonKernel(Kernel):
                 function=name,
             )
         #: The runner of the last call, the image in it, and the function's address there.
-        self._place: tuple[Runner, Image, int] | None = None
+        self._place: tuple[RunnerThread, Image, int] | None = None
 
-    def address(self, runner: Runner) -> int:
+    def address(self, runner: RunnerThread) -> int:
         """Return the function's address in a runner, which loads the module first if necessary."""
         place = self._place
         if place is None or place[0] is not runner:
@@ -89,7 +89,7 @@ class HexagonKernel(Kernel):
             )
         return ()
 
-    def item(self, runner: Runner, values: Sequence[Any]) -> bytes:
+    def item(self, runner: RunnerThread, values: Sequence[Any]) -> bytes:
         """Return the call with these values, for a runner.
 
         Raises
@@ -109,38 +109,31 @@ class HexagonKernel(Kernel):
         return call_item(address, self._layout.pack(addresses))
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
-        assert isinstance(stream, HexagonStream)
-        runner_of, item, queue, read = self._device.runner, self.item, stream.queue, self._read_result
+        runner_of, item, read = self._device.runner, self.item, self._read_result
 
         def call(values: Sequence[Any]) -> None:
             runner = runner_of()
-            queue(runner, item(runner, values))
+            runner.queue_call(item(runner, values))
 
         if read is None:
             return call
-        return lambda values: read(self._run(stream, values)[1])
+        return lambda values: read(self._run(values)[1])
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
-        assert isinstance(stream, HexagonStream)
         runner = self._device.runner()
-        item, queue = self.item(runner, values), stream.queue
+        item = self.item(runner, values)
 
         def launch() -> None:
             if runner.ended:
                 self.item(self._device.runner(), values)  # raises LaunchError if an array belongs to the ended runner
-            queue(runner, item)
+            runner.queue_call(item)
 
         return launch
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
-        assert isinstance(stream, HexagonStream)
-        return float(self._run(stream, values)[0]) * 1e-9
+        return float(self._run(values)[0]) * 1e-9
 
-    def _run(self, stream: HexagonStream, values: Sequence[Any]) -> list[Any]:
+    def _run(self, values: Sequence[Any]) -> Sequence[Any]:
         """Call the function and wait. Return the nanoseconds of the call and the bytes of its result."""
-        stream.submit()
         runner = self._device.runner()
-        reply: list[Any] = []
-        runner.queue_calls((self.item(runner, values),), reply.extend)
-        runner.wait()
-        return reply
+        return runner.call(self.item(runner, values))

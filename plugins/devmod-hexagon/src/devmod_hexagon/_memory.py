@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod.backend import Lease
-    from devmod_hexagon._runner import Runner
+    from devmod_hexagon._runner_thread import RunnerThread
 
 #: The vectors of HVX have 128 bytes.
 ALIGNMENT = 128
@@ -31,7 +31,7 @@ class Memory:
 
     __slots__ = ("__weakref__", "_token", "address", "nbytes", "runner")
 
-    def __init__(self, runner: Runner, address: int, nbytes: int) -> None:
+    def __init__(self, runner: RunnerThread, address: int, nbytes: int) -> None:
         self.runner = runner
         self.address = address
         self.nbytes = nbytes
@@ -43,13 +43,13 @@ class Part(Memory):
 
     __slots__ = ("_owner",)
 
-    def __init__(self, runner: Runner, address: int, nbytes: int, owner: object) -> None:
+    def __init__(self, runner: RunnerThread, address: int, nbytes: int, owner: object) -> None:
         super().__init__(runner, address, nbytes)
         self._owner = owner
 
 
 class Arena:
-    """An allocator by first fit. The caller holds the runner's lock.
+    """An allocator by first fit. One thread uses it.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Arena:
         Its place.
     """
 
-    def __init__(self, runner: Runner, address: int, nbytes: int) -> None:
+    def __init__(self, runner: RunnerThread, address: int, nbytes: int) -> None:
         self._runner = runner
         start = -(-address // ALIGNMENT) * ALIGNMENT
         #: The starts and the ends of the free ranges, by address. Adjacent ranges are merged.

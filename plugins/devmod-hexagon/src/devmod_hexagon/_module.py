@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from devmod import Array, Device, FunctionInfo
     from devmod.backend import Binary, Launcher
     from devmod_hexagon._device import HexagonDevice
-    from devmod_hexagon._runner import Image, Runner
+    from devmod_hexagon._runner import Image
+    from devmod_hexagon._runner_thread import RunnerThread
 
 
 class HexagonModule(RuntimeModule):
@@ -62,9 +63,9 @@ class HexagonModule(RuntimeModule):
 
         return global_array("hexagon", name, device, dtype, options, find)
 
-    def image(self, runner: Runner, device: HexagonDevice) -> Image:
+    def image(self, runner: RunnerThread, device: HexagonDevice) -> Image:
         """Return the image of the module in a runner. It is loaded once for all threads."""
-        images: WeakKeyDictionary[Runner, Image] = self.once("images", WeakKeyDictionary)
+        images: WeakKeyDictionary[RunnerThread, Image] = self.once("images", WeakKeyDictionary)
         with runner.lock:
             image = images.get(runner)
             if image is None:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from devmod.backend import environment_text
 from devmod.errors import DeviceNotFoundError
-from devmod_hexagon._runner import Runner
+from devmod_hexagon._runner_thread import RunnerThread
 from devmod_hexagon._transport import Disconnected, SocketTransport
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: The architecture of a remote device if DEVMOD_HEXAGON_ARCH is not set: the one for which the runner is built.
 ARCH = "v66"
@@ -29,23 +25,22 @@ def parse(text: str) -> list[tuple[str, int]]:
     return results
 
 
-def starter(host: str, port: int) -> Callable[[str], Runner]:
-    """Return a function that connects to a runner."""
+def runner(host: str, port: int, label: str) -> RunnerThread:
+    """Return a runner, to which its first request connects. That raises DeviceNotFoundError if it cannot connect."""
 
-    def start(label: str) -> Runner:
+    def connect() -> SocketTransport:
         secret = environment_text("DEVMOD_HEXAGON_SECRET")
         if len(secret) not in _SECRET_LENGTH or not secret.isascii():
             raise DeviceNotFoundError(
                 f"{label} cannot be used: DEVMOD_HEXAGON_SECRET must have the runner's secret of 32 to 64 ASCII characters", kind="hexagon"
             )
         try:
-            transport = SocketTransport(host, port, secret)
+            return SocketTransport(host, port, secret)
         except (OSError, Disconnected) as error:
             reason = str(error) or "the runner has closed the connection"
             raise DeviceNotFoundError(
                 f"{label} cannot be used: no connection to {host}:{port}: {reason}. Start its runner there (docs/hexagon.md)",
                 kind="hexagon",
             ) from error
-        return Runner(transport, label)
 
-    return start
+    return RunnerThread(connect, label)

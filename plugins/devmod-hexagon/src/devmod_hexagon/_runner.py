@@ -10,12 +10,12 @@ Calls are queued: the reply is read at the next wait. A wait raises the error of
 from __future__ import annotations
 
 from collections import deque
-from threading import RLock
+from contextlib import suppress
 
 import msgpack  # type: ignore[import-untyped]
 
-from devmod.backend import environment_text, fork_safe, lend
-from devmod.errors import DeviceMemoryError, DeviceNotFoundError, FormatError, LaunchError
+from devmod.backend import lend
+from devmod.errors import DeviceMemoryError, DeviceNotFoundError, FormatError
 from devmod_hexagon._image import PACKED
 from devmod_hexagon._memory import Arena, Memory
 from devmod_hexagon._transport import Disconnected, TimedOut
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from devmod.backend import Lease
-    from devmod_hexagon._transport import Transport
+    from devmod_hexagon._runner_thread import RunnerThread
+    from devmod_hexagon._transport import Limit, Transport
 
     Handler = Callable[[Sequence[Any]], object]
 
 PROTOCOL_VERSION = 1
 #: The limit on the bytes of a reply, except that of a read.
 _MAX_REPLY = 1 << 24
-#: The limit on unread replies. Their bytes fit into the smallest pipe, so the runner never waits for the host.
-_MAX_QUEUED = 512
+#: The bytes of the reply to a call, without the results: 8 bytes for each call of the frame.
+_CALL_REPLY = 64
 #: The head of the reply to a read: an array of three, two numbers, and a bin.
 _READ_HEAD = 5 + 9 + 9 + 5
 #: The limit on the calls of one frame.
-MAX_BATCH = 4096
+_MAX_BATCH = 4096
 #: The seconds for the first reply of a runner.
 _START_TIMEOUT = 60.0
 #: The bytes of a page, whose protection the runner sets.
@@ -46,42 +47,40 @@ _PAGE = 4096
 
 
 class Runner:
-    """A runner that was started, with the connection to it.
+    """A runner that was started, with the connection to it, its memory and its modules. One thread uses it (`RunnerThread`).
 
     Parameters
     ----------
     transport
-        The connection. The runner owns it.
+        The connection. The caller closes it.
     label
         The device in messages.
+    owner
+        The runner of arrays and modules for other threads.
 
     Attributes
     ----------
-    lock
-        Serializes the use of the connection by threads.
+    address
+        The address of its memory.
     shared
-        The runner's memory as the host maps it; None without a mapping.
-    ended
-        The reason why the runner cannot be used; "" while it runs.
+        Its memory as the host maps it; None without a mapping.
     """
 
-    def __init__(self, transport: Transport, label: str) -> None:
+    def __init__(self, transport: Transport, label: str, owner: RunnerThread) -> None:
         self._transport = transport
         self._label = label
-        self.lock = fork_safe(RLock())
-        self.ended = ""
+        self._owner = owner
         self._number = 0
-        #: The handlers of the queued requests, the oldest first.
-        self._queued: deque[Handler | None] = deque()
-        try:
-            _, address, nbytes, is_shared = self._start()
-        except BaseException:
-            transport.close()
-            raise
-        self._address = address
+        #: The queued requests, the oldest first: the number, the handler, and the bytes of the reply.
+        self._queued: deque[tuple[int, Handler | None, int]] = deque()
+        #: The bytes of the unread replies.
+        self._unread = 0
+        #: The calls of the next frame.
+        self._calls: list[bytes] = []
+        self.address, nbytes, is_shared = self._start()
         shared = transport.arena if is_shared else None
         self.shared = None if shared is None else shared[:nbytes]
-        self._arena = Arena(self, address, nbytes)
+        self._arena = Arena(owner, self.address, nbytes)
         #: The leases of loaded images, each with its number and its memory, and those of collected images.
         self._images: dict[int, Lease] = {}
         self._collected: deque[Any] = deque()
@@ -89,19 +88,24 @@ class Runner:
     def _start(self) -> Sequence[int]:
         try:
             self._send("hello")
-            values = self._reply(_START_TIMEOUT)
-        except (LaunchError, RunnerError):
-            reason = self.ended or "the runner refused the first request"
-            raise DeviceNotFoundError(f"{self._label} cannot be used: {reason}", kind="hexagon") from None
-        if not (len(values) == 4 and all(type(value) is int for value in values)):
-            raise DeviceNotFoundError(f"{self._label} cannot be used: the runner replied {values!r} to the first request", kind="hexagon")
-        if values[0] != PROTOCOL_VERSION:
-            raise DeviceNotFoundError(
-                f"{self._label} cannot be used: its runner has version {values[0]} of the protocol, expected {PROTOCOL_VERSION}. Use a "
-                "runner and a devmod-hexagon of the same release",
-                kind="hexagon",
-            )
-        return values
+            values = self._reply(self._number, lambda: _START_TIMEOUT)
+        except TimedOut:
+            reason = f"its runner did not reply within {_START_TIMEOUT:g} seconds"
+        except (EndedError, Disconnected) as error:
+            reason = end_reason(error, self._transport)
+        except RunnerError:
+            reason = "the runner refused the first request"
+        else:
+            if not (len(values) == 4 and all(type(value) is int for value in values)):
+                reason = f"the runner replied {values!r} to the first request"
+            elif values[0] != PROTOCOL_VERSION:
+                reason = (
+                    f"its runner has version {values[0]} of the protocol, expected {PROTOCOL_VERSION}. Use a runner and a devmod-hexagon "
+                    "of the same release"
+                )
+            else:
+                return values[1:]
+        raise DeviceNotFoundError(f"{self._label} cannot be used: {reason}", kind="hexagon")
 
     # -- requests
 
@@ -122,38 +126,33 @@ class Runner:
         DeviceMemoryError
             The arena has no room for it.
         """
-        with self.lock:
-            self._unload_collected()
-            memory = self._arena.allocate(-(-span // _PAGE) * _PAGE, max(alignment, _PAGE))
-            if memory is None:
-                raise DeviceMemoryError(f"{self._label} has no room for a module of {span} bytes", kind="hexagon")
-            try:
-                (number,) = self._request("load", memory.address, span, code)
-            except RunnerError as error:
-                raise FormatError(_load_error(error), kind="hexagon") from None
-            image = Image(number, memory.address)
-            lease = lend(image, (number, memory), self._collected.append)
-            image.token = lease.token
-            self._images[id(lease)] = lease
-            return image
+        self._unload_collected()
+        memory = self._arena.allocate(-(-span // _PAGE) * _PAGE, max(alignment, _PAGE))
+        if memory is None:
+            raise DeviceMemoryError(f"{self._label} has no room for a module of {span} bytes", kind="hexagon")
+        try:
+            (number,) = self._request("load", memory.address, span, code)
+        except RunnerError as error:
+            raise FormatError(_load_error(error), kind="hexagon") from None
+        image = Image(number, memory.address)
+        lease = lend(image, (number, memory), self._collected.append)
+        image.token = lease.token
+        self._images[id(lease)] = lease
+        return image
 
     def allocate(self, nbytes: int) -> Memory | None:
         """Return memory of `nbytes` bytes; None if the arena has no room."""
-        with self.lock:
-            self._unload_collected()
-            return self._arena.allocate(nbytes)
+        self._unload_collected()
+        return self._arena.allocate(nbytes)
 
-    @property
     def free_bytes(self) -> int:
-        """The free bytes of the arena."""
-        with self.lock:
-            return self._arena.free_bytes
+        """Return the free bytes of the arena."""
+        return self._arena.free_bytes
 
-    def symbol(self, image: Image, name: str) -> tuple[int, int]:
-        """Return the address and the bytes of a symbol; (0, 0) if the image defines none of that name."""
-        with self.lock:
-            address, size = self._request("symbol", image.number, name)
-            return address, size
+    def symbol(self, number: int, name: str) -> tuple[int, int]:
+        """Return the address and the bytes of a symbol of an image; (0, 0) if the image defines none of that name."""
+        address, size = self._request("symbol", number, name)
+        return address, size
 
     def _unload_collected(self) -> None:
         """Unload the images without references. Their memory becomes free only then, because the runner has write-protected the code."""
@@ -161,115 +160,105 @@ class Runner:
             lease = self._collected.popleft()
             if not lease.expired:
                 self._collected.append(lease)
-            elif self._images.pop(id(lease), None) is not None and not self.ended:
+            elif self._images.pop(id(lease), None) is not None:
                 self._request("unload", lease.value[0])
 
-    def queue_calls(self, calls: Sequence[bytes], handle: Handler | None = None) -> None:
-        """Queue calls in one frame.
+    def queue_call(self, call: bytes) -> None:
+        """Queue a call, as `call_item` returns it. It is sent with the following ones by `flush`, at the latest.
 
-        Parameters
-        ----------
-        calls
-            The calls, each as `call_item` returns it; MAX_BATCH at most.
-        handle
-            A function that a later wait calls with a list: the nanoseconds that the calls took, and their results, 8 bytes each.
+        With a time limit it is sent alone, after the reply to the one before: a reply comes after all calls of a frame.
         """
-        with self.lock:
-            self._number += 1
-            count = len(calls)
-            head = b"\xdd" + (3 + 3 * count).to_bytes(4, "big") + b"\xa4call\xcf" + self._number.to_bytes(8, "big")
-            # One buffer: a frame of 1,000 parts takes longer to send than to join.
-            self._send_frame(head + b"\xcd" + count.to_bytes(2, "big") + b"".join(calls))
-            self._add_queued(handle)
+        self._calls.append(call)
+        if self._owner.limit is not None:
+            self.wait()
+        elif len(self._calls) == _MAX_BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the queued calls in one frame."""
+        if self._calls:
+            calls, self._calls = self._calls, []
+            self._send_calls(calls)
+
+    def call(self, call: bytes) -> Sequence[Any]:
+        """Call a function and wait. Return the nanoseconds of the call and the bytes of its result."""
+        self.wait()
+        reply: list[Any] = []
+        self._send_calls([call], reply.extend)
+        self.wait()
+        return reply
+
+    def _send_calls(self, calls: Sequence[bytes], handle: Handler | None = None) -> None:
+        count = len(calls)
+        self._make_room(size := _CALL_REPLY + 8 * count)
+        self._number += 1
+        head = b"\xdd" + (3 + 3 * count).to_bytes(4, "big") + b"\xa4call\xcf" + self._number.to_bytes(8, "big")
+        # One buffer: a frame of 1,000 parts takes longer to send than to join.
+        self._send_frame(head + b"\xcd" + count.to_bytes(2, "big") + b"".join(calls))
+        self._add_queued(handle, size)
 
     def queue_clock(self, handle: Handler) -> None:
         """Queue a reading of the runner's clock. A later wait calls `handle` with a list: the clock in nanoseconds."""
-        with self.lock:
-            self._send("clock")
-            self._add_queued(handle)
+        self.flush()
+        self._make_room(_CALL_REPLY)
+        self._send("clock")
+        self._add_queued(handle, _CALL_REPLY)
 
-    def _add_queued(self, handle: Handler | None) -> None:
-        self._queued.append(handle)
-        if len(self._queued) > _MAX_QUEUED:
+    def _make_room(self, size: int) -> None:
+        """Read replies until the connection has room for one of `size` bytes: a runner that cannot send a reply reads no request.
+
+        Half of the capacity is used, since a pipe stores small replies in whole pages.
+        """
+        while self._queued and self._unread + size > self._transport.capacity // 2:
             self._finish_oldest()
 
+    def _add_queued(self, handle: Handler | None, size: int) -> None:
+        self._queued.append((self._number, handle, size))
+        self._unread += size
+
     def wait(self) -> None:
-        """Wait for all queued calls.
+        """Wait for all queued calls."""
+        self.flush()
+        while self._queued:
+            self._finish_oldest()
 
-        Raises
-        ------
-        LaunchError
-            A kernel has ended the runner, or does not end in time.
-        """
-        with self.lock:
-            while self._queued:
-                self._finish_oldest()
+    def write(self, address: int, data: memoryview) -> None:
+        """Copy bytes to an address, after the queued calls."""
+        self._request("write", address, data)
 
-    def write(self, memory: Memory, data: memoryview) -> None:
-        """Copy bytes to the start of memory, after the queued calls."""
-        with self.lock:
-            self.wait()
-            if self.shared is not None:
-                start = memory.address - self._address
-                self.shared[start : start + data.nbytes] = data
-            else:
-                self._request("write", memory.address, data)
+    def read(self, address: int, nbytes: int) -> bytearray:
+        """Return bytes at an address, after the queued calls."""
+        self.wait()
+        self._send("read", address, nbytes)
+        return self._read_reply(nbytes)
 
-    def read(self, memory: Memory, out: memoryview) -> None:
-        """Copy the start of memory to `out`, after the queued calls."""
-        with self.lock:
-            self.wait()
-            if self.shared is not None:
-                start = memory.address - self._address
-                out[:] = self.shared[start : start + out.nbytes]
-            else:
-                timeout = _timeout()
-                self._send("read", memory.address, out.nbytes)
-                self._read_reply(out, timeout)
+    def clear(self, address: int, nbytes: int) -> None:
+        """Set bytes to zero, after the queued calls."""
+        self._request("clear", address, nbytes)
 
-    def view(self, memory: Memory) -> memoryview | None:
-        """Return the bytes of memory that the host shares with the runner; None if it shares none."""
-        start = memory.address - self._address
-        return None if self.shared is None else self.shared[start : start + memory.nbytes]
-
-    def clear(self, memory: Memory, nbytes: int) -> None:
-        """Set the first bytes of memory to zero, after the queued calls."""
-        if self.shared is not None:
-            self.write(memory, memoryview(bytes(nbytes)))
-            return
-        with self.lock:
-            self._request("clear", memory.address, nbytes)
-
-    def copy(self, source: Memory, target: Memory, nbytes: int) -> None:
+    def copy(self, source: int, target: int, nbytes: int) -> None:
         """Copy bytes inside the arena, after the queued calls."""
-        if self.shared is not None:
-            with self.lock:
-                self.wait()
-                start = source.address - self._address
-                self.write(target, self.shared[start : start + nbytes])
-            return
-        with self.lock:
-            self._request("copy", source.address, target.address, nbytes)
+        self._request("copy", source, target, nbytes)
 
-    def check(self) -> None:
-        """Raise LaunchError if the runner has ended."""
-        if self.ended:
-            raise LaunchError(f"{self._label} cannot be used: {self.ended}", kind="hexagon")
-
-    def close(self) -> None:
+    def close(self) -> NoReturn:
         """End the runner."""
-        if not self.ended:
-            self.ended = "its runner was closed"
-            self._transport.close()
+        raise EndedError("its runner was closed")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is queued."""
+        return not self._calls and not self._queued
 
     # -- frames
 
     def _request(self, operation: str, *values: Any) -> Sequence[Any]:
-        """Send a request after the queued calls, and return the contents of its reply. The caller holds the lock."""
+        """Send a request after the queued calls, and return the contents of its reply."""
         self.wait()
-        timeout = _timeout()
         self._send(operation, *values)
-        return self._reply(timeout)
+        return self._reply(self._number, self._limit)
+
+    def _limit(self) -> float | None:
+        return self._owner.limit
 
     def _send(self, operation: str, *values: Any) -> None:
         self._number += 1
@@ -284,111 +273,67 @@ class Runner:
             self._send_frame(head + b"\xc6" + contents.nbytes.to_bytes(4, "big"), contents)
 
     def _send_frame(self, *parts: bytes | memoryview) -> None:
-        self.check()
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
-        try:
-            self._transport.send(size.to_bytes(4, "little"), *parts)
-        except Disconnected:
-            self._fail_disconnected()
+        self._transport.send(self._limit, size.to_bytes(4, "little"), *parts)
 
     def _finish_oldest(self) -> None:
-        """Read the reply of the oldest queued calls."""
-        values = self._reply(_timeout())
-        handle = self._queued.popleft()
+        """Read the reply of the oldest queued request."""
+        number, handle, size = self._queued.popleft()
+        self._unread -= size
+        try:
+            values = self._reply(number, self._limit)
+        except RunnerError as error:
+            raise EndedError(f"its runner refused a call: {error}") from None
         if handle is not None:
             handle(values)
 
-    def _reply(self, timeout: float | None) -> Sequence[Any]:
-        """Return the contents of the next reply.
+    def _reply(self, number: int, limit: Limit) -> Sequence[Any]:
+        """Return the contents of the next reply, which is that to the request `number`.
 
         Raises
         ------
         RunnerError
             The runner refuses the request. It continues.
-        LaunchError
-            The runner has ended.
+        EndedError
+            The runner has ended, or must end.
         """
-        return self._contents(self._frame(timeout))
+        return self._contents(self._transport.receive(self._frame_size(_MAX_REPLY, limit), limit), number)
 
-    def _frame(self, timeout: float | None, most: int = _MAX_REPLY) -> bytes:
-        size = self._frame_size(timeout, most)
-        frame: bytes = self._guard(lambda: self._transport.receive(size, timeout), timeout)
-        return frame
-
-    def _frame_size(self, timeout: float | None, most: int) -> int:
-        size = int.from_bytes(self._guard(lambda: self._transport.receive(4, timeout), timeout), "little")
+    def _frame_size(self, most: int, limit: Limit) -> int:
+        size = int.from_bytes(self._transport.receive(4, limit), "little")
         if not 0 < size <= most:
-            self._fail(f"its runner sent a frame of {size} bytes, expected 1 to {most}")
+            raise EndedError(f"its runner sent a frame of {size} bytes, expected 1 to {most}")
         return size
 
-    def _guard(self, read: Callable[[], Any], timeout: float | None) -> Any:
-        self.check()
-        try:
-            return read()
-        except Disconnected:
-            self._fail_disconnected()
-        except TimedOut:
-            self._fail(f"a kernel did not end within {timeout:g} seconds (DEVMOD_HEXAGON_TIMEOUT), so its runner was stopped")
-        except BaseException:
-            # An interrupt between the bytes of a frame: the next reply would be read from its middle.
-            self.ended = "a wait for it was interrupted, so its runner was stopped"
-            self._transport.close()
-            raise
-
-    def _contents(self, frame: bytes) -> Sequence[Any]:
+    def _contents(self, frame: bytearray, number: int) -> Sequence[Any]:
         try:
             values = msgpack.unpackb(frame, use_list=True, strict_map_key=True)
         except (ValueError, msgpack.UnpackException):
             values = None
         if not (type(values) is list and len(values) >= 2 and type(values[0]) is int and values[1] in (0, 1)):
-            self._fail("its runner sent bytes that are not a reply")
+            raise EndedError("its runner sent bytes that are not a reply")
         if values[1] == 0:
-            if values[0] != self._expected():
-                self._fail(f"its runner replied to request {values[0]}, expected {self._expected()}")
+            if values[0] != number:
+                raise EndedError(f"its runner replied to request {values[0]}, expected {number}")
             return values[2:]
         code, text = (*values[2:4], "", "")[:2]
         if values[0] == 0:
-            self._fail(_end_reason(str(code), str(text)))
+            raise EndedError(_error_reason(str(code), str(text)))
         raise RunnerError(str(code), str(text))
 
-    def _expected(self) -> int:
-        """Return the number of the oldest request without a reply."""
-        return self._number - max(len(self._queued) - 1, 0) if self._queued else self._number
-
-    def _read_reply(self, out: memoryview, timeout: float | None) -> None:
-        size = self._frame_size(timeout, out.nbytes + _MAX_REPLY)
-        head = self._guard(lambda: self._transport.receive(min(size, _READ_HEAD), timeout), timeout)
-        if size == _READ_HEAD + out.nbytes and head[-5:] == b"\xc6" + out.nbytes.to_bytes(4, "big"):
-            self._guard(lambda: self._transport.receive_into(out, timeout), timeout)
-            return
+    def _read_reply(self, nbytes: int) -> bytearray:
+        size = self._frame_size(nbytes + _MAX_REPLY, self._limit)
+        head = self._transport.receive(min(size, _READ_HEAD), self._limit)
+        if size == _READ_HEAD + nbytes and head[-5:] == b"\xc6" + nbytes.to_bytes(4, "big"):
+            return self._transport.receive(nbytes, self._limit)
         if size > _MAX_REPLY:
-            self._fail("its runner sent bytes that are not a reply")
-        self._contents(head + self._guard(lambda: self._transport.receive(size - len(head), timeout), timeout))
-        self._fail("its runner replied to a read with the wrong number of bytes")
+            raise EndedError("its runner sent bytes that are not a reply")
+        self._contents(head + self._transport.receive(size - len(head), self._limit), self._number)
+        raise EndedError("its runner replied to a read with the wrong number of bytes")
 
-    def _fail_disconnected(self) -> NoReturn:
-        """Raise the error of a runner that has closed its end. An error that it sent before may still be in the connection."""
-        reason = ""
-        try:
-            size = int.from_bytes(self._transport.receive(4, 1.0), "little")
-            while 0 < size <= _MAX_REPLY:
-                values = msgpack.unpackb(self._transport.receive(size, 1.0), use_list=True)
-                if type(values) is list and len(values) == 4 and values[:2] == [0, 1]:
-                    reason = _end_reason(str(values[2]), str(values[3]))
-                    break
-                size = int.from_bytes(self._transport.receive(4, 1.0), "little")
-        except (Disconnected, TimedOut, ValueError, msgpack.UnpackException):
-            pass
-        status = self._transport.close(is_ending=True)
-        self._fail(reason or (f"its runner has ended ({status})" if status else "its runner has ended"))
 
-    def _fail(self, reason: str) -> NoReturn:
-        """End the runner and raise LaunchError."""
-        if not self.ended:
-            self._transport.close()
-        self._queued.clear()
-        self.ended = reason
-        raise LaunchError(f"{self._label}: {self.ended}. The next call starts a new runner; arrays of the old one are lost", kind="hexagon")
+class EndedError(Exception):
+    """The runner has ended, or must end. The text is the reason."""
 
 
 class RunnerError(Exception):
@@ -420,26 +365,38 @@ class Image:
 
 
 def call_item(address: int, places: bytes) -> bytes:
-    """Return a call as `Runner.queue_calls` takes it: the address, the registers and the stack."""
+    """Return a call as `Runner.queue_call` takes it: the address, the registers and the stack."""
     stack = places[24:]
     return b"\xce" + address.to_bytes(4, "big") + b"\xc4\x18" + places[:24] + b"\xc6" + len(stack).to_bytes(4, "big") + stack
 
 
-def _timeout() -> float | None:
-    """Return the seconds of DEVMOD_HEXAGON_TIMEOUT; None without a limit."""
-    text = environment_text("DEVMOD_HEXAGON_TIMEOUT")
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0:
-        raise LaunchError(f"DEVMOD_HEXAGON_TIMEOUT is {text!r}: expected a number of seconds above 0", kind="hexagon")
-    return seconds
+def end_reason(error: Exception, transport: Transport | None) -> str:
+    """Return the reason for the end of a runner, and close the transport."""
+    if isinstance(error, TimedOut):
+        reason = f"a kernel did not end within {error.args[0]:g} seconds (DEVMOD_HEXAGON_TIMEOUT), so its runner was stopped"
+    elif isinstance(error, Disconnected) and transport is not None:
+        reason = _last_error(transport)
+    else:
+        reason = str(error) or type(error).__name__
+    status = transport.close(is_ending=isinstance(error, Disconnected)) if transport is not None else ""
+    return reason or (f"its runner has ended ({status})" if status else "its runner has ended")
 
 
-def _end_reason(code: str, text: str) -> str:
+def _last_error(transport: Transport) -> str:
+    """Return the error that a runner has sent before it closed its end; "" if it sent none."""
+    with suppress(Disconnected, TimedOut, ValueError, msgpack.UnpackException):
+        while 0 < (size := int.from_bytes(transport.receive(4, _last_limit), "little")) <= _MAX_REPLY:
+            values = msgpack.unpackb(transport.receive(size, _last_limit), use_list=True)
+            if type(values) is list and len(values) == 4 and values[:2] == [0, 1]:
+                return _error_reason(str(values[2]), str(values[3]))
+    return ""
+
+
+def _last_limit() -> float:
+    return 1.0
+
+
+def _error_reason(code: str, text: str) -> str:
     if code == "fault":
         return f"a kernel has ended its runner: {text}"
     return f"its runner has ended: {text}"

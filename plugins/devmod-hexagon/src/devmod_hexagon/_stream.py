@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from devmod import Event, Stream
 from devmod.backend import check_driver, check_earlier_event, check_event
-from devmod_hexagon._runner import MAX_BATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from devmod_hexagon._device import HexagonDevice
-    from devmod_hexagon._runner import Runner
+    from devmod_hexagon._runner_thread import RunnerThread
 
 
 class HexagonStream(Stream):
@@ -24,35 +20,13 @@ class HexagonStream(Stream):
 
     def __init__(self, device: HexagonDevice) -> None:
         self.device = device
-        #: The calls of the innermost `batch`, with their runner; None outside of one.
-        self._batch: list[bytes] | None = None
-        self._batch_runner: Runner | None = None
-
-    def queue(self, runner: Runner, call: bytes) -> None:
-        """Queue a call, in the frame of the current batch if there is one."""
-        if self._batch is None:
-            runner.queue_calls((call,))
-            return
-        if runner is not self._batch_runner or len(self._batch) == MAX_BATCH:
-            self.submit()
-        self._batch_runner = runner
-        self._batch.append(call)
-
-    def submit(self) -> None:
-        """Send the calls of the current batch."""
-        if self._batch:
-            assert self._batch_runner is not None
-            calls, self._batch = self._batch, []
-            self._batch_runner.queue_calls(calls)
 
     def synchronize(self) -> None:
         check_driver("hexagon")
-        self.submit()
         self.device.wait()
 
     def record(self) -> HexagonEvent:
         check_driver("hexagon")
-        self.submit()
         return HexagonEvent(self.device, self.device.runner())
 
     def wait(self, event: Event) -> None:
@@ -60,21 +34,6 @@ class HexagonStream(Stream):
         event = check_event(event, HexagonEvent, self.device)
         if event.device is not self.device:
             event.synchronize()  # the runners of two devices have no common order
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Send the calls of the body in one frame. See `Stream.batch`."""
-        is_outermost = self._batch is None
-        if is_outermost:
-            self._batch = []
-        try:
-            yield
-        finally:
-            if is_outermost:
-                try:
-                    self.submit()
-                finally:
-                    self._batch = None
 
     def __repr__(self) -> str:
         return f"<Stream of {self.device}>"
@@ -85,7 +44,7 @@ class HexagonEvent(Event):
 
     __slots__ = ("_runner", "_values", "device")
 
-    def __init__(self, device: HexagonDevice, runner: Runner) -> None:
+    def __init__(self, device: HexagonDevice, runner: RunnerThread) -> None:
         self.device = device
         self._runner = runner
         #: The clock in nanoseconds, once the reply has been read.

@@ -9,10 +9,18 @@ from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
-#: Linux's F_SETPIPE_SZ. A pipe of 1 MiB moves 2.5 times as many bytes in a second as one of 64 KiB.
-_SET_PIPE_SIZE, _PIPE_BYTES = 1031, 1 << 20
+    #: Returns the seconds of a wait, or None without a limit.
+    Limit = Callable[[], float | None]
+
+#: Linux's F_SETPIPE_SZ and F_GETPIPE_SZ. A pipe of 1 MiB moves 2.5 times as many bytes in a second as one of 64 KiB.
+_SET_PIPE_SIZE, _GET_PIPE_SIZE, _PIPE_BYTES = 1031, 1032, 1 << 20
+#: The bytes that a connection on TCP holds at least in the buffers of both ends.
+_SOCKET_BYTES = 1 << 15
+#: The longest wait, in seconds, before a changed time limit is noticed.
+_LIMIT_CHECK = 1.0
 #: The seconds in which a process must end after it has closed its pipes.
 _END_TIMEOUT = 10
 #: The limit on the buffers of one writev.
@@ -24,57 +32,79 @@ class Disconnected(Exception):
 
 
 class TimedOut(Exception):
-    """No byte arrived in time."""
+    """No byte arrived in time. The argument is the limit in seconds."""
 
 
 class Transport:
-    """Two file descriptors. One thread at a time uses it.
+    """Two files. One thread uses it; `stop` may be called from any thread.
+
+    Parameters
+    ----------
+    reader, writer
+        The files or sockets. Their descriptors are requested at each use: a closed file has none.
 
     Attributes
     ----------
     arena
         The runner's memory as the host maps it; None if the host copies through the connection.
+    capacity
+        The bytes that the runner can send while the host reads none.
     """
 
     arena: memoryview | None = None
+    capacity = _SOCKET_BYTES
 
-    def __init__(self, reader: int, writer: int) -> None:
+    def __init__(self, reader: Any, writer: Any) -> None:
         self._reader = reader
         self._writer = writer
+        os.set_blocking(writer.fileno(), False)
         self._buffer = bytearray(1 << 16)
         self._start = self._end = 0
-        self._poll = select.poll()
-        self._poll.register(reader, select.POLLIN)
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(reader, select.POLLIN)
+        self._writable.register(writer, select.POLLOUT)
 
-    def send(self, *parts: bytes | bytearray | memoryview) -> None:
+    def send(self, limit: Limit, *parts: bytes | bytearray | memoryview) -> None:
         """Send the parts one after another.
+
+        Parameters
+        ----------
+        limit
+            Returns the seconds of a wait for the runner, or None without a limit. It is called again during a long wait.
+        parts
+            The bytes.
 
         Raises
         ------
         Disconnected
             The runner has closed its end.
+        TimedOut
+            It accepted no byte in time.
         """
         pending: Sequence[memoryview] = [memoryview(part).cast("B") for part in parts if len(part)]
-        try:
-            while pending:
-                count = os.writev(self._writer, pending[:_MAX_BUFFERS])
-                while pending and count >= pending[0].nbytes:
-                    count -= pending[0].nbytes
-                    pending = pending[1:]
-                if count:
-                    pending = [pending[0][count:], *pending[1:]]
-        except (BrokenPipeError, ConnectionError):
-            raise Disconnected from None
+        while pending:
+            try:
+                count = os.writev(self._writer.fileno(), pending[:_MAX_BUFFERS])
+            except BlockingIOError:
+                _wait(self._writable, limit)
+                continue
+            except (BrokenPipeError, ConnectionError):
+                raise Disconnected from None
+            while pending and count >= pending[0].nbytes:
+                count -= pending[0].nbytes
+                pending = pending[1:]
+            if count:
+                pending = [pending[0][count:], *pending[1:]]
 
-    def receive_into(self, out: memoryview, timeout: float | None = None) -> None:
-        """Fill `out` with the next bytes.
+    def receive(self, size: int, limit: Limit) -> bytearray:
+        """Return the next `size` bytes.
 
         Parameters
         ----------
-        out
-            A writable view of bytes.
-        timeout
-            The seconds for the first byte; None without a limit.
+        size
+            Their number.
+        limit
+            As in `send`.
 
         Raises
         ------
@@ -83,6 +113,8 @@ class Transport:
         TimedOut
             No byte arrived in time.
         """
+        result = bytearray(size)
+        out = memoryview(result)
         while len(out):
             available = self._end - self._start
             if available:
@@ -90,37 +122,28 @@ class Transport:
                 out[:count] = self._buffer[self._start : self._start + count]
                 self._start += count
             elif len(out) >= len(self._buffer):
-                count = self._read_into(out, timeout)  # large contents need no buffer
+                count = self._read_into(out, limit)  # large contents need no buffer
             else:
-                self._start, self._end = 0, self._read_into(memoryview(self._buffer), timeout)
+                self._start, self._end = 0, self._read_into(memoryview(self._buffer), limit)
                 continue
             out = out[count:]
+        return result
 
-    def receive(self, size: int, timeout: float | None = None) -> bytes:
-        """Return the next `size` bytes. The errors are those of `receive_into`."""
-        if self._end - self._start >= size:
-            self._start += size
-            return bytes(self._buffer[self._start - size : self._start])
-        out = bytearray(size)
-        self.receive_into(memoryview(out), timeout)
-        return bytes(out)
-
-    def _read_into(self, out: memoryview, timeout: float | None) -> int:
-        if timeout is not None:
-            end = monotonic() + timeout
-            while not self._poll.poll(max(end - monotonic(), 0) * 1000):
-                if monotonic() >= end:
-                    raise TimedOut
+    def _read_into(self, out: memoryview, limit: Limit) -> int:
+        _wait(self._readable, limit)
         try:
-            count = os.readv(self._reader, [out])
+            count = os.readv(self._reader.fileno(), [out])
         except ConnectionError:
             count = 0
         if not count:
             raise Disconnected
         return count
 
+    def stop(self) -> None:
+        """End the runner or the connection to it, so that a read ends. Any thread may call it."""
+
     def close(self, *, is_ending: bool = False) -> str:
-        """End the runner or the connection to it.
+        """End the runner or the connection to it, and close the files.
 
         Parameters
         ----------
@@ -133,6 +156,17 @@ class Transport:
             The end of the process, such as "it was killed by SIGKILL"; "" if unknown.
         """
         return ""
+
+
+def _wait(poll: select.poll, limit: Limit) -> None:
+    start = monotonic()
+    while True:
+        seconds = limit()
+        rest = _LIMIT_CHECK if seconds is None else start + seconds - monotonic()
+        if poll.poll(1000 * min(max(rest, 0), _LIMIT_CHECK)):
+            return
+        if seconds is not None and rest <= 0:
+            raise TimedOut(seconds)
 
 
 class ProcessTransport(Transport):
@@ -149,11 +183,12 @@ class ProcessTransport(Transport):
     def __init__(self, command: Sequence[str], arena_bytes: int) -> None:
         import mmap
         import subprocess
+        from fcntl import fcntl
 
         file = os.memfd_create("devmod-hexagon")
         try:
             os.ftruncate(file, arena_bytes)
-            self._map = mmap.mmap(file, arena_bytes)
+            arena = mmap.mmap(file, arena_bytes)
             self._process = subprocess.Popen(  # noqa: S603 - the emulator and this wheel's runner
                 [*command, str(arena_bytes), str(file)],
                 stdin=subprocess.PIPE,
@@ -165,31 +200,27 @@ class ProcessTransport(Transport):
             )
         finally:
             os.close(file)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        reader, writer = self._process.stdout.fileno(), self._process.stdin.fileno()
-        self._enlarge(reader, writer)
-        super().__init__(reader, writer)
-        self.arena = memoryview(self._map)
-
-    @staticmethod
-    def _enlarge(*pipes: int) -> None:
-        from fcntl import fcntl
-
-        for pipe in pipes:
-            try:
+        reader, writer = self._process.stdout, self._process.stdin
+        assert reader is not None
+        assert writer is not None
+        with suppress(OSError):  # over the user's limit for pipes; small pipes work too
+            for pipe in (reader, writer):
                 fcntl(pipe, _SET_PIPE_SIZE, _PIPE_BYTES)
-            except OSError:  # over the user's limit for pipes; small pipes work too
-                return
+        self.capacity = fcntl(reader, _GET_PIPE_SIZE)
+        super().__init__(reader, writer)
+        self.arena = memoryview(arena)
+
+    def stop(self) -> None:
+        self._process.kill()
 
     def close(self, *, is_ending: bool = False) -> str:
         import signal
         import subprocess
 
         process = self._process
-        for stream in (process.stdin, process.stdout):
-            assert stream is not None
-            stream.close()
+        self._reader.close()
+        self._writer.close()
+        self.arena = None
         if is_ending:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_TIMEOUT)
@@ -219,8 +250,12 @@ class SocketTransport(Transport):
         self._socket = socket.create_connection((host, port), timeout=30)
         self._socket.settimeout(None)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        super().__init__(self._socket.fileno(), self._socket.fileno())
-        self.send(secret.encode().ljust(64, b"\0")[:64])
+        super().__init__(self._socket, self._socket)
+        self.send(lambda: None, secret.encode().ljust(64, b"\0")[:64])
+
+    def stop(self) -> None:
+        with suppress(OSError):  # it is closed
+            self._socket.shutdown(2)
 
     def close(self, *, is_ending: bool = False) -> str:
         self._socket.close()
