@@ -41,6 +41,39 @@ def test_signatures_come_from_the_source() -> None:
     assert list(module.source) == ["asm", "obj"]
 
 
+HIDDEN = '__attribute__((visibility("hidden")))'
+
+
+@pytest.mark.parametrize("language", ["C", "C++"])
+def test_hidden_functions_are_functions_of_a_source_without_others(language: str) -> None:
+    """As the macros of XNNPACK declare its kernels."""
+    source = f"""
+    #ifdef __cplusplus
+    extern "C" {{
+    #endif
+    {HIDDEN} void scale(float *x, int n);
+    {HIDDEN} float half(float x) {{ return x / 2; }}
+    void scale(float *x, int n) {{ for (int i = 0; i < n; i++) x[i] = half(x[i]); }}
+    static void local(float *x) {{}}
+    void (*volatile at)(float *, int) = scale;
+    #ifdef __cplusplus
+    }}
+    #endif
+    """
+    expected = ["<FunctionInfo half(x: float32) -> float32>", "<FunctionInfo scale(x: float32* rw, n: int32)>"]
+    assert sorted(signatures(devmod.compile(source, TARGET, language=language))) == expected
+    visible = source.replace(HIDDEN, "")
+    assert sorted(signatures(devmod.compile(visible, TARGET, language=language, options=["-fvisibility=hidden"]))) == expected
+
+
+def test_hidden_functions_beside_others_must_be_declared() -> None:
+    source = f"{HIDDEN} void inner(float **x) {{}}\nvoid outer(float *x) {{}}\n"
+    assert signatures(devmod.compile(source, TARGET)) == ["<FunctionInfo outer(x: float32* rw)>"]
+    assembly = str(devmod.compile(source, TARGET).source["asm"])
+    fmap = {"inner": FunctionInfo("inner", ["handle"])}
+    assert signatures(devmod.compile(assembly, TARGET, language="assembly", fmap=fmap)) == ["<FunctionInfo inner(handle)>"]
+
+
 def test_names_come_from_the_declaration_that_has_them() -> None:
     source = "void second(float *, int);\nvoid first(int *x) {}\nvoid second(float *x, int n) {}\nvoid first(int *);\nvoid third(int) {}\n"
     assert signatures(devmod.compile(source, TARGET, language="C++")) == [

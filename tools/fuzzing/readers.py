@@ -540,9 +540,11 @@ def read_offload(data: bytes) -> None:
 
 
 def read_dwarf(data: bytes) -> None:
-    """Read the signatures of all functions in the debug information of an ELF file."""
+    """Read the signatures of all functions in the debug information of an ELF file, and export its hidden functions."""
     from devmod_targets.authoring import dwarf
+    from devmod_targets.hexagon._symbols import export_hidden
 
+    attempt(partial(export_hidden, data, ()))
     functions = attempt(partial(dwarf.read_functions, data, ("total", "structs", "odd"))) or {}
     for function in functions.values():
         if len(function.types) != len(function.params):

@@ -166,8 +166,13 @@ class ClangBuild:
         self._step(self._toolchain.link, [*link_flags, "--no-dependent-libraries", _OBJECT, "-o", "devmod.so"])
         return Path(self._folder, "devmod.so").read_bytes()
 
+    def relink(self, data: bytes, link_flags: Sequence[str]) -> bytes:
+        """Link another object in the place of that of `link`. Return the linked file."""
+        Path(self._folder, _OBJECT).write_bytes(data)
+        return self.link_object(link_flags)
+
     def object(self) -> bytes:
-        """Return the object of `link`."""
+        """Return the object of `link` or `relink`."""
         return Path(self._folder, _OBJECT).read_bytes()
 
     def _assemble(self, flags: Sequence[str]) -> None:

@@ -1,10 +1,17 @@
-"""The functions that a shared object exports, in the order of their addresses."""
+"""The functions that a shared object exports, in the order of their addresses, and those that an object hides."""
 
 from __future__ import annotations
 
+from devmod.errors import FormatError
 from devmod_targets._elf_tables import DYNAMIC_SYMBOLS, ElfTables
 
-_FUNCTION, _LOCAL = 2, 0
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_SYMBOLS, _FUNCTION, _LOCAL = 2, 2, 0
+#: The place of the visibility in a symbol, its bits, and the values for hidden and for exported symbols that nothing replaces.
+_OTHER, _VISIBILITY, _HIDDEN, _PROTECTED = 13, 3, (1, 2), 3
 
 
 def exported_functions(code: bytes) -> list[str]:
@@ -19,3 +26,31 @@ def exported_functions(code: bytes) -> list[str]:
             if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
                 results.append((address, names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")))
     return [name for _, name in sorted(results)]
+
+
+def export_hidden(code: bytes, names: Collection[str]) -> bytes:
+    """Return a relocatable object that exports its hidden functions: those of `names`, or all if there are no names.
+
+    Raises
+    ------
+    FormatError
+        The object is damaged.
+    """
+    result = bytearray(code)
+    try:
+        elf = ElfTables(result)
+        for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
+            if kind == _SYMBOLS:
+                _export(elf, elf.contents(number), bytes(elf.contents(link)), names)
+    except ValueError as error:
+        raise FormatError(f"the object is damaged: {error}", kind="hexagon") from None
+    return bytes(result)
+
+
+def _export(elf: ElfTables, table: memoryview, strings: bytes, names: Collection[str]) -> None:
+    for place, (start, info, section, _, _) in enumerate(elf.symbols(table)):
+        other = elf.symbol_bytes * place + _OTHER
+        if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section and table[other] & _VISIBILITY in _HIDDEN:
+            name = strings[start : strings.index(b"\0", start)].decode("utf-8", "backslashreplace")
+            if not names or name in names:
+                table[other] |= _PROTECTED

@@ -14,7 +14,7 @@ from devmod_targets.authoring.dwarf import read_functions as read_debug_informat
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.hexagon import _headers
 from devmod_targets.hexagon._reflect import read_functions
-from devmod_targets.hexagon._symbols import exported_functions
+from devmod_targets.hexagon._symbols import export_hidden, exported_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +85,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             source["asm"], log, reports = build.compile([*machine, *freestanding, *options.flags], options.defines)
         # The assembler needs the options of the processor too, such as -mhvx.
         code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], [*_LINK, "-s"])
+        symbols = exported_functions(code)
+        declared = {info.name for info in (request.fmap or {}).values()}
+        if not symbols or not declared.issubset(symbols):
+            # Hidden functions are functions of the module if the caller declares them, or if there are no others.
+            code = build.relink(export_hidden(build.object(), declared if symbols else ()), [*_LINK, "-s"])
+            symbols = exported_functions(code)
         source["obj"] = build.object()
         if keeps_ir and (is_source or language == "ir"):
             ir = build.llvm_ir([*machine, *freestanding, *options.flags], options.defines)
@@ -95,7 +101,6 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         debug = b"" if is_source else build.link_object(_LINK)
         sources, files = build.sources(), build.files()
     _check_arch(request, code)
-    symbols = exported_functions(code)
     if not symbols:
         raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")
     if is_source:
