@@ -30,9 +30,12 @@ SOURCES = {
     "kernel void bump(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] += 1; }\n",
     "cuda": 'extern "C" __global__ void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n',
     "rocm": 'extern "C" __global__ void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n',
+    "hexagon": "void bump(unsigned *x, int n) { for (int i = 0; i < n; i++) x[i] += 1; }\n",
     "host": "void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n",
 }
 BLOCK = 64
+#: The most interrupts of the first use of a driver.
+OPENINGS = 20
 
 
 def module_of(kind: str) -> Any:
@@ -45,6 +48,8 @@ def module_of(kind: str) -> Any:
         return devmod.compile(SOURCES[kind], "cuda -arch=compute_90")
     if kind == "rocm":
         return devmod.compile(SOURCES[kind], "rocm -arch=gfx1100", language="HIP")
+    if kind == "hexagon":
+        return devmod.compile(SOURCES[kind], "hexagon -arch=v66", language="C")
     info = FunctionInfo("bump", ["handle"], ["blockIdx.x", "threadIdx.x"], (), Interface([Param("x", "buffer", "uint32", "rw", 0)]))
     if kind == "metal":
         if sys.platform != "darwin":
@@ -65,6 +70,13 @@ def module_of(kind: str) -> Any:
     devmod.register("devmod.create", "host", devmod_host.create, replace=True)
     devmod.register("devmod.device", "host", devmod_host.devices, replace=True)
     return devmod.create("host", SOURCES[kind].encode(), "c", {"bump": info})
+
+
+def call_of(array: Any) -> tuple[list[Any], dict[str, int]]:
+    """The arguments and the keywords of a call of `bump`."""
+    if array.device.kind == "hexagon":
+        return [array, array.shape[0]], {}
+    return [array], {"grid": array.shape[0] // BLOCK, "block": BLOCK}
 
 
 def _bump(arguments: dict[str, Any], _: object, threads: Any) -> None:
@@ -122,12 +134,19 @@ class Storm:
         self.kind = kind
         self.chosen = random.Random(seed)
         self.module = module_of(kind)
-        self.function = self.module["bump"]
-        self.device = devmod.device(kind)
         self.entries: list[Entry] = []
         self.number = 0
-        self.stream = self.device.default_stream
         self.steps = 0
+
+    def open(self) -> None:
+        """The first use of the driver. An interrupt may land anywhere in it."""
+        self.device = devmod.device(self.kind)
+        self.function = self.module["bump"]
+        self.stream = self.device.default_stream
+        array = self.device.from_numpy(np.zeros(BLOCK, "uint32"))
+        arguments, keywords = call_of(array)
+        self.function(*arguments, **keywords)
+        assert array.numpy().tolist() == [1] * BLOCK
 
     def step(self) -> None:
         """One random step. An interrupt may land anywhere in it."""
@@ -144,7 +163,7 @@ class Storm:
         elif what == 3:
             del entries[chosen.randrange(len(entries))]
         elif what == 4:
-            self.stream.synchronize()
+            chosen.choice((self.stream, self.device)).synchronize()
             self.stream = self.device.stream() if chosen.random() < 0.3 else self.device.default_stream
         elif what == 5:
             chosen.choice(entries).check()
@@ -154,8 +173,8 @@ class Storm:
                     self.launch(entry)
         elif what == 7:
             entry = chosen.choice(entries)
-            grid = entry.array.shape[0] // BLOCK
-            entry.launch = self.function.bind(entry.array, grid=grid, block=BLOCK, stream=self.device.default_stream)
+            arguments, keywords = call_of(entry.array)
+            entry.launch = self.function.bind(*arguments, **keywords, stream=self.device.default_stream)
         elif what == 8:
             self.copy(chosen.choice(entries))
         elif what == 9:
@@ -203,30 +222,19 @@ class Storm:
         if entry.launch is not None and self.stream is self.device.default_stream:
             entry.launch()
         else:
-            self.function(entry.array, grid=entry.array.shape[0] // BLOCK, block=BLOCK, stream=self.stream)
+            arguments, keywords = call_of(entry.array)
+            self.function(*arguments, **keywords, stream=self.stream)
         entry.value, entry.doubtful = entry.value + 1, entry.doubtful - 1
-
-
-def _in_wgpu(frame: Any) -> bool:
-    """Whether wgpu runs, or cffi below it: cffi takes a lock outside of its try, and an interrupt there leaves it locked."""
-    while frame is not None:
-        if "/wgpu/" in frame.f_code.co_filename or "/cffi/" in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def run(kind: str, seed: int, interrupts: int) -> str:
     """Run until so many interrupts have landed, and check what is left."""
     storm = Storm(kind, seed)
-    storm.step()
-    landed, armed = 0, False
+    landed, armed, opened = 0, False, False
 
     def interrupt(_: int, frame: Any) -> None:
         nonlocal landed, armed
-        if armed and _in_wgpu(frame):
-            signal.setitimer(signal.ITIMER_REAL, 2e-5)
-        elif armed:
+        if armed:
             armed = False
             landed += 1
             if Driver.running:
@@ -244,13 +252,18 @@ def run(kind: str, seed: int, interrupts: int) -> str:
     sys.unraisablehook = count_lost
 
     def repeat() -> None:  # a function: Python 3.13 has the end of a loop outside of the try around it
+        nonlocal armed, opened
+        if not opened:
+            storm.open()
+            armed, opened = False, True
         while armed:
             storm.step()
 
     while landed < interrupts:
         try:
-            armed = True
-            signal.setitimer(signal.ITIMER_REAL, storm.chosen.uniform(2e-6, 1e-3))
+            armed = opened or landed < OPENINGS
+            # Opening a driver takes longer than a step.
+            signal.setitimer(signal.ITIMER_REAL, storm.chosen.uniform(2e-6, 1e-3 if opened else 0.5))
             repeat()
         except KeyboardInterrupt:
             pass
@@ -284,8 +297,9 @@ def check(storm: Storm) -> None:
     places = [(entry.array.memory.buffer, entry.array.memory.offset) for entry in storm.entries if storm.kind == "vulkan"]
     assert len(set(places)) == len(places)
     fresh = storm.device.from_numpy(np.zeros(BLOCK, "uint32"))
-    module_of(storm.kind)["bump"](fresh, grid=1, block=BLOCK)
-    storm.function(fresh, grid=1, block=BLOCK)
+    arguments, keywords = call_of(fresh)
+    module_of(storm.kind)["bump"](*arguments, **keywords)
+    storm.function(*arguments, **keywords)
     assert fresh.numpy().tolist() == [2] * BLOCK
     for entry in storm.entries:
         entry.check()

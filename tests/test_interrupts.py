@@ -26,7 +26,7 @@ HANGS = 600 + INTERRUPTS
 @pytest.mark.row("R32", "R34")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
-    "kind", ["opencl", "vulkan", "webgpu", "metal", "host", "cuda with cuda-bindings", "cuda with pycuda", "rocm with ctypes"]
+    "kind", ["opencl", "vulkan", "webgpu", "metal", "hexagon", "host", "cuda with cuda-bindings", "cuda with pycuda", "rocm with ctypes"]
 )
 def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     kind, _, driver = kind.partition(" with ")
@@ -41,7 +41,7 @@ def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, c
         if reason:
             pytest.skip(reason)
         environment |= {**({} if standin_cuda.on_hardware() else standin_cuda.child_environment()), "DEVMOD_CUDA_DRIVER": driver}
-    if kind in ("opencl", "vulkan", "webgpu"):
+    if kind in ("opencl", "vulkan", "webgpu", "hexagon"):
         try:
             devmod.device(kind)
         except devmod.DeviceNotFoundError as error:
