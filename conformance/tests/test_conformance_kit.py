@@ -27,7 +27,7 @@ NEED_DEVICES = (
     *("R37-device", "R37-dlpack", "R37-elapsed", "R37-memory", "R37-result", "R37-stream", "R37-views", "R37-zeros"),
 )
 #: The wrong backends that hang, in a row with a timeout.
-HANGS = {"forks_hang", "hang", "hangs_in_call"}
+HANGS = {"forks_hang", "hang", "hangs_in_call", "interrupted_lock"}
 #: The wrong backends that end the process of their rows.
 ENDS = {"ends_in_call"}
 #: The rows whose wrong backend is in a test of its own.

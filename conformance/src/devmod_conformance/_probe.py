@@ -15,6 +15,7 @@ from typing import Any
 from devmod.worker import answer_writer
 from devmod_conformance._devices_task import several
 from devmod_conformance._fork_task import forks
+from devmod_conformance._interrupt_task import interrupts
 from devmod_conformance._payload import Payload, error_of
 
 #: The audit events that are recorded while `Watch.on` is true.
@@ -302,5 +303,6 @@ TASKS: dict[str, Callable[[dict[str, Any], Watch, Send], None]] = {
     "damaged": damaged,
     "leave": leave,
     "forks": lambda request, watch, send: forks(request, send),
+    "interrupts": lambda request, watch, send: interrupts(request, send),
     "several": lambda request, watch, send: several(request, send),
 }

@@ -1,8 +1,9 @@
-"""Forked children: a child can use the backend or gets a LaunchError, and it exits with its own status."""
+"""Processes: forked children can use the backend or get a LaunchError; an interrupted process continues."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,11 @@ _HANG_REMEDY = (
     ". Call devmod.backend.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
     "calls the driver"
 )
+_INTERRUPT_REMEDY = (
+    ". An interrupt may come after every call in Python: acquire locks in `with` statements, change state in one step, and see the "
+    "requirements of docs/backend.md"
+)
+_INTERRUPTS = 50
 
 
 @row("R37-forks")
@@ -28,9 +34,7 @@ def forked_children(case: Conformance) -> None:
     if not hasattr(os, "fork"):
         raise Skip("this system has no fork")
     sample, call = samples_with_calls(case)[0]
-    arguments = [portable_argument(each) for each in call.make_arguments()]
-    calls = [[{"function": call.function, "arguments": arguments, "keywords": call.keywords}]]
-    steps = probe(case, "forks", [sample], calls=calls, seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
+    steps = probe(case, "forks", [sample], calls=[[_portable_call(call)]], seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
     parts = {name: value for step in steps for name, value in step.items()}
     _check_child(case, call, "a child of a process that has not used the backend", parts["unused"], may_refuse=False)
     if "no_device" in parts:
@@ -55,6 +59,41 @@ def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, A
         require(not types, f"{use}, in {child}, raises {wrong}. Call devmod.backend.open_driver before the driver's first call")
         if outcome["arrays"] is not None:
             _compare(call, outcome["arrays"], f"launched in {child}")
+
+
+@row("R37-interrupts")
+def interrupted_process(case: Conformance) -> None:
+    """After KeyboardInterrupt at any moment calls, copies and streams have right results, none hangs, and no process or file is left"""
+    if not hasattr(signal, "setitimer"):
+        raise Skip("this system has no timers that send signals")
+    pairs = samples_with_calls(case)
+    samples = list(dict.fromkeys(sample for sample, _ in pairs))
+    calls = [[_portable_call(call) for owner, call in pairs if owner is sample] for sample in samples]
+    ordered = [call for sample in samples for owner, call in pairs if owner is sample]
+    answer = probe(case, "interrupts", samples, calls=calls, interrupts=_INTERRUPTS)
+    require(not answer.timed_out, f"after KeyboardInterrupt at random moments a use of the backend hangs{_INTERRUPT_REMEDY}")
+    for step in answer.finished_steps:
+        if "no_device" in step:
+            raise Skip(f"this machine has no {case.kind} device: {step['no_device']}")
+        if "left" in step:
+            for name, count in step["left"].items():
+                require(count <= 0, f"after KeyboardInterrupt at random moments, {count} more {name} are left{_INTERRUPT_REMEDY}")
+            continue
+        call, types = ordered[step["call"]], step["error"]["types"]
+        wrong = f"{types[0]}: {step['error']['text']}" if types else ""
+        require(not types, f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}")
+        expected = [_arrays(reference_arrays(call))] * 2 + [_arrays(call.make_arguments())]
+        for sent, arrays in zip(step["results"], expected, strict=False):
+            compare_arrays(call, list(map(read_argument, sent)), arrays, "called after KeyboardInterrupt at random moments")
+
+
+def _arrays(arguments: list[Any]) -> list[Any]:
+    return [each for each in arguments if hasattr(each, "tobytes")]
+
+
+def _portable_call(call: Call) -> dict[str, Any]:
+    arguments = [portable_argument(each) for each in call.make_arguments()]
+    return {"function": call.function, "arguments": arguments, "keywords": call.keywords, "rtol": call.rtol, "atol": call.atol}
 
 
 def _compare(call: Call, sent: list[Any], description: str) -> None:
