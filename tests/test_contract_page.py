@@ -12,9 +12,15 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import rows  # noqa: E402 - tools/rows.py, which writes the page
 from devmod._plugins.specs import find_spec  # noqa: E402
-from devmod._values.tags import DYNAMIC_SHARED_MEMORY, SCOPES, WRITE_ACCESS  # noqa: E402
+from devmod._values.tags import (  # noqa: E402
+    COOPERATIVE_TAG,
+    DYNAMIC_SHARED_MEMORY,
+    PROGRAMMATIC_TAG,
+    REQUIRED_BLOCK_TAG,
+    SCOPES,
+    WRITE_ACCESS_TAG,
+)
 from devmod.targets import KINDS  # noqa: E402
-from devmod_targets.interop._tvm_calls import _FLAGS as FLAGS  # noqa: E402
 
 
 def listed_tests() -> dict[str, dict[str, list[str]]]:
@@ -68,9 +74,9 @@ def test_the_pages_have_every_launch_tag() -> None:
     kernels = (ROOT / "docs" / "calling.md").read_text()
     for scope in SCOPES:
         assert f"`{scope}.{{x,y,z}}`" in kernels, scope
-    for tag in (*FLAGS, DYNAMIC_SHARED_MEMORY):
+    for tag in (PROGRAMMATIC_TAG, COOPERATIVE_TAG, REQUIRED_BLOCK_TAG, DYNAMIC_SHARED_MEMORY):
         assert f"`{tag}`" in kernels, tag
-    assert f"`{WRITE_ACCESS}[0,0,1]`" in kernels
+    assert f"`{WRITE_ACCESS_TAG}[0,0,1]`" in kernels
     assert "calling.md#tvms-modules" in row(35)
 
 

@@ -69,7 +69,7 @@ def _verified(module: Module, name: str) -> bool:
     FormatError
         The bytes have another digest, or a function has launch tags with which it cannot be called.
     """
-    for function, info in module.functions.items():
+    for function, info in _infos(module):
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(
                 f"{name}: the {module.kind} function {function!r} cannot be called: {problem}", kind=module.kind, function=function
@@ -219,10 +219,15 @@ def _texts(module: Module) -> dict[str, str | bytes]:
 
 
 def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
+    return (_function(name, info, readable) for name, info in _infos(module))
+
+
+def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:
+    """Yield the functions of a module, and keep neither them nor its payload. A bundle's are those of its candidates."""
     functions = {} if holds_candidates(module) else module.functions
     _release(module)
     for name in functions:
-        yield _function(name, functions.read(name) if isinstance(functions, StoredFunctions) else functions[name], readable)
+        yield name, functions.read(name) if isinstance(functions, StoredFunctions) else functions[name]
 
 
 def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
