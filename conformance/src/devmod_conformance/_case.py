@@ -172,8 +172,8 @@ class Conformance:
     samples : sequence of Sample
         At least one payload for each format that the backend can run, some with calls.
     slow : Sample or None
-        A sample whose calls run for about 20 ms, such as `spin_call`. Only the row about times uses it; without one, that row uses the
-        slowest call of `samples`, and a wrong time shows only if that call is slow enough.
+        A sample whose calls run for about 20 ms, such as `spin_call`. Only the row about times uses it. Without one, or without its
+        compiler, that row uses the slowest call of `samples`, and a wrong time shows only if that call is slow enough.
     driver_modules : sequence of str
         The importable modules that load the driver, such as "pyopencl". None of them may be imported before the first
         get_function or the first list of devices. Without them the backend raises DeviceNotFoundError. Empty: there is no driver.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.backend import DiskCache, Once, closed_source, source_constants, specialize_source, split_options
+from devmod.backend import DiskCache, Once, call_uninterrupted, closed_source, source_constants, specialize_source, split_options
 from devmod.errors import FormatError
 from devmod_host import _driver
 from devmod_host._device import devices
@@ -62,7 +62,8 @@ class Program:
         CompileError, FormatError
             The source has errors, or does not match the fmap.
         """
-        library: _driver.Library = self._once.get("library", self._load)
+        # An interrupt of tempfile's clean-up may close the file of another thread.
+        library: _driver.Library = self._once.get("library", lambda: call_uninterrupted(self._load))
         return library
 
     def _load(self) -> _driver.Library:

@@ -77,8 +77,11 @@ class Logical:
         #: The leases of the streams by number: semaphore, cell with the last value, resources of the submissions, downloads.
         #: These references are needed because a stream may be collected before its submissions are done.
         self.streams: dict[int, Lease] = {}
-        #: Held from the check of a collected stream's semaphore to its destruction: two threads may create streams at once.
+        #: Held from the check of a collected stream's semaphore to its removal: two threads may create streams at once.
         self._removal = fork_safe(RLock())
+        #: The semaphores of removed streams. They are used again and not destroyed: the queue's thread of Mesa may still lock a semaphore
+        #: whose last value another thread has seen, and hangs if it is destroyed.
+        self._semaphores: deque[Any] = deque()
         #: The leases of pipelines: the handles to destroy with each.
         self._pipelines: dict[int, Lease] = {}
         self._ended_pipelines: deque[Lease] = deque()
@@ -203,6 +206,17 @@ class Logical:
         number = next(self._number)
         return number, self.queues[0 if number == 0 or len(self.queues) == 1 else 1 + (number - 1) % (len(self.queues) - 1)]
 
+    def take_semaphore(self) -> tuple[Any, int]:
+        """Return a timeline semaphore that no stream uses, and its value."""
+        try:
+            semaphore = self._semaphores.pop()
+        except IndexError:
+            kind = make("VkSemaphoreTypeCreateInfo", semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE)
+            return self.create_owned("vkCreateSemaphore", "VkSemaphore", make("VkSemaphoreCreateInfo", pNext=kind)), 0
+        value = ffi.new("uint64_t *")
+        self.check(self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, value), "failed in vkGetSemaphoreCounterValue")
+        return semaphore, value[0]
+
     def lend_pipeline(self, pipeline: Any, owned: list[tuple[str, Any]]) -> object:
         """Destroy the handles in `owned` when `pipeline` is collected. The pipeline must reference the returned token."""
         lease = lend(pipeline, owned, self._ended_pipelines.append)
@@ -210,7 +224,7 @@ class Logical:
         return lease.token
 
     def sweep(self) -> None:
-        """Destroy the semaphores of collected streams with no pending work, and the handles of collected pipelines."""
+        """Remove the collected streams with no pending work, and destroy the handles of collected pipelines."""
         self.check_open()
         out = ffi.new("uint64_t *")
         for number, lease in tuple(self.streams.items()):
@@ -224,12 +238,12 @@ class Logical:
         self._destroy_pipelines()
 
     def _remove_stream(self, number: int) -> None:
-        """Destroy the semaphore of a collected stream. The caller holds `_removal`."""
+        """Remove a collected stream, whose semaphore another one may then use. The caller holds `_removal`."""
         lease = self.streams.pop(number, None)
         if lease is not None:
             for download in tuple(lease.value[3].values()):
                 download.finish()
-            self.calls.vkDestroySemaphore(self.handle, lease.value[0], ffi.NULL)
+            self._semaphores.append(lease.value[0])
 
     def _destroy_pipelines(self) -> None:
         for _ in range(len(self._ended_pipelines)):
@@ -274,9 +288,7 @@ class Logical:
             _driver.log_messages()
             return
         while self.streams:
-            semaphore, _, pending, _ = self.streams.popitem()[1].value
-            pending.clear()
-            calls.vkDestroySemaphore(self.handle, semaphore, ffi.NULL)
+            self.streams.popitem()[1].value[2].clear()  # the submissions
         while self._owned:
             (function, _), handle = self._owned.popitem()  # in reverse order of creation
             getattr(calls, function)(self.handle, handle, ffi.NULL)

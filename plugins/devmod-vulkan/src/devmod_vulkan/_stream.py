@@ -52,12 +52,10 @@ class VulkanStream(Stream):
         self._queue, self._lock = queue.handle, queue.lock
         self._submit = logical.calls.vkQueueSubmit
         self._validating = logical.validating
-        kind = make("VkSemaphoreTypeCreateInfo", semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE)
-        self.semaphore = logical.create("vkCreateSemaphore", "VkSemaphore", make("VkSemaphoreCreateInfo", pNext=kind))
+        self.semaphore, self._value = logical.take_semaphore()
         self.pending: deque[tuple[int, Any, Callable[[Any], object] | None]] = deque()
-        self._value = 0
         # Every submission points to these. The value that it sets is written into the cell under the queue's lock.
-        self._cell = ffi.new("uint64_t *")
+        self._cell = ffi.new("uint64_t *", self._value)
         self._semaphores = ffi.new("VkSemaphore *", self.semaphore)
         self._timeline = make("VkTimelineSemaphoreSubmitInfo", signalSemaphoreValueCount=1, pSignalSemaphoreValues=self._cell)
         self._waiters: list[Waiter] = []
