@@ -30,6 +30,11 @@ def module(number: int, *names: str) -> devmod.Module:
     return devmod.create_with_fallback("cuda", f"payload {number}".encode(), "cubin", info)
 
 
+@pytest.fixture
+def zstd() -> None:
+    pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+
 @pytest.fixture(scope="module")
 def many() -> bytes:
     """Modules with one function each, but 7 has two, and 7 and 300 have one in common."""
@@ -199,8 +204,38 @@ def test_the_bytes_of_a_module_are_checked_at_its_look_up(many: bytes) -> None:
 
 
 @pytest.mark.row("R41")
-def test_the_modules_of_look_ups_count_for_the_limit_of_the_file() -> None:
-    pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+def test_the_modules_of_look_ups_share_no_bytes(many: bytes) -> None:
+    """Otherwise a small file unpacks to any size: a call decompresses the bytes of each candidate until one runs."""
+    text = "the index of the bundle in memory: its lookup table is for other modules"
+    offset = msgpack.unpackb(index_of(many))["lookup"][0][4 * 7 : 4 * 8]
+    assert refused(with_number(many, 0, 300, int.from_bytes(offset, "little")), lambda root: root.get_function("blur")) == text
+
+    def overlap(fields: dict[str, Any]) -> None:
+        for each in fields["modules"][:-2]:
+            each["size"] = 127
+
+    root: Any = devmod.loads(with_index(many, overlap))
+    refusals = []
+    for number in range(8, 300):
+        try:
+            root._owners_of(f"kernel_{number}")
+        except devmod.FormatError as error:
+            refusals.append(str(error))
+    assert refusals == [text] * len(refusals) != []
+
+
+def test_the_version_is_checked_at_a_look_up(zstd: None) -> None:
+    made = [module(number) for number in range(MIN_MODULES)]
+    made[7] = devmod.create_with_fallback("cuda", bytes(70_000), "cubin", {"blur": devmod.FunctionInfo("blur", [])})
+    data = bytearray(devmod.dumps(devmod.bundle(*made), compress="zstd"))
+    data[8] = 1
+    text = "the index of the bundle in memory has compressed bytes or sources, which version 1 of the format does not have"
+    for act in (lambda root: root.get_function("blur"), list):
+        assert refused(bytes(data), act) == text
+
+
+@pytest.mark.row("R41")
+def test_the_modules_of_look_ups_count_for_the_limit_of_the_file(zstd: None) -> None:
     made = [module(number) for number in range(MIN_MODULES)]
     for number in (7, 300):
         made[number] = devmod.create_with_fallback("cuda", bytes(70_000), "cubin", {"blur": devmod.FunctionInfo("blur", [])})

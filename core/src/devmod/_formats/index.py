@@ -263,13 +263,18 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
     _check_tree(roots, entries, place)
     _link_sources(entries, sources, place)
     _check_blobs([*entries, *sources], available, place)
+    check_version(version, entries, bool(sources), place)
+    return roots, entries
+
+
+def check_version(version: int, entries: Sequence[Entry], has_sources: bool, place: str) -> None:
+    """Raise FormatError if modules have what the version of the file does not have."""
     for needed, part, present in (
-        (2, "compressed bytes or sources", sources or any(entry.unpacked for entry in entries)),
+        (2, "compressed bytes or sources", has_sources or any(entry.unpacked for entry in entries)),
         (3, "repeats", any(entry.repeats for entry in entries)),
     ):
         if present and version < needed:
             raise FormatError(f"the index of {place} has {part}, which version {version} of the format does not have")
-    return roots, entries
 
 
 def read_origin(index: memoryview, entry: Entry, number: int, place: str) -> Origin:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from binascii import crc32
 from bisect import bisect_left
 
-from devmod._formats.index import Unpacking, check_blob, read_entry, read_index
+from devmod._formats.index import Unpacking, check_blob, check_version, read_entry, read_index
 from devmod._formats.msgpack import Reader
 from devmod._modules.bundle import BundleModule
 from devmod._util.once import Once
@@ -53,9 +53,11 @@ class IndexedBundle(BundleModule):
         super().__init__((), prefer)
         del self.__dict__["_devmod_imports"]
         self._read_all: Callable[[], tuple[list[int], list[Entry]]] = lambda: read_index(index, available, place, version)
-        self._available, self._place, self._make = available, place, make
+        self._available, self._place, self._version, self._make = available, place, version, make
         self._made = Once()
         self._unpacking = Unpacking()
+        self._numbers_at: dict[int, int] = {}  # the offset of the bytes of each module that was used
+        self._used = 0
         self._data = bytes(index)
         reader = Reader(self._data, f"the index of {place}")
         reader.at, reader.field = 1 + len(KEY), "lookup"
@@ -97,7 +99,12 @@ class IndexedBundle(BundleModule):
         self._require(number < len(self._offsets))
         entry = self._entry(number)
         self._require(_is_plain(entry))
+        check_version(self._version, [entry], False, self._place)
         check_blob(entry, number, entry.offset or 0, self._available, self._place, self._unpacking)
+        # Each module unpacks its own bytes: those in the file must not count for several.
+        self._require(not entry.size or self._numbers_at.setdefault(entry.offset or 0, number) == number)
+        self._used += entry.size
+        self._require(self._available < 0 or self._used <= self._available)
         return entry
 
     def _entry(self, number: int) -> Entry:
