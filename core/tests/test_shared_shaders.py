@@ -255,6 +255,23 @@ def test_the_memory_is_that_of_one_source(tmp_path: Path, capsys: pytest.Capture
     assert path.stat().st_size < len(source) + 50_000
 
 
+@pytest.mark.row("R41")
+def test_an_unknown_kind_does_not_join_the_shaders() -> None:
+    data = devmod.dumps(one_source(500, SOURCE * 20))
+    index = msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
+    index["modules"][0]["kind"] = "npu"
+    start = -(-(48 + int.from_bytes(data[12:16], "little")) // 64) * 64
+    loaded = devmod.loads(file_of(index, data[start:], version=3))
+    tracemalloc.start()
+    try:
+        with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_bytes\.npu is not registered"):
+            loaded.get_function("k0")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(data)
+
+
 def test_the_work_is_linear_in_the_number_of_functions(register: Any) -> None:
     loaders = Loaders()
     register("devmod.create", "metal", loaders.create)

@@ -143,14 +143,9 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
 def create_shared(kind: str, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> Module | None:
     """Load the runtime's module of shaders that share memory, as `create` does.
 
-    Joined bytes would repeat the shaders. Return None if one distribution provides the loader for bytes, and another one `create`.
-
-    Raises
-    ------
-    NotRegisteredError
-        The kind's runtime is not installed.
+    Joined bytes would repeat the shaders. Return None if one distribution provides the loader for bytes, and another one `create`. The
+    caller has looked up the loader.
     """
-    lookup(LOAD_FROM_BYTES, kind)
     creator = registry.find(CREATE, kind)
     owners = [registry.used_claim(group, kind) for group in (CREATE, LOAD_FROM_BYTES)]
     if creator is None or len({each and each.distribution for each in owners}) > 1:

@@ -368,8 +368,10 @@ class StoredModule(Module):
 
     def _load_shared(self) -> Module:
         """Load the real module of bytes with repeats: equal shaders are one object, if its distribution also creates modules."""
-        from devmod._modules.create import create_shared, load_from_bytes
+        from devmod._modules.create import LOAD_FROM_BYTES, create_shared, load_from_bytes
+        from devmod._plugins.lookup import lookup
 
+        lookup(LOAD_FROM_BYTES, self.kind)  # without a loader the bytes are not joined
         contents = self._contents()
         module = None if contents is None else create_shared(self.kind, *contents)
         return load_from_bytes(self.kind, self.save_to_bytes()) if module is None else module
