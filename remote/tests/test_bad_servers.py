@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from bundles import bundle_of, noise
 from http_server import Answer, Handler, Server, http_server
@@ -243,6 +244,23 @@ def test_a_redirect_to_another_server_takes_no_headers_along(server: Server) -> 
     assert [each["User-Agent"] for each in other.headers] == ["mine"] * 2
     assert other.spans == ["0-3071", "192-200191"]
     assert not any("secret" in value for each in other.headers for value in each.values())
+
+
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:aiohttp", "ignore:BasicAuth:DeprecationWarning", "ignore:The 'auth':DeprecationWarning"
+)
+@pytest.mark.parametrize("is_session", [True, False])
+def test_a_redirect_to_another_server_takes_no_credentials_along(is_session: bool, server: Server) -> None:
+    """aiohttp adds those of the session to each request of the chain."""
+    credentials = {"auth": aiohttp.BasicAuth("user", "secret"), "cookies": {"session": "secret"}}
+    with http_server() as other:
+        other.files["k.devmod"] = BUNDLE
+        server.answers = [status(302, Location=other.url())] * 2
+        options = {"client_kwargs": credentials} if is_session else credentials
+        assert devmod.load(server.url(), storage_options=options).save_to_bytes() == A
+    assert [each["Cookie"] for each in server.headers] == ["session=secret"] * 2
+    assert all("Authorization" in each for each in server.headers)
+    assert [sorted(each) for each in other.headers] == [["Accept-Encoding", "Host", "Range", "User-Agent"]] * 2
 
 
 def test_a_middleware_of_the_session_is_called(server: Server) -> None:

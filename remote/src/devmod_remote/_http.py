@@ -23,6 +23,8 @@ _HEAD_TIMEOUTS = 4
 _LEAST = 1024
 #: OpenSSL's codes for a certificate of an unknown authority: of itself, of the chain, and without an issuer.
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+#: The headers that another origin gets after a redirect.
+_PUBLIC = {"Host", "Range", "Accept-Encoding", "User-Agent"}
 #: The limit on a text of the server in a message.
 _MAX_TEXT = 200
 
@@ -70,7 +72,7 @@ async def get_range(files: Any, url: str, start: int, stop: int, timeout: float)
         session = await files.set_session()
         address = files.encode_url(url)
         # The middlewares of a request replace those of the session, which the caller may have set.
-        options["middlewares"] = (*getattr(session, "_middlewares", ()), _Guard(address, {*options["headers"], *session.headers}))
+        options["middlewares"] = (*getattr(session, "_middlewares", ()), _Guard(address))
         async with asyncio.timeout(_HEAD_TIMEOUTS * timeout):
             response = await session.get(address, **options)
         async with response:
@@ -100,19 +102,18 @@ class _InsecureRedirectError(Exception):
 class _Guard:
     """What each request of a chain of redirects must hold to: a middleware of aiohttp.
 
-    Another origin gets none of the caller's headers (aiohttp itself drops the standard ones for credentials). Without TLS anyone on the way
-    could give the rest of a chain that began with it.
+    Another origin gets nothing of the caller: no headers, no cookies and no password. Those of the session are in the headers of each
+    request. Without TLS anyone on the way could give the rest of a chain that began with it.
     """
 
-    def __init__(self, address: Any, names: set[str]) -> None:
+    def __init__(self, address: Any) -> None:
         self._origin = address.origin()
-        self._names = names - {"Range", "Accept-Encoding", "User-Agent"}
 
     async def __call__(self, request: Any, handler: Any) -> Any:
         if self._origin.scheme == "https" and request.url.scheme != "https":
             raise _InsecureRedirectError
         if request.url.origin() != self._origin:
-            for name in self._names:
+            for name in {*request.headers} - _PUBLIC:
                 request.headers.popall(name, None)
         return await handler(request)
 
