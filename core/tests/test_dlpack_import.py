@@ -206,6 +206,27 @@ class Later(Tensor):
         return capsule
 
 
+class Invalid(Tensor):
+    """A tensor whose fields NumPy cannot have."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(bytes(8), (2,), "float32")
+        self.fields = fields
+
+    def __dlpack__(self, **options: Any) -> object:
+        capsule = super().__dlpack__(**{**options, "max_version": (1, 0)})
+        _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+        structure = Versioned.from_address(_pointer(capsule, b"dltensor_versioned")).tensor
+        for name, value in self.fields.items():
+            setattr(structure, name, value)
+        return capsule
+
+
+class NoCapsule(Tensor):
+    def __dlpack__(self, **_: Any) -> object:
+        return 5
+
+
 class Refusing(Tensor):
     def __dlpack__(self, **_: Any) -> object:
         raise BufferError("use tensor.detach()")
@@ -227,6 +248,15 @@ ELSEWHERE = (
     ("make", "text"),
     [
         (repeated, USED),
+        (lambda: NoCapsule(bytes(8), (2,), "float32"), "exports int by DLPack, expected a capsule"),
+        (
+            lambda: Invalid(ndim=-1),
+            "is an array of shape (2,) that its library does not export by DLPack: Array length must be >= 0, not -1",
+        ),
+        (
+            lambda: Invalid(byte_offset=2**64 - 1),
+            "is an array of shape (2,) that its library does not export by DLPack: Python int too large to convert to C unsigned long",
+        ),
         (lambda: Foreign(bytes(8), (2,), "float32"), "exports a capsule named 'other', expected 'dltensor' or 'dltensor_versioned'"),
         (lambda: Later(bytes(8), (2,), "float32"), "exports DLPack 2.0; this devmod reads version 1 and older"),
         (

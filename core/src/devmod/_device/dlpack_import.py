@@ -132,6 +132,8 @@ def read_capsule(capsule: object) -> tuple[Tensor, bool]:
     ConversionError
         The capsule was used before, is not one of DLPack, or has another major version.
     """
+    if type(capsule).__name__ != "PyCapsule":
+        raise ConversionError(f"exports {type(capsule).__name__} by DLPack, expected a capsule")
     name = _name(capsule)
     if name in (b"used_dltensor", b"used_dltensor_versioned"):
         raise ConversionError("has a DLPack capsule that was used before; a capsule can be used once: export the array again")

@@ -140,5 +140,5 @@ def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
         return import_array(value)
     except ConversionError:
         raise
-    except (TypeError, ValueError, RuntimeError, BufferError, NotImplementedError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError, NotImplementedError) as error:
         raise ConversionError(f"is {describe_value(value)} that its library does not export by DLPack: {error}") from None
