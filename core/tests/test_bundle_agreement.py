@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from stored import from_wire
 from support import sample
+from work import assert_linear, work
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
 from devmod._cli import main
+from devmod._modules import agreement
 from devmod_targets.authoring import CompileRequest, Payload
 
 pytestmark = pytest.mark.row("R12")
@@ -285,6 +287,48 @@ def test_inspect_and_notebooks_show_the_common_signature(
     found = json.loads(capsys.readouterr().out)["module"]
     assert found["common"] == [{"name": "f", "signature": text}] * bool(text)
     assert [each for each in found["imports"] if "common" in each] == []
+
+
+def test_bundles_that_share_candidates_are_compared_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file may have hundreds of bundles of the same candidates."""
+    first, second = module("opencl", X), module("vulkan", X)
+    root = module("cuda", name="g")
+    for _ in range(3):
+        root.import_module(devmod.bundle(first, second))
+    devmod.save(root, tmp_path / "k.devmod")
+    assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
+    assert capsys.readouterr().out.count("every candidate: f(x: float32* rw)") == 1
+
+
+def test_the_work_for_the_structs_of_many_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The name of each struct is compared with the names in all other candidates."""
+    structs = [STRUCT.replace(name=f"p{number}") for number in range(30)]
+
+    def inspect(count: int) -> Callable[[], object]:
+        made = [module("opencl", *structs, scalar(f"n{number}", "int32")) for number in range(count)]
+        devmod.save(devmod.bundle(*made, mixed=True), tmp_path / f"{count}.devmod")
+        return lambda: main(["inspect", str(tmp_path / f"{count}.devmod")])
+
+    assert_linear(inspect, 40)
+
+
+def test_equal_functions_are_decoded_once() -> None:
+    def events(end: str) -> int:
+        made = [module("opencl", *(scalar(f"n{number}{end * each}", "int32") for number in range(50))) for each in range(1, 9)]
+        loaded = devmod.loads(devmod.dumps(devmod.bundle(*made, mixed=True)))
+        return work(lambda: agreement.agreements([loaded]))
+
+    assert 2 * events("") < events("x")
+
+
+def test_functions_beyond_the_limit_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devmod.save(devmod.bundle(module("opencl", X), module("vulkan", X), module("cuda", X.replace(access="r"))), tmp_path / "k.devmod")
+    for limit, count in ((1000, 1), (100, 0)):
+        monkeypatch.setattr(agreement, "_MAX_COMPARED", limit)
+        assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
+        assert capsys.readouterr().out.count("every candidate: ") == count
 
 
 def test_the_common_block_is_that_of_all_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -231,6 +231,13 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
             info = self._decoded[name] = self.read(name)
         return info
 
+    def packed(self, name: str) -> bytes:
+        """Return the bytes of a function."""
+        reader = Reader(self._data, self._subject, self._kind)
+        start = reader.at = self._places[name] - self._base
+        reader.skip()
+        return self._data[start : reader.at]
+
     def read(self, name: str) -> FunctionInfo:
         """Decode a function, and do not keep the result."""
         # The limits hold for all functions together: they were checked with the framing.

@@ -38,6 +38,8 @@ _CLASSES = {0: "integer", 1: "integer", 6: "bool"}  # DLPack's codes; the others
 _MAX_ROWS, _MAX_CELL = 32, 60
 #: The number of pairs of signatures in an error.
 _MAX_TABLES = 8
+#: The bytes of different functions of one name that are compared. Those of a hostile file may unpack to gigabytes of parameters.
+_MAX_COMPARED = 1 << 22
 
 
 _ORDERS = "its candidates have different orders of arguments"
@@ -75,8 +77,9 @@ def functions_of(module: Module) -> Mapping[str, FunctionInfo]:
 def _agreement(interfaces: Mapping[Module, Interface]) -> Agreement | None:
     if len(interfaces) < 2:
         return None
-    flattened = _flattened_names(list(interfaces.values()))
-    forms = [_form(interface, flattened) for interface in interfaces.values()]
+    different = _different(interfaces)
+    flattened = _flattened_names(different)
+    forms = [_form(interface, flattened) for interface in different]
     if any(_differences(forms[0], form) for form in forms[1:]):
         return None
     same_order = all(list(form) == list(forms[0]) for form in forms[1:])
@@ -115,12 +118,12 @@ def has_names(interface: Interface | None) -> bool:
 def common_signature(name: str, functions: Functions) -> str:
     """Return the signature of a call that reaches each candidate of a function; "" if fewer than two are comparable."""
     by_module = _interfaces(name, functions)
-    interfaces = list(by_module.values())
-    if len(interfaces) < 2:
+    if len(by_module) < 2:
         return ""
     common = _agreement(by_module)
     if common is None:
         return f"{name}: its candidates take different arguments"
+    interfaces = _different(by_module)
     forms = [_form(interface, common.flattened) for interface in interfaces]
     parts = [_common_text([form[each] for form in forms]) for each in forms[0]]
     defaults = {param.name: parameter_text(param) for interface in interfaces for param in interface.params if param.default is not None}
@@ -203,17 +206,33 @@ def _local_text(function: str, param: Param | Member) -> str:
 
 
 def _interfaces(name: str, functions: Functions) -> dict[Module, Interface]:
-    """Return the interfaces that can be compared."""
+    """Return the interfaces that can be compared; none if they are too large. Those of equal bytes are one object."""
     interfaces = {}
+    decoded: dict[bytes, Interface | None] = {}
+    size = 0
     with shared_scan():
         for candidate, infos in functions.items():
             try:
-                interface = (infos.read(name) if isinstance(infos, StoredFunctions) else infos[name]).interface
+                if isinstance(infos, StoredFunctions):
+                    packed = infos.packed(name)
+                    if packed not in decoded:
+                        size += len(packed)
+                        if size > _MAX_COMPARED:
+                            return {}
+                        decoded[packed] = infos.read(name).interface
+                    interface = decoded[packed]
+                else:
+                    interface = infos[name].interface
             except (DevmodError, KeyError):  # a damaged function: the first use raises the error
                 continue
             if interface is not None and has_names(interface):
                 interfaces[candidate] = interface
     return interfaces
+
+
+def _different(interfaces: Mapping[Module, Interface]) -> list[Interface]:
+    """Return each interface once."""
+    return list({id(each): each for each in interfaces.values()}.values())
 
 
 def _flattened_names(interfaces: Sequence[Interface]) -> frozenset[str]:
@@ -222,11 +241,12 @@ def _flattened_names(interfaces: Sequence[Interface]) -> frozenset[str]:
         {name for param in each.params for name in (param.name, *(member.name for member in members_by_value(param)))}
         for each in interfaces
     ]
+    everywhere = set.intersection(*names)
     return frozenset(
         param.name
         for interface in interfaces
         for param in interface.params
-        if members_by_value(param) and not is_value(param.members) and not all(param.name in each for each in names)
+        if members_by_value(param) and not is_value(param.members) and param.name not in everywhere
     )
 
 
