@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import traceback
+import tracemalloc
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ from support import MAP_KINDS, runner_commands, sample
 import devmod
 from devmod import errors
 from devmod._cli import main
+from devmod._cli._output import print_json
+from devmod.backend import escape
 from devmod.interop import tvm
 
 SOURCES = [Path(devmod.__file__).parent]
@@ -279,7 +284,7 @@ def test_json_output_has_the_escapes_of_json(capsys: pytest.CaptureFixture[str],
         '"target": "k\\u001b]0;owned\\u0007\\u001b[31m\\u009b2J\\u202ekernel\\u2066\\u2028\\u2029\\ufeff\\udb40\\udc41\\u007f\\r\\n \\t::set-output'
         in out
     )
-    assert "x \\u0023\\u0023[add-path]/owned \\u0023\u034f\\u0023[group] " in out
+    assert "x \\u0023\\u0023[add-path]/owned \\u0023\\u034f\\u0023[group] " in out
     (origin, params, extra) = [
         part for each in json.loads(out)["module"]["imports"][:1]
         for part in (each["origin"], each["functions"][0]["interface"]["params"], each["functions"][0]["interface"])
@@ -287,6 +292,49 @@ def test_json_output_has_the_escapes_of_json(capsys: pytest.CaptureFixture[str],
     assert origin[HOSTILE] == {"base64": "/w=="}
     assert params[1][HOSTILE] == [HOSTILE, {"base64": "AA=="}]
     assert (extra[HOSTILE], extra["constants"][0]["default"]) == ("-Infinity", "NaN")
+
+
+@pytest.mark.parametrize("end", ["", "\x7f", "\ud800\U000e0041é", "#\u034f#[group]x"])
+def test_a_text_of_many_slices_is_the_same_in_json(end: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for length in (0, 1, 65534, 65535, 65536, 65537, 200_000):
+        text = ('é"\\\U0001f600' * length)[:length] + end
+        print_json([text])
+        out = capsys.readouterr().out
+        assert json.loads(out) == [text]
+        assert_clean(out)
+
+
+def test_backslashes_and_quotes_are_not_escaped() -> None:
+    text = "\x1b\\n\\\\'\"\t'\\' \xa0é\\"
+    assert escape(text) == "\\x1b\\n\\\\'\"\t'\\' \\xa0é\\"
+    for code in (*range(0x300), *range(0x2000, 0x2100), 0x1F600, 0xE0041, 0xD800):
+        char = chr(code)
+        assert escape(f"{char}\x7f") == (char if char.isprintable() or char in "\n\t" else repr(char)[1:-1]) + "\\x7f"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+@pytest.mark.parametrize("unit", ["\x01", "ab\n", "\x7f"])
+def test_the_memory_to_print_a_source(unit: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    size = 1_000_000
+    path = tmp_path / "k.devmod"
+    devmod.save(devmod.create_with_fallback("cuda", (unit * size).encode()[:size], "ptx", {}), path)
+    tracemalloc.start()
+    try:
+        with open(os.devnull, "w") as nothing, redirect_stdout(nothing):
+            assert main(["inspect", str(path), "--source", *arguments]) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * size
+
+
+def test_a_long_line_of_a_source_continues_on_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = f"{'a' * 70_000}\n\n{'b' * 60_000}\r\n{'c' * 10_000}\nend"
+    made = devmod.create_with_fallback("opencl", text.encode(), "cl", {})
+    devmod.save(made, tmp_path / "k.devmod")
+    out = run(capsys, "inspect", tmp_path / "k.devmod", "--source")[1]
+    lines = [line.removeprefix("    | ") for line in out.splitlines() if line.startswith("    | ")]
+    assert [(line[:1], len(line)) for line in lines] == [("a", 65536), ("a", 4464), ("", 0), ("b", 60_000), ("c", 10_000), ("e", 3)]
 
 
 def test_no_command_prints_a_control_character_of_a_plugin(

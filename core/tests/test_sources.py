@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import msgpack
 import pytest
 
 import devmod
+from devmod._cli import main
 
 INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
 CUDA = "__global__ void f() {} // \N{GREEK SMALL LETTER MU}\n"
@@ -27,6 +31,20 @@ def test_sources_are_saved_when_they_are_asked_for() -> None:
     assert loaded.source == {"cuda": CUDA}
     assert [loaded.inspect_source(key) for key in ("", "cuda", "ptx")] == [CUDA, CUDA, ""]
     assert loaded.save_to_bytes() == cubin().save_to_bytes()
+
+
+@pytest.mark.row("R26")
+def test_inspect_shows_shared_sources_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.devmod"
+    ptx = devmod.create_with_fallback("cuda", b".version 8.0", "ptx", INFO, {"cuda": CUDA})
+    devmod.save(devmod.bundle(cubin(), ptx, cubin(2, source={"cuda": "other"})), path, with_sources=True)
+    assert main(["inspect", str(path), "--source", "--json"]) == 0
+    found = [each["source"] for each in json.loads(capsys.readouterr().out)["module"]["imports"]]
+    assert found == [{"cuda": CUDA}, {"ptx": ".version 8.0", "cuda": 1}, {"cuda": "other"}]
+    assert main(["inspect", str(path), "--source"]) == 0
+    out = capsys.readouterr().out
+    assert out.count(CUDA.strip()) == 1
+    assert "    source cuda:\n      of the cuda cubin module above\n" in out
 
 
 @pytest.mark.row("R19")

@@ -26,6 +26,7 @@ from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
 from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
+from devmod._values.code import Source
 from devmod._values.info import FunctionInfo
 from devmod._values.signature import block_text, signature_text
 from devmod._values.tags import tag_problem
@@ -36,7 +37,8 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
 
     Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
-    Functions and sources are functions that return them: during printing, one module's payload is in memory at a time.
+    Functions and sources are functions that return them: during printing, one module's payload is in memory at a time. Sources that
+    several modules share are at the first, and the others have its number in their place.
 
     Parameters
     ----------
@@ -56,8 +58,12 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     verified = sum(_verified(each, name) for each in walk(module)) if verify else None
     tree, bundles = _tree(module, name, source)
     missing = missing_runtimes(module)  # it has a limit on the candidates
+    compared: set[int] = set()
     for described, bundle in bundles:
-        described["common"] = partial(_common_functions, bundle)
+        candidates = set(map(id, walk(bundle, enter=holds_candidates)))
+        if compared.isdisjoint(candidates):  # many bundles may share a candidate
+            described["common"] = partial(_common_functions, bundle)
+        compared |= candidates
     return {"file": name, "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
 
 
@@ -148,6 +154,7 @@ def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[t
     bundles: list[tuple[dict[str, Any], Module]] = []
     count = 0
     numbers: dict[int, int] = {}
+    sources: dict[int, dict[str, int]] = {}
     top: list[Any] = []
     # An iterator over the undescribed imports of a module, the list for their descriptions, and whether the module is a bundle.
     path_to = [(iter((root,)), top, False)]
@@ -165,7 +172,7 @@ def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[t
             raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
         described = _module(module, number)
         if source:
-            described["source"] = partial(_texts, module)
+            described["source"] = partial(_texts, module, number, sources)
         if holds_candidates(module) and not in_bundle:  # the candidates of a nested bundle are those of the outer one
             bundles.append((described, module))
         into.append(described)
@@ -203,19 +210,32 @@ def _release(module: Module) -> None:
         module.release()
 
 
-def _texts(module: Module) -> dict[str, str | bytes]:
-    """Return the sources of a module by format, with its payload if that is text. Equal texts of a shader map are there once."""
+def _texts(module: Module, number: int, sources: dict[int, dict[str, int]]) -> dict[str, str | bytes | int]:
+    """Return the sources of a module by format, with its payload if that is text. Equal texts of a shader map are there once.
+
+    `sources` has the sources of the modules before: for each format the number of the module that has them.
+    """
+    entry = module.sources if isinstance(module, StoredModule) else None
+    if entry is not None and id(entry) in sources:
+        return _payload_text(module, {}) | sources[id(entry)]
     texts = dict(module.source)
+    if entry is not None:
+        sources[id(entry)] = dict.fromkeys(texts, number)
+    return texts | _payload_text(module, texts)
+
+
+def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
+    """Return the payload by its format, if it or the source of that format is text."""
     payload = payload_of(module)
     if payload is None:
-        text = module.inspect_source(module.format) if module.format else ""
+        text = module.inspect_source(module.format) if module.format and not isinstance(module, StoredModule) else ""
     else:
         spec, fmt, _, code = payload
         if not isinstance(code, (bytes, memoryview)):  # joined as often as the map has them, they may not fit into memory
             code = {str(number): shader for number, shader in enumerate(dict.fromkeys(code.values()))}
         text = inspect_payload(spec, fmt, code, texts, fmt)
     _release(module)
-    return texts | ({module.format: text} if text else {})
+    return {module.format: text} if text else {}
 
 
 def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring, encode_basestring_ascii
 from math import isfinite
 from typing import Any
 
@@ -154,7 +154,7 @@ def _batched() -> Iterator[Callable[[str], None]]:
 def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
     inner = newline + "  "
     if isinstance(value, str):
-        write(_json_string(value))
+        _write_string(write, value)
     elif value is None or isinstance(value, (bool, int)):
         write(json.dumps(value))
     elif isinstance(value, float):
@@ -164,11 +164,10 @@ def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
     elif isinstance(value, Mapping):
         before = "{" + inner
         for key, each in value.items():
-            write(f"{before}{_json_string(str(key))}: ")
-            if isinstance(each, str):  # the most frequent case
-                write(_json_string(each))
-            else:
-                _write_json(write, each, inner)
+            write(before)
+            _write_string(write, str(key))
+            write(": ")
+            _write_json(write, each, inner)
             before = "," + inner
         write("{}" if before[0] == "{" else newline + "}")
     elif callable(value):
@@ -182,16 +181,17 @@ def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
         write("[]" if before[0] == "[" else newline + "]")
 
 
-def _json_string(text: str) -> str:
-    encoded = encode_basestring(text)
-    if has_command(encoded):
-        encoded = encoded.replace("#", _json_escape("#"))
-    return encoded if encoded.isprintable() else "".join(char if char.isprintable() else _json_escape(char) for char in encoded)
-
-
-def _json_escape(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+def _write_string(write: Callable[[str], None], text: str) -> None:
+    """Write a string of JSON in slices: the escapes of a large text may take six times its memory."""
+    commands = has_command(text)
+    for at in range(0, len(text) or 1, _BATCH):
+        part = text[at : at + _BATCH]
+        encoded = encode_basestring(part)
+        if not encoded.isprintable():
+            encoded = encode_basestring_ascii(part).replace("\x7f", r"\u007f")
+        if commands:
+            encoded = encoded.replace("#", r"\u0023")
+        write(encoded[at > 0 : None if at + _BATCH >= len(text) else -1])  # the quotes are at the ends of the text
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

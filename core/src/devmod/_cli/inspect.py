@@ -15,6 +15,8 @@ from devmod._plugins.discovery import shared_scan
 
 #: The maximum number of functions in a line.
 _MAX_NAMES = 8
+#: The maximum number of characters of a source in a line.
+_MAX_LINE = 1 << 16
 
 
 @click.command(
@@ -107,7 +109,9 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     for name, text in module["source"]().items() if "source" in module else ():
         yield f"{inner}source {name}:"
         if isinstance(text, str):
-            yield from (f"{inner}  | {line}" for line in text.splitlines())  # behind the mark, :: at the beginning is not escaped
+            yield from (f"{inner}  | {line}" for line in _lines_of_text(text))  # behind the mark, :: at the beginning is not escaped
+        elif isinstance(text, int):
+            yield f"{inner}  of the {_head(modules[text])} module above"
         else:
             yield f"{inner}  {size(len(text))} of binary"
     again: dict[str, None] = {}
@@ -118,6 +122,15 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
             yield from _lines_of(child, inner, modules)
     if again:
         yield (f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{', …' if len(again) > 12 else ''}")
+
+
+def _lines_of_text(text: str) -> Iterator[str]:
+    """Yield the lines of a text, which may be large. Lines longer than the limit are continued on the next."""
+    at = 0
+    while at < len(text):
+        end = text.rfind("\n", at, at + _MAX_LINE) + 1 or at + _MAX_LINE
+        yield from text[at:end].splitlines()
+        at = end
 
 
 def _head(module: dict[str, Any]) -> str:

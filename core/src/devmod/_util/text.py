@@ -32,12 +32,12 @@ def escape(text: str) -> str:
 
 def escape_line(text: str) -> str:
     """Return `text` on one line, with newlines and tabs escaped too."""
-    return _without_command(text if text.isprintable() else "".join(char if char.isprintable() else _escape(char) for char in text))
+    return _without_command(text if text.isprintable() else _escaped(text))
 
 
 def _escaped_line(line: str) -> str:
     if not line.replace("\t", "").isprintable():
-        line = "".join(char if char == "\t" or char.isprintable() else _escape(char) for char in line)
+        line = "\t".join(map(_escaped, line.split("\t")))
     return _without_command(line)
 
 
@@ -57,8 +57,9 @@ def _compared(line: str) -> str:
     return line if line.isascii() else line.encode("ascii", "ignore").decode()
 
 
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
+def _escaped(text: str) -> str:
+    """Return `text` with the escapes of `repr`, which is fast. It also escapes backslashes and quotes, so these are left out."""
+    return "\\".join("'".join(repr(part)[1:-1] for part in each.split("'")) for each in text.split("\\"))
 
 
 # -- names
