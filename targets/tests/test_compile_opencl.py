@@ -413,8 +413,8 @@ def test_what_no_receiver_accepts_is_an_error_of_the_build() -> None:
     with pytest.warns(UserWarning, match="inline assembly"):
         error = failure(kernel.replace("x[0] = 1;", 'asm(".incbin \\"x\\"");'))
     assert str(error) == (
-        "an opencl source may not read a file of its receiver, and this one has inline assembly with the directive .incbin. Use assembly "
-        "without it"
+        "an opencl source may not read a file of its receiver, and this one has inline assembly with '.incbin', where a directive that reads "
+        "a file may begin. Use assembly without it"
     )
     module = devmod.compile(f"#ifdef __cplusplus\n#include <cmath>\n#endif\n{kernel}", "opencl")
     assert "#include <cmath>" in module.inspect_source()

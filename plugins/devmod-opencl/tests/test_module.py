@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import threading
 from collections.abc import Iterator
@@ -309,8 +310,8 @@ def test_an_option_that_is_not_opencls_reaches_no_compiler(option: str, builds: 
     "spelling",
     [
         '#include "{path}"', "#include <{path}>", '#include "x.h"', "#include <x.h>", '#include "../{folder}/x.h"', '#import "x.h"', "%:include <x.h>",
-        '#define NAME "x.h"\n#include NAME', '#inc\\\nlude "x.h"', '#inc\\ \nlude "x.h"', '/* " */ # /* " */ include "x.h"', '// a\r#include "x.h"',
-        '??=include "x.h"', '#in??/\nclude "x.h"', "#\finclude <x.h>",
+        '#define NAME "x.h"\n#include NAME', '# \\ \ninclude "x.h"', '/* " */ # /* " */ include "x.h"', '// a\r#include "x.h"',
+        "#\finclude <x.h>", "#\u180einclude <x.h>",
     ],
 )  # fmt: skip
 def test_no_source_reads_a_file_of_the_receiver(spelling: str, device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,15 +340,43 @@ def test_a_line_keeps_its_number_behind_an_include(device: Any) -> None:
 
 
 @pytest.mark.row("R30")
-def test_the_operator_cannot_make_assembly_that_reads_a_file(device: Any, tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"!")
-    template = '.pushsection .rodata\\nleak: .incbin \\"{}\\"\\n.popsection\\n movzbl leak(%%rip), %0'.format(tmp_path / "x")
-    for source in (
-        f'kernel void k(global int *x) {{ int r; __asm__("{template}" : "=r"(r)); x[0] = r; }}',
-        f'#define CAT(a, b) a##b\nkernel void k(global int *x) {{ int r; CAT(as, m)("{template}" : "=r"(r)); x[0] = r; }}',
-    ):
-        with pytest.raises((devmod.FormatError, devmod.CompileError)):
-            devmod.create("opencl", source.encode(), "cl", {"k": FunctionInfo("k", ["handle"])})["k"]
+@pytest.mark.parametrize(
+    ("before", "keyword", "directive"),
+    [
+        ("", "__asm__", '".incbin {}'),
+        ("", "//x\\\u00a0\n__asm__", '".incbin {}'),
+        ("", "//x\\\x1c\n__asm__", '".incbin {}'),
+        ("#define CAT(a, b) a##b\n", "CAT(as, m)", '".incbin {}'),
+        ("#define CAT(a, b) a#??=b\n", "CAT(__as, m__)", '".incbin {}'),
+        ("#define CAT(a, b) a##b\n#define devmod_has_no_assembly __as##m__\n", "CAT(__as, m__)", '".incbin {}'),
+        ("//devmod: -DS(x)=#x\n", "__asm__", 'S(.inc) "bin {}'),
+        ("#define S(x) /*\n*/ #x\n", "__asm__", 'S(.inc) "bin {}'),
+        ("#define S(x) #x\n#define A __asm__\n", "A", 'S(.inc) "bin {}'),
+    ],
+)
+def test_no_assembly_reads_a_file(before: str, keyword: str, directive: str, device: Any, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"!!!!")
+    template = directive.format(f'\\"{tmp_path / "x"}\\"\\n')
+    source = (
+        f"{before}kernel void k(global int *x) {{ int r;\n"
+        f'{keyword}("jmp 2f\\n1: " {template}2: movl 1b(%%rip), %0" : "=r"(r)); x[0] = r; }}'
+    )
+    with pytest.raises((devmod.FormatError, devmod.CompileError)):
+        devmod.create("opencl", source.encode(), "cl", {"k": FunctionInfo("k", ["handle"])})["k"]
+
+
+@pytest.mark.row("R30")
+def test_plain_assembly_is_assembled(device: Any) -> None:
+    """A line break in it continues the line, also in a kernel whose other text looks like a directive."""
+    if platform.machine() not in {"x86_64", "AMD64"}:
+        pytest.skip("the assembly is that of x86-64")
+    source = (
+        "// this asm has no .rept\n#define CAT(a, b) a##b\n#define TEXT(x) #x\nkernel void k(global int *x) {\n"
+        '  int r;\n  asm volatile(\n    "movl $3, %0\\n\\t"\n    "incl %0"\n    : "=r"(r));\n  printf("done.");\n  x[0] = r;\n}\n'
+    )
+    x = np.zeros(1, "int32")
+    devmod.create("opencl", source.encode(), "cl", {"k": FunctionInfo("k", ["handle"])})["k"](x, grid=1, block=1)
+    assert x.tolist() == [4]
 
 
 def test_errors_have_the_output_of_the_compiler(device: Any) -> None:

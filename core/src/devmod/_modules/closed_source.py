@@ -1,11 +1,9 @@
 """Source payloads that read no file of their receiver besides the headers of its compiler.
 
 A payload may come from a stranger, and a C compiler opens the files that its source names: by an include, ``__has_include``, a pragma,
-or a directive of inline assembly. `closed_source` evaluates no condition. It writes ``#error`` in the place of an include, which is an
-error in a branch that is compiled, and nothing in another. It refuses what it cannot replace.
-
-The patterns match at least what any compiler reads: with spaces of all kinds, continued lines, digraphs and trigraphs, and also in comments
-and strings. So they need not know where a comment ends, which compilers see differently.
+or a directive of inline assembly. `closed_source` evaluates no condition, and does not look for the ends of comments and strings, which
+compilers see differently. It allows a few plain forms, wherever they are. Other forms of an include, a query and assembly become an error
+in code that is compiled, and nothing in a comment or in a branch that is not. It refuses what it cannot replace.
 """
 
 from __future__ import annotations
@@ -16,54 +14,56 @@ from devmod._formats.source_options import OPTIONS_LINE
 from devmod._plugins.specs import find_spec
 from devmod.errors import FormatError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
+#: The end of a line that the next line continues. Compilers differ in the blanks that they allow before the line break.
+_CONTINUED = r"\\[^!-~\r\n]*(?:\r\n?|\n)"
+#: At least what any compiler ignores between the words of a directive.
+_GAP = rf"(?:[^!-~\n]|{_CONTINUED})*+"
+_HASH = "(?:#|%:)"
+#: A word or an operator in two lines, and trigraphs, which not every compiler replaces.
+_SPLIT = re.compile(rf"(?<=[\w#%:/])(?:{_CONTINUED})+(?=[\w#%:*])|\?\?[=/]", re.ASCII)
 
-#: The end of a line that the next line continues. Some compilers allow blanks before the line break, and trigraphs.
-_CONTINUED = r"(?:(?:\\|\?\?/)[^\S\r\n]*(?:\r\n|\n|\r))"
-
-
-def _continued(word: str) -> str:
-    """Return a pattern of a word that may be written in several lines."""
-    return f"{_CONTINUED}*".join(map(re.escape, word))
-
-
-_HASH = rf"(?:\#|{_continued('%:')}|{_continued('??=')})"
-_WORDS = "|".join(map(_continued, ("include", "include_next", "import", "embed", "__include_macros")))
-#: A directive that includes a file, or has a comment after the hash, behind which its name may be.
-_INCLUDE = re.compile(rf"{_HASH}(?:[^\S\n]|{_CONTINUED})*(?:(?:{_WORDS})(?!\w)|{_continued('/*')})")
+#: A directive that includes a file, or has a comment after the hash, behind which its name may be; and C++'s import of a header.
+_INCLUDE = re.compile(rf'{_HASH}{_GAP}(?:(?:include|include_next|import|embed|__include_macros)\b|/\*)|\bimport(?={_GAP}["<])', re.ASCII)
 _FILE = r'[^\S\r\n]*(?:"([\w.+/-]+)"|<([\w.+/-]+)>)'
 _PLAIN_INCLUDE = re.compile(rf"#[^\S\r\n]*include{_FILE}", re.ASCII)
-_QUERIES = ("__has_include_next", "__has_include", "__has_embed")
-_QUERY = re.compile("|".join(map(_continued, _QUERIES)))
+#: A macro of a header may write the underscores before a name.
+_QUERIES = tuple(f"{start}has_{end}" for start in ("__", "") for end in ("include_next", "include", "embed"))
+_QUERY = re.compile("|".join(_QUERIES))
 _PLAIN_QUERY = re.compile(rf"__has_include[^\S\r\n]*\({_FILE}[^\S\r\n]*\)", re.ASCII)
-#: What replaces an include and a query.
+#: What replaces an include, a query, and the keyword of assembly.
 _NO_INCLUDE = "#error devmod: a source payload is complete, and does not include a file of its receiver: "
 _NO_FILE = "devmod_has_no_file"
-#: Pragmas with the name of a file.
-_PRAGMA = re.compile(r"\b(dependency[^\w\n]*[\"<]|include_alias|pch_preprocess|clang\s+module)")
+_NO_ASM = "devmod_has_no_assembly"
 
-_ASM = ("asm", "_asm", "__asm", "__asm__")
-_ASM_WORD = re.compile(rf"\b(?:{'|'.join(_ASM)})\b")
+#: Blanks and line breaks between tokens.
+_SPACE = r"(?:\s|\\(?=\s*[\r\n]))*+"
+#: The words after which a pragma may have the name of a file.
+_FILE_PRAGMAS = ("dependency", "include_alias", "pch_preprocess", "module", "comment")
+_PRAGMA_STRING = rf'{_SPACE}\({_SPACE}"'
+_PRAGMA = re.compile(rf"(?:{_HASH}{_GAP}pragma|_Pragma{_PRAGMA_STRING}){_GAP}(?:(?:GCC|clang){_GAP})?({'|'.join(_FILE_PRAGMAS)}|/\*)")
+#: A pragma whose text other macros may make.
+_MADE_PRAGMA = re.compile(rf"_Pragma(?!{_PRAGMA_STRING})|__pragma")
+
+_ASM_WORDS = ("asm", "_asm", "__asm", "__asm__")
+_ASM = re.compile(rf"\b(?:{'|'.join(_ASM_WORDS)}|__volatile__)\b", re.ASCII)
+#: Assembly whose whole text is in this place, without numbered characters: no macro adds to it.
+_PLAIN_ASM = re.compile(
+    rf'\w+({_SPACE})((?:__)?volatile(?:__)?\b)?({_SPACE}\({_SPACE}(?:"(?:[^"\\\r\n]|\\[nrtv"])*+"{_SPACE})++)(?=[:)])', re.ASCII
+)
+_OTHER_ASM = re.compile(rf"\w+{_SPACE}(?:[({{]|(?:__)?(?:volatile|inline|goto)(?:__)?\b)", re.ASCII)
 #: Directives of assemblers that read a file, that make other directives from text, or that tell the linker to read a file.
 _DIRECTIVES = ("incbin", "include", "macro", "altmacro", "rep", "rept", "irp", "irpc", "mri", "section", "pushsection")
-_DIRECTIVE = re.compile(rf"\.(?:{'|'.join(_DIRECTIVES)})\b", re.IGNORECASE)
-#: The beginning of one, before the end of a string, an operand or an alternative, which may bring the rest.
-_BEGINNINGS = sorted({f".{word}"[:size] for word in _DIRECTIVES for size in range(1, len(word) + 1)}, reverse=True)
-_BEGINNING = re.compile(rf'(?:{"|".join(map(re.escape, _BEGINNINGS))})(?=[%${{|}}"])', re.IGNORECASE)
-#: An escape other than those of control characters and quotes, which stand for no letter.
-_ESCAPE = re.compile(r"""'\\[0-9xA-Fa-f]+'|\\(?:[abfnrtv\\'"?]|(.))""")
-_STRINGIZED = re.compile(r"(?:#|%:|\?\?=)\s*[A-Za-z_/]")
-#: A character of ASCII by its number.
-_NUMBERED = re.compile(r"\\(?:u00[0-7]|U000000[0-7]|[uxo]\{|N\{)")
+_BEGINNINGS = "|".join(word[:size] for word in _DIRECTIVES for size in range(1, len(word) + 1))
+#: One of them, or its beginning before an operand, an alternative or the end, which may bring the rest.
+_DIRECTIVE = re.compile(rf"\.(?:(?:{'|'.join(_DIRECTIVES)})\b|(?:{_BEGINNINGS})?(?=[%${{|}}]|$))", re.IGNORECASE)
 
 
 def closed_source(kind: str, text: str) -> str:
     """Return the text of a source payload of a kind, for the receiver's compiler.
 
     An include remains if it has the form ``#include <name>`` or ``#include "name"``, and `TargetSpec.headers` allows the name. Any other
-    is an ``#error``, and ``__has_include`` of such a file is 0. The lines keep their numbers. A text without such an include is unchanged.
+    is an ``#error``, and ``__has_include`` of such a file is 0. Inline assembly remains if its text is in plain strings, with the keywords
+    ``__asm__`` and ``__volatile__``. The lines keep their numbers. A text without all these is unchanged.
 
     Raises
     ------
@@ -71,76 +71,97 @@ def closed_source(kind: str, text: str) -> str:
         The text names a file in another way, or could.
     """
     spec = find_spec(kind)
-    headers, assembler = (spec.headers, spec.assembler) if spec is not None else ((), True)
-    joined = re.sub(_CONTINUED, "", text)
-    pastes = any(operator in joined for operator in ("##", "%:%:", "??=??="))
-    has_assembly = assembler and _ASM_WORD.search(joined) is not None
-    problem = _problem(joined, pastes) or (_assembly_problem(joined) if has_assembly else "")
-    if problem:
+    try:
+        return _closed(text, *((spec.headers, spec.assembler) if spec is not None else ((), True)))
+    except ValueError as problem:
         article = "an" if kind[0] in "aeiou" else "a"
-        raise FormatError(f"{article} {kind} source may not read a file of its receiver, and this one {problem}", kind=kind)
-    pieces, end = [], 0
-    defines = {}
-    for match in sorted([*_INCLUDE.finditer(text), *_QUERY.finditer(text)], key=re.Match.start):
-        is_query = match.re is _QUERY
-        plain = (_PLAIN_QUERY if is_query else _PLAIN_INCLUDE).match(text, match.start())
-        if plain is None or not _is_header(plain[1] or plain[2], headers):
-            breaks = len(re.findall(r"\r\n|\n|\r", match[0]))
-            pieces += [text[end : match.start()], _NO_FILE if is_query else _NO_INCLUDE, "\\\n" * breaks]
-            end = match.end()
-            if is_query:
-                defines[f"{_NO_FILE}(file)"] = "0"
-    if assembler and pastes and not has_assembly:
-        # The operator can make the keyword, which is then this macro.
-        defines |= dict.fromkeys(_ASM, "devmod_has_no_assembly")
+        message = f"{article} {kind} source may not read a file of its receiver, and this one {problem}"
+        raise FormatError(message, kind=kind) from None
+
+
+def _closed(text: str, headers: tuple[str, ...], assembler: bool) -> str:
+    """Return the result of `closed_source`. ValueError has the reason why the text is refused."""
+    words = set(re.findall(r"\w+", text, re.ASCII))
+    _check(text, words)
+    if assembler:
+        _check_made(words, *_ASM_WORDS[2:])
+    found = [*_INCLUDE.finditer(text), *_QUERY.finditer(text), *(_ASM.finditer(text) if assembler else ())]
+    pieces, end, defines = [], 0, {}
+    has_header = False
+    for match in sorted(found, key=re.Match.start):
+        if match.start() < end:  # the keyword __volatile__ of assembly
+            continue
+        pieces.append(text[end : match.start()])
+        new, end = match[0], match.end()
+        if match.re is _ASM:
+            new, end = _closed_assembly(text, match)
+        elif _is_header(text, match, headers):
+            has_header = True
+        elif match.re is _QUERY:
+            new = _NO_FILE
+            defines[f"{_NO_FILE}(file)"] = "0"
+        else:
+            new = _NO_INCLUDE + "\\\n" * len(re.findall(r"\r\n|\n|\r", new))
+        pieces.append(new)
+    if any(piece.startswith("__asm__") for piece in pieces):
+        _check_made(words, "weakref")
+        if "weakref" in text:  # it gives a symbol any name, which an operand brings into the assembly
+            raise ValueError("has inline assembly and the attribute weakref, which may bring a directive. Leave the attribute out")
+    if assembler and (has_header or "##" in text.replace("%:", "#")):
+        # The operator, also in a header's macro, could make one of these keywords.
+        defines |= dict.fromkeys(_ASM_WORDS[:2], '"devmod: the operator ## makes no keyword of assembly"')
     head = "".join(f"#define {name} {value}\n" for name, value in defines.items()) + "#line 1\n" * bool(defines)
     return head + "".join(pieces) + text[end:]
 
 
-def _is_header(name: str, headers: tuple[str, ...]) -> bool:
+def _is_header(text: str, match: re.Match[str], headers: tuple[str, ...]) -> bool:
+    """Return whether an include or a query has the plain form, and names a header of the compiler."""
+    plain = (_PLAIN_QUERY if match.re is _QUERY else _PLAIN_INCLUDE).match(text, match.start())
+    name = (plain[1] or plain[2]) if plain is not None else "/"
     return name.startswith(headers) and not name.startswith("/") and ".." not in name.split("/")
 
 
-def _problem(text: str, pastes: bool) -> str:
-    """Return how a text without continued lines could name a file besides includes; "" if it does not."""
-    if text.startswith(OPTIONS_LINE) and any(query in text.partition("\n")[0] for query in _QUERIES):
-        return "has an option with __has_include or __has_embed. Leave it out"
-    if _NUMBERED.search(text):
-        return "has a letter by its number in Unicode, which could be part of such a name. Write the letter itself"
-    if pastes:
-        words = set(re.findall(r"\w+", text))
-        for query in _QUERIES:
-            if _can_be_joined(query, words):
-                return f"could make {query} with the operator ##. Rename what the operator joins"
-    pragma = _PRAGMA.search(text) if pastes or "pragma" in text.lower() else None
-    return f"has a pragma with the name of a file: {pragma[1].split()[0]}" if pragma else ""
+def _check(text: str, words: set[str]) -> None:
+    """Raise ValueError if a text could name a file in a way that has no replacement."""
+    if _SPLIT.search(text):
+        raise ValueError("has a word or an operator in two lines or with a trigraph. Write it in one line, with its own characters")
+    option = re.search(rf"{_QUERY.pattern}|{_ASM.pattern}|_Pragma", text.partition("\n")[0] if text.startswith(OPTIONS_LINE) else "")
+    if option:
+        raise ValueError(f"has an option with {option[0]}. Leave it out")
+    _check_made(words, *_QUERIES, "_Pragma")
+    pragma = _PRAGMA.search(text)
+    if pragma is None and _MADE_PRAGMA.search(text):
+        _check_made(words, *_FILE_PRAGMAS)
+        pragma = re.search(rf"\b({'|'.join(_FILE_PRAGMAS)})\b", text)
+    if pragma:
+        raise ValueError(f"has a pragma with the name of a file, or with a comment in its place: {pragma[1]}")
 
 
-def _can_be_joined(word: str, parts: Collection[str]) -> bool:
-    """Return whether a word is the concatenation of two or more parts."""
-    ends = [0]
-    for end in range(1, len(word) + 1):
-        if any(word[start:end] in parts for start in ends if end - start < len(word)):
-            ends.append(end)
-    return ends[-1] == len(word)
+def _check_made(words: set[str], *made: str) -> None:
+    """Raise ValueError if a word is the concatenation of two or more words."""
+    for word in made:
+        ends = [0]
+        for end in range(1, len(word) + 1):
+            if any(word[start:end] in words for start in ends if end - start < len(word)):
+                ends.append(end)
+        if ends[-1] == len(word):
+            raise ValueError(f"could make {word} with the operator ##. Rename what the operator joins")
 
 
-def _assembly_problem(text: str) -> str:
-    """Return how the assembly of a text could have a directive that reads a file; "" if it could not."""
-    text = re.sub(r'"\s*"', "", text)  # the compiler joins neighbouring strings
-    directive = _DIRECTIVE.search(text)
-    if directive:
-        return f"has inline assembly with the directive {directive[0]}. Use assembly without it"
-    part = _BEGINNING.search(text)
+def _closed_assembly(text: str, match: re.Match[str]) -> tuple[str, int]:
+    """Return what replaces a keyword of assembly, with the assembly's text if it is plain, and where that ends."""
+    if match[0] == "__volatile__":  # a macro of this name could bring text
+        return "volatile", match.end()
+    plain = _PLAIN_ASM.match(text, match.start())
+    if plain is None or any(pattern.search(plain[3]) for pattern in (_ASM, _INCLUDE, _QUERY)):
+        if _OTHER_ASM.match(text, match.start()):
+            raise ValueError(
+                f'has inline assembly in another form than {match[0]} volatile("text" "text" : ...). Write its text in plain strings there'
+            )
+        return _NO_ASM, match.end()
+    part = _DIRECTIVE.search("".join(re.findall(r'"((?:[^"\\]|\\.)*)"', plain[3])))
     if part:
-        return f"has inline assembly and a text that ends in {part[0]!r}, where a directive may begin. Write the text in one string"
-    if 'R"' in text:
-        return "has inline assembly and a raw string, which may have a directive. Write an ordinary string"
-    for line in text.split("\n"):
-        _, quote, string = line.partition('"')
-        if quote and any(escape[1] for escape in _ESCAPE.finditer(string)):
-            return "has inline assembly and a string with a character by its number, which may be part of a directive. Write the character"
-        _, word, macro = line.partition("define")
-        if word and _STRINGIZED.search(re.sub(r"##|%:%:|\?\?=\?\?=", "", macro)):
-            return "has inline assembly and a macro with the operator #, which may make a directive. Write the text in a string"
-    return ""
+        raise ValueError(f"has inline assembly with {part[0]!r}, where a directive that reads a file may begin. Use assembly without it")
+    statement = f"__asm__{plain[1]}{'__volatile__' if plain[2] else ''}{plain[3]}"
+    # One line for the compiler, also at the end of a directive.
+    return re.sub(r"(\r\n?|\n)", r" \\\1", re.sub(r"\\(\s)", r"\1", statement)), plain.end()

@@ -40,7 +40,7 @@ class TargetSpec:
         The headers of the receiver's compiler that a source payload may include, by the beginnings of their names: ``("hip/",)``. With
         ``("",)`` it may include each relative name. `devmod.backend.closed_source` removes other includes.
     assembler
-        Whether the receiver's compiler assembles inline assembly: `closed_source` refuses the assembler's directives that read files.
+        Whether the receiver's compiler assembles inline assembly: `closed_source` then checks it for directives that read files.
     shader_map
         Whether the code is a map of entry name to bytes instead of bytes.
     fields
