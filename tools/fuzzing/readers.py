@@ -396,6 +396,7 @@ def read_closed(data: bytes) -> None:
     from devmod.backend import closed_source
     from devmod.targets.opencl import SPEC
     from devmod_targets.authoring.clang import load_libclang
+    from devmod_targets.authoring.zig import run_zig
 
     text = data.decode("utf-8", "replace").replace("\0", " ")
     if _OPEN_TEMPLATES.search(text):
@@ -423,6 +424,11 @@ def read_closed(data: bytes) -> None:
             seen.append([name.replace(base, "BASE") for name in names])
             if list(unit.get_includes()):
                 raise Breach("a source payload includes a file")
+            if "sm" in closed:  # the keyword, or a part of it
+                language = "cl -cl-no-stdinc" if kind == "opencl" else "c++ -std=gnu++17"
+                command = f"clang -x {language} -target x86_64-linux-gnu -O1 -fno-pic -nostdinc -ferror-limit=0 -w -c k.c -o k.o"
+                result = run_zig(command.split(), {"k.c": closed.encode()}, kind=kind)
+                seen[-1] += [str(result.status), *result.log.replace(base, "BASE").splitlines()]
         if len(seen) == 2 and seen[0] != seen[1]:
             raise Breach(f"a source payload depends on a file: {sorted(set(seen[0]) ^ set(seen[1]))[:3]}")
 
@@ -771,7 +777,8 @@ def _readers() -> Iterator[Reader]:
     words = seeds.words_of(includes)
     yield Reader("includes", read_includes, mutation.mutate_text(words), lambda: list(includes), passes=8, weight=1, executions=400)
     closed = seeds.closed_sources()
-    words = [*seeds.words_of(closed), "\\\n", "\\ \n", "??/\n", "\r", "/*", "*/", "//", "\f", "\u00a0"]
+    words = [*seeds.words_of(closed), "\\\n", "\\ \n", "??/\n", "\r", "/*", "*/", "//", "\f", "\u00a0", "\\\u00a0\n"]
+    words += ["\\\x1c\n", "??=", "#??=", "##", "%:", "__as##m__", "\\u0069", '#include "named.h"', "asm(", 'S(.inc) "', '"\n"', 'R"(']
     yield Reader("closed-source", read_closed, mutation.mutate_text(words), lambda: list(closed), passes=10, executions=60, native=True)
     yield Reader("dwarf", read_dwarf, elf, seeds.debug_information, passes=4, weight=1, executions=300)
     warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()

@@ -70,6 +70,15 @@ def closed_sources() -> list[bytes]:
         b'#if defined(__has_include) && CAT(__has, _include)("FOLDER/named.h")\nint c;\n#endif\n#ifdef VALUE\nint d;\n#endif\n',
         b'#if 0\n#include "named.h"\n#endif // don\'t\n#pragma GCC dependency "named.h"\n_Pragma("clang dependency \\"named.h\\"")\n'
         b'const char *e = "/*" R"(\n#include "named.h"\n)";\nint f = 1\'0;\nint g = \'"\';\n#embed "named.h"\n',
+        b'int h() { int x; asm volatile("nop\\n\\t" "/* .byte 1 */"\n : "=r"(x)); return x; }\n'
+        b'__asm__(".data\\n.incbin \\"FOLDER/named.h\\"\\n");\n'
+        b"// an asm in a comment\n#define A asm\n#define __volatile__ (S(.inc)\n",
+        b"#define C2(a, b) a##b\n#define C(a, b) C2(a, b)\n#define S(x) #x\n#define devmod_has_no_assembly __as##m__\n"
+        b'void i() { C(__as, m__)(S(.inc) "bin \\"FOLDER/named.h\\""); C(as, m)(""); }\n',
+        b"//devmod: -DS(x)=#x\n#define P(x) _Pragma(#x)\n#define S(x) /*\n*/ #x\n#pragma clang/**/module import a\n"
+        b'#pragma GCC dependency /*a*/ "FOLDER/named.h"\nP(GCC C(depend, ency) "FOLDER/named.h")\n',
+        b'static int j() __attribute__((weakref(".incbin")));\nstatic int k() __attribute__((weakref("FOLDER/named.h")));\n'
+        b'void l() { __asm__("%P0 %P1" :: "i"(j), "i"(k)); }\nextern int m __asm__("n");\n',
     ]
 
 
