@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -57,8 +56,7 @@ def test_the_first_function_compiles_once_for_all(emulator: Any, device: Any, co
     functions = run_in_threads(lambda _: module["scale"], range(4))
     assert scaled(functions[0]) == [7] * 4
     assert [each["options"] for each in compilations] == [["-O2", "-DOFFSET=4", "--offload-arch=gfx1100"]]
-    # A macro of the header could make the keyword asm with the operator ##.
-    assert re.fullmatch(r"#define asm \".*\"\n#define _asm \".*\"\n#line 1\n" + re.escape(SCALE), compilations[0]["text"])
+    assert compilations[0]["text"] == SCALE
     assert module.save_to_bytes() == saved
     assert module.inspect_source() == SCALE
 
@@ -125,8 +123,7 @@ def test_no_source_reads_a_file_of_the_receiver(device: Any, compilations: list[
         assert "devmod: a source payload is complete, and does not include a file of its receiver:" in str(error)
     assembly = f'extern "C" __global__ void scale(float *x) {{ asm volatile(".incbin \\"{path}\\""); }}'
     assert str(error_of(create(assembly.encode(), INFO, "hip"), "scale")) == (
-        "a rocm source may not read a file of its receiver, and this one has inline assembly with '.incbin', where a directive that reads a "
-        "file may begin. Use assembly without it"
+        "a rocm source may not read a file of its receiver, and this one has inline assembly with the directive .incbin. Use assembly without it"
     )
     dead = f'#if 0\n#include "{path}"\n#endif\n'
     create((dead + SCALE.partition("\n")[2].replace("+ OFFSET", "")).encode(), INFO, "hip")["scale"]

@@ -107,8 +107,8 @@ def _closed(text: str, headers: tuple[str, ...], assembler: bool) -> str:
         _check_made(words, "weakref")
         if "weakref" in text:  # it gives a symbol any name, which an operand brings into the assembly
             raise ValueError("has inline assembly and the attribute weakref, which may bring a directive. Leave the attribute out")
-    if assembler and (has_header or "##" in text.replace("%:", "#")):
-        # The operator, also in a header's macro, could make one of these keywords.
+    if assembler and ("##" in text.replace("%:", "#") or (has_header and _made(words, *_ASM_WORDS[:2]))):
+        # The operator could make one of these keywords, which headers use: without their parts in the text, its headers stay as they are.
         defines |= dict.fromkeys(_ASM_WORDS[:2], '"devmod: the operator ## makes no keyword of assembly"')
     head = "".join(f"#define {name} {value}\n" for name, value in defines.items()) + "#line 1\n" * bool(defines)
     return head + "".join(pieces) + text[end:]
@@ -139,13 +139,21 @@ def _check(text: str, words: set[str]) -> None:
 
 def _check_made(words: set[str], *made: str) -> None:
     """Raise ValueError if a word is the concatenation of two or more words."""
+    word = _made(words, *made)
+    if word:
+        raise ValueError(f"could make {word} with the operator ##. Rename what the operator joins")
+
+
+def _made(words: set[str], *made: str) -> str:
+    """Return the first of several words that is the concatenation of two or more words; "" if none is."""
     for word in made:
         ends = [0]
         for end in range(1, len(word) + 1):
             if any(word[start:end] in words for start in ends if end - start < len(word)):
                 ends.append(end)
         if ends[-1] == len(word):
-            raise ValueError(f"could make {word} with the operator ##. Rename what the operator joins")
+            return word
+    return ""
 
 
 def _closed_assembly(text: str, match: re.Match[str]) -> tuple[str, int]:
