@@ -99,6 +99,7 @@ def test_a_str_is_text_and_a_path_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     hint = ". The source is the str 'kernels/add.cl.in', and a str is always text. For the file, pass pathlib.Path('kernels/add.cl.in')"
     assert refused(devmod.CompileError, "kernels/add.cl.in", "opencl").endswith(hint)
     assert "pathlib" not in refused(devmod.CompileError, "kernel void f() { int x = ; }", "opencl")
+    assert len(refused(devmod.CompileError, "kernels/" + "x" * 10_000, "opencl")) < 1000
     assert refused(devmod.CompileError, KERNEL.encode(), "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
     assert devmod.compile(Path("k.cl"), "opencl").source == {"cl": KERNEL}
     with pytest.raises(FileNotFoundError):

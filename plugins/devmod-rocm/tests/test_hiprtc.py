@@ -123,7 +123,8 @@ def test_no_source_reads_a_file_of_the_receiver(device: Any, compilations: list[
         assert "devmod: a source payload is complete, and does not include a file of its receiver:" in str(error)
     assembly = f'extern "C" __global__ void scale(float *x) {{ asm volatile(".incbin \\"{path}\\""); }}'
     assert str(error_of(create(assembly.encode(), INFO, "hip"), "scale")) == (
-        "a rocm source may not read a file of its receiver, and this one has inline assembly with the directive .incbin. Use assembly without it"
+        "a rocm source may not read a file of its receiver, and this one has inline assembly with '.incbin', where a directive that reads a "
+        "file may begin. Use assembly without it"
     )
     dead = f'#if 0\n#include "{path}"\n#endif\n'
     create((dead + SCALE.partition("\n")[2].replace("+ OFFSET", "")).encode(), INFO, "hip")["scale"]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The suffixes of sources that are neither text nor payloads: LLVM bitcode, and objects.
 _BINARY_SUFFIXES = ("bc", "o")
+#: The maximum number of characters of a path.
+_MAX_PATH = 4096
 
 
 def read_source(
@@ -72,7 +74,7 @@ def read_source(
 def resembles_path(text: str) -> bool:
     """Return whether a source that does not compile may be intended as a path: one word with a slash or a dot."""
     word = text.strip()
-    return len(word.split()) == 1 and not set(word) & set("{}()#;") and bool(set(word) & set("/\\."))
+    return len(word) <= _MAX_PATH and len(word.split()) == 1 and not set(word) & set("{}()#;") and bool(set(word) & set("/\\."))
 
 
 def file_hint(path: str) -> str:
