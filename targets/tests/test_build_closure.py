@@ -101,6 +101,11 @@ def test_a_missing_file_that_appears_changes_the_digest(tmp_path: Path) -> None:
         '#inc??/\nlude "a.h"',
         f'#/*{"x" * 200}*/include "a.h"',
         f'#include /*{"x" * 200}*/ "a.h"',
+        '#\u00a0include\u2003"a.h"',
+        '#\0include "a.h"',
+        '#if __has_include\u00a0("a.h")\n#endif',
+        '#if SECOND(__has_include(<b), __has_include("a.h")) > 0\n#endif',
+        '#define H "b.h"\n#define\u00a0H "a.h"\n#include H',
     ],
 )
 def test_every_spelling_of_an_include_is_found(tmp_path: Path, line: str) -> None:
@@ -148,11 +153,60 @@ def test_a_macro_may_be_defined_outside_of_the_text(tmp_path: Path) -> None:
         "#define HAS(x) __has_include(x)\n#if HAS(<a.h>)\n#endif",
         f"#include <{'./' * 300}a.h>",
         f"__has_include/*{'x' * 200}*/(H)",
+        # the operator by another name
+        '#define HAS __has_include\n#if HAS("a.h")\n#endif',
+        '#define HAS __has_embed\n#if HAS("a.h")\n#endif',
+        '#define SAME(x) x\n#if SAME(__has_include)("a.h")\n#endif',
+        '#define SAME(x) x\n#if SAME(defined(__has_include)("a.h"))\n#endif',
+        '#define JOIN(a, b) a##b\n#if JOIN(__has_, include)("a.h")\n#endif',
+        '#define JOIN(a, b) a #??= b\n#if JOIN(__has_incl, ude)("a.h")\n#endif',
+        '#define JOIN(a, b) a %:%: b\n#if JOIN(_, _has_embed)("a.h")\n#endif',
+        "/**//**/#define HAS(H) __has_include(H)\n#define H <a.h>\n",
+        "#define HAS(H) '\"' + /*\n#if*/ __has_include(H)\n#define H \"b.h\"\n",
+        # what is a comment depends on the language and its standard
+        '#define R\nchar *s = R"(";\n#define HAS __has_include\nchar *t = ")";',
+        "#define HAS 0 //**/ 1 + __has_include",
+        "#define HAS 0'2\"' + __has_include //\"",
+        "#warning /*\n#define HAS __has_include\n/* */",
+        "#if __has_include(</*>)\n#define HAS __has_include\n#endif\n/* */",
+        "// what??/\n#define HAS __has_include",
+        "// a\r#define HAS __has_include\n",
+        # other definitions of the macro
+        '#if 0\n#define __FILE__ "b.h"\n#endif\n#line 1 "a.h"\n#include __FILE__',
+        f'#define H "b.h"\n#define /*{"x" * 200}*/H "a.h"\n#include H',
+        # names that depend on the standard, and pragmas that look for a file
+        '#if __has_include("a??/.h")\n#endif',
+        '#define H "a??/.h"\n#include H',
+        '#pragma GCC dependency "a.h"',
+        '_Pragma("clang dependency \\"a.h\\"")',
+        "#pragma clang module build a",
+        '#pragma include_alias("b.h", "a.h")',
     ],
 )
 def test_another_way_to_name_a_file_makes_the_files_unknown(tmp_path: Path, lines: str) -> None:
     write(tmp_path, k_cl=lines + "\n", a_h="")
     assert closure(tmp_path).digest == ""
+
+
+@pytest.mark.parametrize("definition", ['HAS __has_include("a.h")', "HAS __has_include", "START __has_", "HAS(H) __has_include(H)"])
+def test_an_operator_outside_of_the_text_makes_the_files_unknown(tmp_path: Path, definition: str) -> None:
+    write(tmp_path, k_cl="#if HAS\n#endif\n")
+    assert closure_of(str(tmp_path / "k.cl"), (), SourceTree(), None, ("N 3", definition)).digest == ""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '#ifdef __has_include\n#if __has_include("a.h")\n#endif\n#endif  // __has_include',
+        "#if defined(__has_include) && __has_include(<a.h>)\n#endif",
+        "#  ifndef __has_include\n#elif !defined __has_embed\n#endif",
+        '#define H "a.h"\n#if __has_include(H)\n#endif',
+        "/* An #include or __has_include\n * in a comment. */\nint x;  // and #include",
+    ],
+)
+def test_a_plain_use_of_the_operator_is_known(tmp_path: Path, lines: str) -> None:
+    write(tmp_path, k_cl=lines + "\n")
+    assert closure(tmp_path).digest != ""
 
 
 @pytest.mark.parametrize("line", ["#include H", "#include NAME(a.h)"])
@@ -161,7 +215,7 @@ def test_macros_do_not_matter_if_devmod_embeds_the_includes(tmp_path: Path, line
     assert closure_of(str(tmp_path / "k.cl"), (), SourceTree(), embedded=True).digest != ""
 
 
-@pytest.mark.parametrize("piece", ["#/*", "#include <", '#include "', "# include /*", "__has_include/*", "%: /**/", "#include "])
+@pytest.mark.parametrize("piece", ["#/*", "#include <", '#include "', "# include /*", "__has_include/*", "%: /**/", "#include ", "__has_include(", "/* #/**/", "#if __has_include(H "])
 @pytest.mark.parametrize("end", ["", " */"])
 def test_a_hostile_text_takes_linear_time(tmp_path: Path, piece: str, end: str) -> None:
     """No megabyte of a repeated piece makes the reader search the rest of the text for each piece, which would take hours."""
@@ -237,6 +291,16 @@ def test_a_file_that_the_compiler_read_is_known_by_its_path_and_its_contents(tmp
     assert result.unknown_file({str(tmp_path / "a.h"): without_mark}) == ""
     for name, read in (("a.h", digest["b.h"]), ("a.h", ""), ("b.h", digest["b.h"]), ("b.h", digest["a.h"])):
         assert result.unknown_file({str(tmp_path / name): read}) == str(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
+def test_an_include_that_names_a_pipe_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, k_cl='#if __has_include("p.h")\n#endif\n')
+    before = closure(tmp_path)
+    os.mkfifo(tmp_path / "p.h")
+    assert not before.is_current
+    with pytest.raises(OSError, match=r"p\.h', which is neither a regular file nor a folder"):
+        closure(tmp_path)
 
 
 # -- links: a compiler looks beside the name by which it opened a file

@@ -188,6 +188,34 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
         "",
         {"config.h": VALUE_2},
     ),
+    "a test for a header by parameters": (
+        (*CLANG, "opencl"),
+        {"KERNEL": "#define HAS __has_include\n" + TESTED.replace("__has_include", "HAS")},
+        "",
+        "",
+        {"other.h": VALUE_2},
+    ),
+    "a test for a header by joined parameters": (
+        (*CLANG, "opencl"),
+        {"KERNEL": "#define HAS_(a, b) a##b\n#define HAS HAS_(__has_incl, ude)\n" + TESTED.replace("__has_include", "HAS")},
+        "",
+        "",
+        {"other.h": VALUE_2},
+    ),
+    "a test for a header by parameters outside of the text": (
+        (*CLANG, "opencl"),
+        {"KERNEL": TESTED.replace('__has_include("other.h")', "HAS")},
+        "defines = { HAS = '__has_include(\"other.h\")' }",
+        "",
+        {"other.h": VALUE_2},
+    ),
+    "a test for a header by parameters in an option": (
+        (*CLANG, "opencl"),
+        {"KERNEL": TESTED.replace("__has_include", "HAS")},
+        'options = ["-DHAS=__has_include"]',
+        "",
+        {"other.h": VALUE_2},
+    ),
     "embedded data": (CLANG, {"KERNEL": 'static const char data[] = {\n#embed "data"\n};\n#define VALUE data[0]\nKERNEL', "data": "1"}, "", "", {"data": "2"}),
     "a header that shadows one of a header of the compiler": (
         CLANG,
@@ -295,6 +323,8 @@ def test_a_build_without_a_cache_has_no_note(tmp_path: Path, monkeypatch: pytest
     ("include", "read"),
     [
         ("#if __has_include(<../../../../../../../../config.h>)\n#endif\n", "../../../../../../../../config.h"),
+        ('#define HAS __has_include\n#if HAS("/devmod.invalid/config.h")\n#endif\n', "a file that a macro names"),
+        ('#define JOIN(a, b) a##b\n#if JOIN(__has_, include)("/devmod.invalid/config.h")\n#endif\n', "a file that a macro names"),
         ("#define DIR /tmp\n#define FILE(x) <DIR/x>\n#if __has_include(FILE(config.h))\n#endif\n", "a file that a macro names"),
     ],
 )
@@ -322,6 +352,39 @@ def test_a_name_that_leads_nvrtc_to_its_own_headers_is_cached(tmp_path: Path, in
     write_project(tmp_path / "p", target, {"KERNEL": include + VALUE_1 + "KERNEL"})
     build(tmp_path / "p")
     assert check_current(tmp_path / "p") == "cached"
+
+
+def test_an_option_in_the_first_line_leads_nvrtc_to_a_file_too(tmp_path: Path) -> None:
+    target = "cuda -arch=compute_80"
+    require_compiler(target)
+    first = '//devmod: -DCONFIG="/devmod.invalid/config.h"\n#if __has_include(CONFIG)\n#endif\n'
+    write_project(tmp_path / "p", target, {"KERNEL": first + VALUE_1 + "KERNEL"})
+    status, _, result = build(tmp_path / "p")
+    note = "k.cu is not cached: its compiler may read a file that a macro names, which is not among the includes that devmod found in the text"
+    assert (status, result.reports) == ("compiled", (note,))
+
+
+def test_a_header_that_was_found_when_a_pragma_looked_for_it(tmp_path: Path) -> None:
+    target = "rocm -arch=gfx1100"
+    require_compiler(target)
+    write_project(tmp_path / "p", target, {"KERNEL": '#pragma GCC dependency "a.h"\n' + VALUE_1 + "KERNEL", "a.h": ""})
+    assert build(tmp_path / "p")[0] == "compiled"
+    write(tmp_path / "p", {"a.h": None})
+    assert check_current(tmp_path / "p") == "failed"
+
+
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("target", ["rocm -arch=gfx1100", "opencl"])
+def test_a_pipe_in_the_place_of_a_header_is_an_error(tmp_path: Path, target: str, cache: bool) -> None:
+    """A compiler would wait for its other end."""
+    require_compiler(target)
+    write_project(tmp_path / "p", target, {"KERNEL": TESTED})
+    assert build(tmp_path / "p")[0] == "compiled"
+    os.mkfifo(tmp_path / "p" / "other.h")
+    status, message, _ = build(tmp_path / "p", cache=cache)
+    path = str(tmp_path.resolve() / "p" / "other.h")
+    text = f"{LANGUAGES[target][0]}: an include names {path!r}, which is neither a regular file nor a folder"
+    assert (status, message) == ("failed", text)
 
 
 # -- compilers of other distributions

@@ -19,9 +19,6 @@ _DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
 BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
 #: The file of an include.
 INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
-_MAX_NAME = 1000
-_INCLUDES = ("include", "include_next", "import", "embed")
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -77,26 +74,6 @@ def scan(text: str) -> tuple[list[Directive], bool]:
         line += text.count("\n", at, end)
         at = end
     return directives, guarded
-
-
-def code_of(text: str) -> str:
-    """Return a text without comments, and without the strings in which a directive may be written."""
-    parts: list[str] = []
-    at = 0
-    while at < len(text):
-        directive = _DIRECTIVE.match(text, at) if text[at] == "#" else None
-        if directive:
-            name = INCLUDED.match(text, directive.end(), directive.end() + _MAX_NAME) if directive["word"] in _INCLUDES else None
-            end = name.end() if name else directive.end()
-            parts.append(_COMMENT.sub(" ", text[at : directive.end()]) + text[directive.end() : end])
-        else:
-            token = _TOKEN.match(text, at)
-            assert token is not None
-            end = token.end()
-            is_written = token["string"] and any(mark in token[0] for mark in ("#", "%:", "??=", "__has_"))
-            parts.append(" " if token["blank"] else '""' if is_written else token[0])
-        at = end
-    return "".join(parts)
 
 
 def guard_of(text: str, directives: list[Directive], guarded: bool) -> str:

@@ -6,35 +6,56 @@ The result has at least the names that a preprocessor looks up, in every spellin
 
 from __future__ import annotations
 
+import codecs
 import re
 
-from devmod_targets.authoring._directives import code_of
+from devmod.backend import OPTIONS_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Blanks and comments inside a directive. The bounds keep the work linear in the size of a text. An include with a longer comment or name
-#: counts as one without a name.
-_BLANK = rb"(?:[^\S\n]|/\*(?:[^*]|\*(?!/)){0,128}+\*/)*+"
-_HASH = rb"(?:\#|%:|\?\?=)" + _BLANK
-#: The start of an include in any spelling, and its file, or the macro for it.
-_INCLUDE = re.compile(
-    rb"(?:" + _HASH + rb"(?:(?:include_next|include|import|embed)\b|/\*)"
-    rb"|__has_(?:include_next|include|embed)" + _BLANK + rb"(?:\(|/\*))"
-    + _BLANK + rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|/\*|["<][^">\n]{500}'
-    rb"|(?P<macro>[A-Za-z_]\w{0,200}+)" + _BLANK + rb"(?=[)\n]|//|\Z))?"
+#: A blank, as the least strict compiler has them: also a zero byte, and every character outside of ASCII.
+_SPACE = rb"[^!-~\n]"
+#: Blanks and comments inside a directive. The bounds keep the work linear in the size of a text. An include with more or longer comments,
+#: or with a longer name, counts as one without a name.
+_BLANK = _SPACE + rb"*+(?:/\*(?:[^*]|\*(?!/)){0,128}+\*/" + _SPACE + rb"*+){0,8}+"
+_HASH = rb"(?:\#|%:|\?\?=)"
+_OPERATORS = ("__has_include_next", "__has_include", "__has_embed")
+_OPERATOR = rb"__has_(?:include_next|include|embed)\b"
+#: A file, or the macro for it.
+_FILE = (
+    rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
+)
+#: The start of an include in any spelling. A match is short, so that it hides no other one.
+_DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
+_TEST = re.compile(
+    rb"^[ \t]*+" + _HASH + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++" + _OPERATOR + rb"|"
+    rb"(?P<operator>" + _OPERATOR + rb")(?=(?:" + _BLANK + rb"\(" + _BLANK + _FILE + rb")?)",
+    re.MULTILINE,
 )  # fmt: skip
-_DEFINE = re.compile(rb"\s*" + _HASH + rb"define\b")
-#: Every text with an include contains one of these names.
+#: The line of a condition, up to the operator. In another line, such as a definition, the macro may be a parameter.
+_CONDITION = re.compile(_SPACE + rb"*+" + _HASH + _BLANK + rb"(?:el)?if\b(?:(?!\*/)[^\n])*+")
+_MAX_CONDITION = 1000
+#: The start of an operator, which ``##`` may complete; a letter by its number, which some compilers accept there; and pragmas that look for
+#: a file.
+_OPAQUE = re.compile(
+    rb"\b(?:" + "|".join({name[:end] for name in _OPERATORS for end in range(1, len(name))} - {*_OPERATORS}).encode() + rb")\b"
+    rb"|\\(?:u00[0-7]|U000000[0-7]|[uxo]\{|N\{)|\b(?:dependency|include_alias|pch_preprocess|clang\s+module)\b"
+)
+#: Every other text with an include contains one of these names.
 _WORDS = (b"include", b"import", b"embed")
-_SPLICE = re.compile(rb"\\[^\S\n]*\n")
+_SPLICE = re.compile(rb"(?:\\|\?\?/)[^\S\n]*\n")
+#: Comments that are surely comments: in each language and standard, nothing before them in their line makes them a part of something else.
+_COMMENT = re.compile(
+    rb"""^(?P<before>(?:(?!warning|error)[^\n"'</*])*+)(?://(?!devmod:)(?:[^*\n]|\*(?!/))*+$|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))""", re.MULTILINE
+)
 #: The value of a macro that is the name of a file in quotes, or another macro.
-_VALUE = re.compile(rb'\s*(?:"(?P<file>[^"\n]+)"|(?P<macro>[A-Za-z_]\w*))\s*(?://.*|/\*[^*]*\*/\s*)?')
+_VALUE = re.compile(rb'\s*(?:"(?P<file>[^"?\n]+)"|(?P<macro>[A-Za-z_]\w*))\s*(?://.*|/\*[^*]*\*/\s*)?')
 _ABSOLUTE = rb"^(?:[/\\]|[A-Za-z]:)"
 _PARENT = rb"(?:^|[/\\])\.\.(?:[/\\]|$)"
 #: The start of an absolute path, or ``..``, in a directive.
-_PATH = re.compile(rb'(?<!\.)\.\.(?!\.)|["<(,]\s*[/\\]|define\s+\w+(?:\([^)]*\))?\s+[/\\]')
+_PATH = re.compile(rb'(?<!\.)\.\.(?!\.)|["<(,=]\s*[/\\]|define\s+\w+(?:\([^)]*\))?\s+[/\\]')
 
 
 class IncludedNames:
@@ -58,18 +79,13 @@ class IncludedNames:
 
 def included_names(data: bytes) -> IncludedNames:
     """Return the names that a text includes."""
-    data = _joined(data)
-    if not any(word in data for word in _WORDS):
-        return IncludedNames()
-    found = _search(data)
+    if _first_line(data) and b"-D" in _first_line(data):
+        return IncludedNames(opaque=True)  # compilers differ in the quotes that they accept there
+    found = _search(_joined(data))
     if not (found.macros or found.opaque):
         return found
-    # Such a match may be in a comment. The exact reader is slow, so it reads only these texts.
-    code = code_of(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    exact = _search(code)
-    # In ``#define HAS(x) __has_include(x)`` the name is a parameter.
-    hidden = b"__has_" in code and any(b"__has_" in line and _DEFINE.match(line) for line in code.split(b"\n"))
-    return IncludedNames(dict.fromkeys((*found.names, *exact.names)), exact.macros, opaque=exact.opaque or hidden)
+    exact = _search(_without_comments(data))
+    return IncludedNames(dict.fromkeys((*found.names, *exact.names)), exact.macros, opaque=exact.opaque)
 
 
 def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] | None:
@@ -78,10 +94,13 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
     files: dict[bytes, None] = {}
     pending, seen = list(macros), set(macros)
     while pending:
+        name = pending.pop()
+        if name.startswith(b"__"):
+            return None  # the compiler may have another definition
         define = re.compile(
-            _HASH + rb"define(?=[\s/])" + _BLANK + re.escape(pending.pop()) + rb"(?![\w(])" + _BLANK + rb"(?P<value>[^\n]*)"
+            _HASH + _BLANK + rb"define(?!\w)" + _BLANK + rb"(?:" + re.escape(name) + rb"(?![\w(])" + _BLANK + rb"(?P<value>[^\n]*)|/\*)"
         )
-        values = [_VALUE.fullmatch(match["value"]) for text in texts for match in define.finditer(text)]
+        values = [_VALUE.fullmatch(match["value"] or b"") for text in texts for match in define.finditer(text)]
         if not values:
             return None
         for value in values:
@@ -117,30 +136,55 @@ def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
     found = included_names(text.encode())
     if not (found.macros or found.opaque or any(map(leads_out, found.names))):
         return {}
-    code = code_of(text).encode()  # the names may have been in comments
+    code = _without_comments(text.encode())  # the names may have been in comments
     names = [name.decode("utf-8", "replace") for name in included_names(code).names if leads_out(name)]
-    directives = [line for line in _joined(code).split(b"\n") if line.lstrip().startswith((b"#", b"%:", b"??="))]
+    directives = [line for line in code.split(b"\n") if line.lstrip().startswith((b"#", b"%:", b"??=", OPTIONS_LINE.encode()))]
     if (found.macros or found.opaque) and any(map(_PATH.search, directives)):
         names.append("a file that a macro names")
     return dict.fromkeys(names, "")
 
 
+def _first_line(data: bytes) -> bytes:
+    """Return the line with the options of a source; b"" if there is none."""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    return data.partition(b"\n")[0] if data.startswith(OPTIONS_LINE.encode()) else b""
+
+
 def _joined(data: bytes) -> bytes:
     """Return a text with joined lines: without a backslash, or its trigraph, at the end of a line."""
-    data = data.replace(b"??/", b"\\")
-    return _SPLICE.sub(b"", re.sub(rb"\r\n?", b"\n", data)) if b"\\" in data else data
+    return _SPLICE.sub(b"", data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+
+
+def _without_comments(data: bytes) -> bytes:
+    """Return a text with joined lines, and without the comments that are certain."""
+    joined = _joined(data)
+    # Whether a comment ends, or starts, there depends on the language and its standard.
+    is_unsure = b"??/" in data or b'R"' in joined
+    return joined if is_unsure else _COMMENT.sub(rb"\g<before> ", joined)
 
 
 def _search(data: bytes) -> IncludedNames:
     names: dict[bytes, None] = {}
     macros: dict[bytes, None] = {}
-    opaque = False
-    for match in _INCLUDE.finditer(data):
+    opaque = _OPAQUE.search(data) is not None
+    if not any(word in data for word in _WORDS):
+        return IncludedNames(opaque=opaque)
+    for match in (*_DIRECTIVE.finditer(data), *_TEST.finditer(data)):
+        is_operator = "operator" in match.re.groupindex
+        if is_operator and not match["operator"]:
+            continue  # the text asks for the operator alone
         name = match["quoted"] if match["quoted"] is not None else match["angled"]
         if name:
             names[name] = None
-        elif match["macro"]:
+            opaque = opaque or b"??" in name
+        elif match["macro"] and not (is_operator and not _is_condition(data, match.start())):
             macros[match["macro"]] = None
         else:
             opaque = True
     return IncludedNames(names, macros, opaque=opaque)
+
+
+def _is_condition(data: bytes, end: int) -> bool:
+    """Return whether the line before a position is the start of an ``#if``."""
+    start = data.rfind(b"\n", max(end - _MAX_CONDITION, 0), end) + 1
+    return (start > 0 or end < _MAX_CONDITION) and _CONDITION.fullmatch(data, start, end) is not None

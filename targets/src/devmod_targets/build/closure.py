@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import os
+from errno import EINVAL
 from functools import cached_property
 from hashlib import sha256
 
@@ -110,8 +111,10 @@ class SourceTree:
 
     def _find(self, path: str) -> tuple[str, bool]:
         head, tail = os.path.split(path)
-        if path not in self._files and not os.path.isfile(path):
+        if path not in self._files and not _is_file(path):
             return "", False
+        if path not in self._files and not os.path.isfile(path):  # a compiler may wait for a pipe, and its contents are no input
+            raise OSError(EINVAL, f"an include names {path!r}, which is neither a regular file nor a folder")
         if head not in self._folders:
             self._folders[head] = os.path.realpath(head)
         real = self._folders[head]
@@ -148,7 +151,7 @@ class Closure:
             unchanged = all(file.state == state_of(path) for path, file in self.files.items())
         except OSError:
             return False
-        return unchanged and not any(map(os.path.isfile, self.missing))
+        return unchanged and not any(map(_is_file, self.missing))
 
     def unknown_file(self, files: Mapping[str, str]) -> str:
         """Return the first of some files, path to SHA-256, that is not one of these files with the same contents; "" if all are."""
@@ -194,7 +197,7 @@ def closure_of(
     Raises
     ------
     OSError
-        The source cannot be read.
+        The source cannot be read. Or an include names a pipe, a socket or a device.
     """
     system = system or SystemHeaders()
     tree.add_texts(system.texts)
@@ -252,7 +255,8 @@ class _Walk:
         """Find the files of all includes. Return whether every include names its file."""
         macros: dict[bytes, None] = {}
         resolved: dict[bytes, None] = {}
-        is_known = True
+        outside = included_names(definitions)
+        is_known = not (outside.names or outside.macros or outside.opaque)
         position = 0
         while True:
             while position < len(self._paths):
@@ -293,6 +297,11 @@ def state_of(path: str) -> tuple[object, ...]:
     """Return what changes with the contents of a file: its size, its times, and its number in the file system."""
     about = os.stat(path)
     return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_dev, about.st_ino
+
+
+def _is_file(path: str) -> bool:
+    """Return whether there is a file, of whichever type, for a compiler."""
+    return os.path.exists(path) and not os.path.isdir(path)
 
 
 def _read(path: str) -> SourceFile | None:
