@@ -41,6 +41,7 @@ PROGRAMS = (
         "ld.lld",
         "lld",
         "llc",
+        "llvm-mc",
         "naga",
         "node",
         "npm",
@@ -144,6 +145,32 @@ def test_a_build_for_every_kind(folder: Path) -> None:
 def test_a_command(folder: Path, arguments: list[str]) -> None:
     run(folder, BIN / "devmod", *arguments)
     assert found_in(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("rocm -arch=gfx1100", '"-fno-integrated-as"'),
+        ("hexagon -arch=v68", '"-fno-integrated-as"'),
+        ("rocm -arch=gfx1100", '"-std=c++20", "-fimplicit-module-maps", "-fimplicit-modules"'),
+    ],
+)
+def test_options_that_start_programs_or_write_files(folder: Path, target: str, options: str) -> None:
+    """The folder is in PATH by its whole name, so its assembler would be found."""
+    text = 'void k(int *x) { __asm__("no_such_instruction"); x[0] = 1; }\n'
+    (folder / "k.c").write_text(text)
+    (folder / "k.hip").write_text('#include "x.h"\nextern "C" __global__ ' + text)
+    (folder / "x.h").touch()
+    (folder / "module.modulemap").write_text('module X { header "x.h" export * }\n')
+    source = "k.c" if "hexagon" in target else "k.hip"
+    (folder / "devmod.toml").write_text(f'targets = ["{target}"]\n[kernels.k]\nsources = ["{source}"]\noptions = [{options}]\n')
+    home = folder.parent / "home"
+    home.mkdir()
+    path = os.pathsep.join([str(folder), os.environ["PATH"]])
+    done = run(folder, BIN / "devmod", "build", "--json", PATH=path, HOME=str(home))
+    assert found_in(folder) == []
+    assert '"status": "failed"' in done.stdout, done.stderr
+    assert list(home.rglob("*")) == []
 
 
 def test_processes_for_payloads(folder: Path) -> None:

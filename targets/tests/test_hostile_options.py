@@ -78,6 +78,12 @@ CLANG = (
         "--hipspv-pass-plugin=evil",
         "evil",
     ),
+    # They search headers in other places, read and write files beside the source, or start programs.
+    *("-fms-compatibility", "-fms-extensions", "-fborland-extensions", "-fapinotes", "-fapinotes-modules", "-fdelayed-template-parsing"),
+    *("-fmodules", "-fcxx-modules", "-fimplicit-modules", "-fimplicit-module-maps", "-fbuiltin-module-map", "-fprebuilt-implicit-modules"),
+    *("-fno-integrated-as", "-fno-integrated-cc1", "-fembed-bitcode", "-flto", "-fthin-link-bitcode", "-fsplit-dwarf-inlining"),
+    *("-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fcs-profile-generate", "-fcoverage-mapping", "-fstack-usage"),
+    *("-fsave-optimization-record", "-fproc-stat-report", "-fopenmp", "-fcrash-diagnostics", "-fnot-yet-known", "-fno-not-yet-known"),
 )
 GLSLANG = (
     *("-external", "-Fevil", "-Fdevil", "-Freevil", "--depfile", "--depfile=evil", "-flimit-file", "-flimit-file=evil", "-Ievil", "@evil"),
@@ -143,7 +149,20 @@ def test_nvrtc_is_not_called(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["-O3", "-ffast-math", "-fno-signed-zeros", "-ffp-contract=off", "-Wno-unused", "-Wframe-larger-than=100", "-mhvx"]
+    "option",
+    [
+        *("-O3", "-ffast-math", "-fno-signed-zeros", "-ffp-contract=off", "-Wno-unused", "-Wframe-larger-than=100", "-mhvx"),
+        *("-funroll-loops", "-fno-slp-vectorize", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-fwrapv", "-fsigned-char"),
+        *(
+            "-fshort-enums",
+            "-fno-inline-functions",
+            "-fno-builtin",
+            "-fno-builtin-memcpy",
+            "-fno-char8_t",
+            "-ffreestanding",
+            "-fopenmp-simd",
+        ),
+    ],
 )
 def test_an_option_for_the_code_is_passed_on(option: str) -> None:
     with pytest.raises(AssertionError, match="is started"):

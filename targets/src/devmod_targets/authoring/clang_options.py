@@ -20,6 +20,33 @@ if TYPE_CHECKING:
 TOOLCHAIN = "-toolchain="
 #: clang's option for intermediate results. They go to `Payload.source`, and the code does not depend on it.
 SAVE_TEMPS = "-save-temps"
+#: The switches after ``-f`` and ``-fno-``. Others read and write files, search headers in other places or start programs, and new versions
+#: of clang have more of them.
+_SWITCHES = (
+    # numbers
+    "approx-func associative-math cx-fortran-rules cx-limited-range enable-matrix fast-math finite-math-only fixed-point "
+    "honor-infinities honor-nans math-errno protect-parens reciprocal-math rounding-math signed-zeros strict-float-cast-overflow "
+    "trapping-math unsafe-math-optimizations "
+    # optimizations
+    "assume-sane-operator-new assume-unique-vtables convergent-functions delete-null-pointer-checks finite-loops inline "
+    "inline-functions inline-hint-functions jump-tables keep-static-consts merge-all-constants omit-frame-pointer openmp-simd "
+    "optimize-sibling-calls reroll-loops slp-vectorize split-lsr strict-aliasing strict-enums strict-overflow strict-return "
+    "strict-vtable-pointers trapv tree-slp-vectorize tree-vectorize unroll-loops vectorize wrapv "
+    # languages
+    "access-control addrsig aligned-allocation aligned-new asm asynchronous-unwind-tables blocks builtin char8_t common coroutines "
+    "cxx-exceptions data-sections declspec digraphs dollars-in-identifiers elide-constructors exceptions freestanding function-sections "
+    "gnu-inline-asm gnu-keywords gnu89-inline hosted ident lax-vector-conversions new-infallible operator-names pack-struct "
+    "relaxed-template-template-args rtti rtti-data semantic-interposition short-enums short-wchar signed-char signed-wchar "
+    "sized-deallocation stack-protector threadsafe-statics trigraphs unique-section-names unsigned-char unwind-tables use-cxa-atexit "
+    "verbose-asm visibility-inlines-hidden zero-initialized-in-bss "
+    # GPUs
+    "gpu-allow-device-init gpu-approx-transcendentals gpu-defer-diag gpu-exclude-wrong-side-overloads gpu-flush-denormals-to-zero "
+    "hip-fp32-correctly-rounded-divide-sqrt hip-kernel-arg-name metal-enable-logging offload-implicit-host-device-templates "
+    "offload-uniform-block preserve-invariance "
+    # diagnostics
+    "caret-diagnostics color-diagnostics diagnostics-color diagnostics-fixit-info diagnostics-show-note-include-stack "
+    "diagnostics-show-option diagnostics-show-template-tree elide-type show-column show-source-location spell-checking "
+)
 #: The options that change the code or the diagnostics. clang has others, which name files, programs and plugins.
 _SUPPORTED = re.compile(
     "|".join(
@@ -30,8 +57,7 @@ _SUPPORTED = re.compile(
             # No comma: -Wa, -Wl, and -Wp, pass options to other programs.
             r"-w|-pedantic(?:-errors)?|-W[\w#+-]*(?:=[\w+-]+)?",
             r"-Rpass(?:-missed|-analysis)?=.+",
-            # The other options of this letter that name a file have a value.
-            r"-f(?!module|syntax-only|driver-only)[a-z0-9+-]+",
+            "-f(?:no-)?(?:" + "|".join(_SWITCHES.split()) + r")|-fno-builtin-\w+",
             r"-f(?:align-(?:functions|loops)|bracket-depth|caret-diagnostics-max-lines|complex-arithmetic|constexpr-(?:backtrace-limit|depth|steps)|"
             r"denormal-fp-math|diagnostics-color|error-limit|excess-precision|fp-(?:contract|eval-method|exception-behavior|model)|"
             r"gpu-default-stream|inline-max-stacksize|lax-vector-conversions|macro-backtrace-limit|matrix-memory-layout|max-type-align|"
