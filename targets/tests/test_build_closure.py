@@ -162,7 +162,7 @@ def test_a_macro_may_be_defined_outside_of_the_text(tmp_path: Path) -> None:
         '#define JOIN(a, b) a #??= b\n#if JOIN(__has_incl, ude)("a.h")\n#endif',
         '#define JOIN(a, b) a %:%: b\n#if JOIN(_, _has_embed)("a.h")\n#endif',
         "/**//**/#define HAS(H) __has_include(H)\n#define H <a.h>\n",
-        "#define HAS(H) '\"' + /*\n#if*/ __has_include(H)\n#define H \"b.h\"\n",
+        '#define HAS(H) \'"\' + /*\n#if*/ __has_include(H)\n#define H "b.h"\n',
         # what is a comment depends on the language and its standard
         '#define R\nchar *s = R"(";\n#define HAS __has_include\nchar *t = ")";',
         "#define HAS 0 //**/ 1 + __has_include",
@@ -215,7 +215,21 @@ def test_macros_do_not_matter_if_devmod_embeds_the_includes(tmp_path: Path, line
     assert closure_of(str(tmp_path / "k.cl"), (), SourceTree(), embedded=True).digest != ""
 
 
-@pytest.mark.parametrize("piece", ["#/*", "#include <", '#include "', "# include /*", "__has_include/*", "%: /**/", "#include ", "__has_include(", "/* #/**/", "#if __has_include(H "])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "#/*",
+        "#include <",
+        '#include "',
+        "# include /*",
+        "__has_include/*",
+        "%: /**/",
+        "#include ",
+        "__has_include(",
+        "/* #/**/",
+        "#if __has_include(H ",
+    ],
+)
 @pytest.mark.parametrize("end", ["", " */"])
 def test_a_hostile_text_takes_linear_time(tmp_path: Path, piece: str, end: str) -> None:
     """No megabyte of a repeated piece makes the reader search the rest of the text for each piece, which would take hours."""

@@ -107,7 +107,7 @@ def test_workers_with_other_compilers_are_an_error(tmp_path: Path, cluster: Any,
         ('#include "link/a.h"\n', "an include leads through a linked folder"),
         (
             "#define TEXT(x) #x\n#if __has_include(TEXT(a.h))\n#endif\n",
-            "an include names its file by a macro that devmod does not evaluate",
+            "an include, or a test for a file, may name its file in a way that devmod does not evaluate, such as a macro",
         ),
     ],
 )

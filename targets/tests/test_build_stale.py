@@ -196,7 +196,7 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
         {"other.h": VALUE_2},
     ),
     "a test for a header by joined parameters": (
-        (*CLANG, "opencl"),
+        CLANG,
         {"KERNEL": "#define HAS_(a, b) a##b\n#define HAS HAS_(__has_incl, ude)\n" + TESTED.replace("__has_include", "HAS")},
         "",
         "",
@@ -360,7 +360,9 @@ def test_an_option_in_the_first_line_leads_nvrtc_to_a_file_too(tmp_path: Path) -
     first = '//devmod: -DCONFIG="/devmod.invalid/config.h"\n#if __has_include(CONFIG)\n#endif\n'
     write_project(tmp_path / "p", target, {"KERNEL": first + VALUE_1 + "KERNEL"})
     status, _, result = build(tmp_path / "p")
-    note = "k.cu is not cached: its compiler may read a file that a macro names, which is not among the includes that devmod found in the text"
+    note = (
+        "k.cu is not cached: its compiler may read a file that a macro names, which is not among the includes that devmod found in the text"
+    )
     assert (status, result.reports) == ("compiled", (note,))
 
 

@@ -24,9 +24,7 @@ _HASH = rb"(?:\#|%:|\?\?=)"
 _OPERATORS = ("__has_include_next", "__has_include", "__has_embed")
 _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 #: A file, or the macro for it.
-_FILE = (
-    rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
-)
+_FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
 #: The start of an include in any spelling. A match is short, so that it hides no other one.
 _DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
 _TEST = re.compile(
@@ -48,7 +46,8 @@ _WORDS = (b"include", b"import", b"embed")
 _SPLICE = re.compile(rb"(?:\\|\?\?/)[^\S\n]*\n")
 #: Comments that are surely comments: in each language and standard, nothing before them in their line makes them a part of something else.
 _COMMENT = re.compile(
-    rb"""^(?P<before>(?:(?!warning|error)[^\n"'</*])*+)(?://(?!devmod:)(?:[^*\n]|\*(?!/))*+$|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))""", re.MULTILINE
+    rb"""^(?P<before>(?:(?!warning|error)[^\n"'</*])*+)(?://(?!devmod:)(?:[^*\n]|\*(?!/))*+$|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))""",
+    re.MULTILINE,
 )
 #: The value of a macro that is the name of a file in quotes, or another macro.
 _VALUE = re.compile(rb'\s*(?:"(?P<file>[^"?\n]+)"|(?P<macro>[A-Za-z_]\w*))\s*(?://.*|/\*[^*]*\*/\s*)?')

@@ -148,7 +148,7 @@ def _packing_problem(job: Job, closure: Closure) -> str:
     if closure.is_linked:
         why = "an include leads through a linked folder"
     elif not closure.digest:
-        why = "an include names its file by a macro that devmod does not evaluate"
+        why = "an include, or a test for a file, may name its file in a way that devmod does not evaluate, such as a macro"
     else:
         return ""
     return f"{job.source} cannot be compiled on a cluster, because its files are not certain: {why}. Compile it without --dask"

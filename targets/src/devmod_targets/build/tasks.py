@@ -44,7 +44,7 @@ class Task:
         """Return why the key does not contain all files that the compiler read; "" if it does."""
         assert self.closure is not None
         if not self.closure.digest:
-            return "an include names its file by a macro that devmod does not evaluate"
+            return "an include, or a test for a file, may name its file in a way that devmod does not evaluate, such as a macro"
         if outcome.files is None:
             return "its compiler does not list the files that it reads (Payload.files)" if self.key else ""
         file = self.closure.unknown_file(outcome.files)
