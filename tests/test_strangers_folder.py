@@ -157,7 +157,8 @@ def test_a_command(folder: Path, arguments: list[str]) -> None:
 )
 def test_options_that_start_programs_or_write_files(folder: Path, target: str, options: str) -> None:
     """The folder is in PATH by its whole name, so its assembler would be found."""
-    text = 'void k(int *x) { __asm__("no_such_instruction"); x[0] = 1; }\n'
+    assembly = '__asm__("no_such_instruction"); ' if "-as" in options else ""
+    text = f"void k(int *x) {{ {assembly}x[0] = 1; }}\n"
     (folder / "k.c").write_text(text)
     (folder / "k.hip").write_text('#include "x.h"\nextern "C" __global__ ' + text)
     (folder / "x.h").touch()
