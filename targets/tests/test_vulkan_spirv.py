@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -308,20 +309,57 @@ def test_where_a_workgroup_gets_its_size(
         ("ShiftRightArithmetic %minus %two", -2),
         ("ShiftLeftLogical %two %two", 8),
         ("BitwiseXor %two %three", 1),
-        ("UDiv %minus %two", None),
+        # The instruction determines whether its operands are signed.
+        ("UDiv %minus %many", 21),
+        ("UMod %minus %many", 94_967_289),
+        ("ShiftRightLogical %minus %most", 1),
+        ("ShiftRightArithmetic %big %most", -1),
+        ("SDiv %big %two", -1),
+        ("SRem %big %three", -2),
+        ("Select %less %one %two", 1),
+        ("Select %signed_less %one %two", 2),
+        ("Select %same %one %two", 1),
         ("SDiv %two %none", None),
+        ("SDiv %least %all", None),
+        ("ShiftLeftLogical %two %width", None),
     ],
 )
 def test_operations_on_constants_are_evaluated(worked: str, size: int | None, tmp_path: Path) -> None:
     numbers = "\n".join(
-        f"%{name} = OpConstant %int {value}" for name, value in (("minus", -7), ("two", 2), ("three", 3), ("none", 0), ("ten", 10))
-    )
-    constants = f"%int = OpTypeInt 32 1\n{numbers}\n%made = OpSpecConstantOp %int {worked}\n%t = OpSpecConstantOp %int IAdd %made %ten"
+        f"%{name} = OpConstant %{'uint' if value > 9 else 'int'} {value}"
+        for name, value in {
+            "minus": -7, "one": 1, "two": 2, "three": 3, "none": 0, "ten": 10, "many": 200_000_000, "most": 31, "width": 32,
+            "big": 2**32 - 2, "all": 2**32 - 1, "least": -2**31,
+        }.items()
+    )  # fmt: skip
+    numbers += "\n%bool = OpTypeBool\n%less = OpSpecConstantOp %bool ULessThan %two %minus"
+    numbers += "\n%signed_less = OpSpecConstantOp %bool SLessThan %two %big\n%same = OpSpecConstantOp %bool IEqual %big %minus_two"
+    constants = f"%int = OpTypeInt 32 1\n%minus_two = OpConstant %int -2\n{numbers}\n%made = OpSpecConstantOp %int {worked}\n%t = OpSpecConstantOp %int IAdd %made %ten"
     data = assemble(one("", mode="LocalSizeId %t %four %four", constants=constants), tmp_path, "1.6")
     if size is None:
-        assert refused(data) == "has the entry 'main' with a workgroup size of (0, 4, 4)"
+        assert refused(data) == "has the entry 'main' with a workgroup size that devmod does not evaluate"
     else:
         assert read(data)[0].block == (size + 10, 4, 4)
+
+
+@needs_assembler
+@pytest.mark.parametrize(("operation", "size"), [("SConvert", -2), ("UConvert", 65534)])
+@pytest.mark.parametrize("signed", [0, 1])
+def test_conversions_of_integers(operation: str, size: int, signed: int, tmp_path: Path) -> None:
+    constants = f"""
+    %short = OpTypeInt 16 {signed}
+    %value = OpConstant %short {-2 if signed else 65534}
+    %wide = OpSpecConstantOp %uint {operation} %value
+    %t = OpSpecConstantOp %uint IAdd %wide %four"""
+    data = assemble(one("", mode="LocalSizeId %t %four %four", constants=constants), tmp_path, "1.6")
+    assert read(data)[0].block == (size + 4, 4, 4)
+
+
+@needs_assembler
+def test_a_workgroup_size_that_is_computed_as_a_vector(tmp_path: Path) -> None:
+    constants = "%v3 = OpTypeVector %uint 3\n%all = OpConstantComposite %v3 %four %four %four\n%size = OpSpecConstantOp %v3 IAdd %all %all"
+    data = assemble(one("", decorations="OpDecorate %size BuiltIn WorkgroupSize", constants=constants), tmp_path)
+    assert re.fullmatch(r"has the workgroup size %\d+, which devmod does not evaluate; expected a composite", refused(data))
 
 
 @needs_assembler

@@ -188,6 +188,15 @@ FOREIGN = {
         (3, 2, 1),
         (2, 1, 1),
     ),
+    "signed operations on unsigned constants, and the reverse": (
+        f"{ID} %x %y %two",
+        "%n = OpSpecConstant %uint 4294967290\n%m = OpConstant %int -2\n%most = OpConstant %uint 2147483645\n"
+        + "%a = OpSpecConstantOp %uint ShiftRightArithmetic %n %one\n%b = OpSpecConstantOp %uint UDiv %m %most\n"
+        + "%five = OpConstant %uint 8\n%x = OpSpecConstantOp %uint IAdd %a %five\n%y = OpSpecConstantOp %uint IAdd %b %one",
+        "",
+        (5, 3, 2),
+        (10, 3, 2),
+    ),
     "a member of a vector": (
         f"{ID} %t %one %one",
         SPEC + "%all = OpSpecConstantComposite %v3 %one %n %one\n%t = OpSpecConstantOp %uint CompositeExtract %all 1",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SPEC_ID = 1
 _COMPOSITE_EXTRACT = 81
+_SELECT = 169
 _FLOAT_FORMS = {16: "<e", 32: "<f", 64: "<d"}
 
 _MAX_CONSTANTS = 1024
@@ -121,41 +122,59 @@ def _evaluate(module: SpirvModule, opcode: int, operands: tuple[int, ...], value
         members = members[1:] if composite in (44, 51) else ()
         result = values.get(members[rest[2]]) if rest[2:] and rest[2] < len(members) else None
     else:
-        result = _evaluate_operation(rest[0], [values.get(operand) for operand in rest[1:4]])
+        result = _evaluate_operation(module, rest[0], rest[1:], values)
     return None if result is None else _fit(module, kind, result)
 
 
 def _fit(module: SpirvModule, kind: int, number: int) -> int | None:
     """Return a number as a value of an integer type or bool, wrapped to its bits; None for other types."""
-    type_ = module.types.get(kind)
-    if type_ is None or type_[0] not in (20, 21):
-        return None
-    bits, signed = (type_[1][0], type_[1][1]) if type_[0] == 21 else (8, 0)
-    if not 8 <= bits <= 64:
-        return None
+    bits, signed = _integer_type(module, kind)
+    return _wrapped(number, bits, signed=signed) if bits else None
+
+
+def _integer_type(module: SpirvModule, kind: int) -> tuple[int, bool]:
+    """Return the bits of an integer type or bool, and whether it is signed; 0 bits for other types."""
+    opcode, operands = module.types.get(kind, (0, ()))
+    if opcode == 20:
+        return 8, False
+    bits = operands[0] if opcode == 21 else 0
+    return (bits, bool(operands[1])) if 8 <= bits <= 64 else (0, False)
+
+
+def _wrapped(number: int, bits: int, *, signed: bool) -> int:
     number &= (1 << bits) - 1
     return number - (1 << bits) if signed and number >> bits - 1 else number
 
 
-def _evaluate_operation(opcode: int, operands: list[int | None]) -> int | None:
-    """Return the result of an OpSpecConstantOp on integers; None if it is undefined or not supported."""
-    one, other = (*operands, None, None)[:2]
-    if one is None:
+def _evaluate_operation(module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:
+    """Return the result of an OpSpecConstantOp on integers; None if it is undefined or not supported.
+
+    The instruction determines whether its operands are signed. Their types only have the number of bits.
+    """
+    known = [values.get(operand) for operand in operands]
+    if opcode == _SELECT and len(known) == 3:
+        return None if known[0] is None else known[1] if known[0] else known[2]
+    unary, binary = _UNARY_OPERATIONS.get(opcode), _OPERATIONS.get(opcode)
+    if (unary, binary) == (None, None) or len(known) != (1 if unary else 2):
         return None
-    if opcode == 169 and len(operands) == 3:
-        return operands[1] if one else operands[2]
-    if opcode in _UNARY_OPERATIONS:
-        return _UNARY_OPERATIONS[opcode](one)
-    work = _OPERATIONS.get(opcode)
-    if work is None or other is None:
+    numbers: list[int] = []
+    bits = 0
+    for operand, value in zip(operands, known, strict=True):
+        if value is None:
+            return None
+        is_distance = numbers and opcode in _SHIFTS
+        bits_of_operand, _ = _integer_type(module, module.constants[operand][1][0])
+        numbers.append(_wrapped(value, bits_of_operand, signed=opcode in _SIGNED and not is_distance))
+        bits = bits or bits_of_operand
+    if unary:
+        return unary(numbers[0])
+    assert binary is not None
+    one, other = numbers
+    if opcode in _DIVISIONS and (not other or (other == -1 and one == -(1 << bits - 1))):
         return None
-    if opcode in _UNSIGNED and (one < 0 or other < 0):
+    if opcode in _SHIFTS and other >= bits:
         return None
-    if opcode in _DIVISIONS and not other:
-        return None
-    if opcode in _SHIFTS and not 0 <= other < 64:
-        return None
-    return work(one, other)
+    return binary(one, other)
 
 
 def _divided(one: int, other: int) -> int:
@@ -180,8 +199,8 @@ _UNARY_OPERATIONS: Mapping[int, Callable[[int], int]] = {
 
 _DIVISIONS = (134, 135, 137, 138, 139)
 
-#: Unsigned operations: a negative operand means a large number, which is not a valid size.
-_UNSIGNED = (134, 137, 172, 174, 176, 178, 194)
+#: The operations on signed operands. For others, signed and unsigned operands are the same or the operands are unsigned.
+_SIGNED = (114, 135, 138, 139, 173, 175, 177, 179, 195)
 
 _SHIFTS = (194, 195, 196)
 

@@ -251,8 +251,11 @@ def _size_constant(module: SpirvModule) -> tuple[int, ...]:
     """Return the ids of the three numbers that are decorated as the workgroup size; () if there are none."""
     numbers: tuple[int, ...] = ()
     for number, decorations in module.decorations.items():
-        if decorations.get(_BUILT_IN, ())[:1] == (_WORKGROUP_SIZE,) and module.constants.get(number, (0, ()))[0] in (44, 51):
-            numbers = module.constants[number][1][1:]
+        if decorations.get(_BUILT_IN, ())[:1] == (_WORKGROUP_SIZE,) and number in module.constants:
+            opcode, operands = module.constants[number]
+            if opcode not in (44, 51):
+                raise FormatError(f"has the workgroup size %{number}, which devmod does not evaluate; expected a composite", kind="vulkan")
+            numbers = operands[1:]
     return numbers
 
 
@@ -275,6 +278,8 @@ def _block(
         raise FormatError(f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers", kind="vulkan")
     if not all(size > 0 for size in sizes):
         if all(source == -1 for source in sources):
+            if any(number not in constants.values for number in numbers):
+                raise FormatError(f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate", kind="vulkan")
             raise FormatError(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}", kind="vulkan")
         return None, sources
     return (sizes[0], sizes[1], sizes[2]), sources
