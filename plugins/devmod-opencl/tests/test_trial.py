@@ -30,9 +30,9 @@ def load_add(binary: bytes) -> Any:
 
 @pytest.fixture
 def trials(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
-    """Return the sizes of the tried binaries, a list that grows. The cache is empty, and the linker was tried."""
+    """Return the sizes of the tried programs, a list that grows. The cache is empty."""
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(_trial, "_tried", {device.identity})
+    monkeypatch.setattr(_trial, "_tried", set())
     sizes: list[int] = []
     run = _trial._run
 
@@ -44,13 +44,21 @@ def trials(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list
     return sizes
 
 
+@pytest.fixture
+def binary_trials(device: Any, trials: list[int]) -> list[int]:
+    """Return the same list after a trial of the linker, which is not in it."""
+    _trial.try_linker(device)
+    trials.clear()
+    return trials
+
+
 @pytest.mark.row("R31")
-def test_a_valid_binary_is_tried_once(binary: bytes, trials: list[int]) -> None:
+def test_a_valid_binary_is_tried_once(binary: bytes, binary_trials: list[int]) -> None:
     for _ in range(2):
         c = np.zeros(64, "float32")
         load_add(binary)(np.ones(64, "float32"), np.ones(64, "float32"), c, 64, grid=1, block=64)
         assert c.tolist() == [2] * 64
-    assert trials == [len(binary)]
+    assert binary_trials == [len(binary)]
 
 
 #: Loads a binary and launches it. PoCL ignores the code of a binary that its cache contains, so the cache is empty.
@@ -83,12 +91,12 @@ def test_a_damaged_binary_does_not_end_the_process(binary: bytes, tmp_path: Path
         number += 1
 
 
-def test_a_kernel_that_crashes_on_zeros_is_not_reported_as_damaged(device: Any, trials: list[int]) -> None:
+def test_a_kernel_that_crashes_on_zeros_is_not_reported_as_damaged(device: Any, binary_trials: list[int]) -> None:
     source = "kernel void k(global int *a) { global int *p = (global int *)(size_t)a[0]; *p = 1; }"
     binary = _driver.binary_of(_driver.build_source(device.context, device.handle, source, (), "the source"))
     info = devmod.FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x"])
     assert devmod.create("opencl", binary, "clbin", {"k": info})["k"]
-    assert trials == [len(binary)]
+    assert binary_trials == [len(binary)]
 
 
 #: Builds a source, and a binary that another process built. PoCL searches its linker in PATH.
@@ -104,7 +112,8 @@ for fmt, code in (("cl", sys.argv[1].encode()), ("clbin", sys.stdin.buffer.read(
 """
 
 
-def test_a_machine_without_a_linker_is_an_error(device: Any, binary: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["a folder without programs", "unset"])
+def test_a_machine_without_a_linker_is_an_error(path: str, device: Any, binary: bytes, tmp_path: Path) -> None:
     for name in ("bin", "pocl"):
         (tmp_path / name).mkdir()
     env = os.environ | {
@@ -112,6 +121,8 @@ def test_a_machine_without_a_linker_is_an_error(device: Any, binary: bytes, tmp_
         "POCL_CACHE_DIR": str(tmp_path / "pocl"),
         "DEVMOD_CACHE_DIR": str(tmp_path / "cache"),
     }
+    if path == "unset":
+        del env["PATH"]
     process = subprocess.run(
         [sys.executable, "-c", WITHOUT_LINKER, ADD], input=binary, env=env, capture_output=True, timeout=600, check=False
     )
@@ -132,6 +143,16 @@ def test_the_linker_is_tried_once(device: Any, trials: list[int], monkeypatch: p
         monkeypatch.setattr(_trial, "_tried", set())  # as in a new process
         assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
     assert len(trials) == 1
+
+
+def test_the_linker_is_tried_again_after_a_change_of_path(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    if device.platform != _driver.POCL:
+        pytest.skip("the device is not PoCL's, which runs the system's linker")
+    path = os.environ["PATH"]
+    for number, value in enumerate((path, f"{path}{os.pathsep}/nowhere", path)):
+        monkeypatch.setenv("PATH", value)
+        assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
+    assert len(trials) == 2
 
 
 def test_an_environment_variable_disables_the_trial(binary: bytes, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ _CACHE = DiskCache("opencl")
 _PASSED = b"done"
 _TRIAL = Trial("opencl", "binary")
 _PROBE = b"kernel void probe(global int *x) { x[get_global_id(0)] = 1; }"
-#: The devices, by identity, whose linker works.
+#: The keys of the successful trials of linkers.
 _tried: set[str] = set()
 
 
@@ -45,9 +45,11 @@ def try_linker(device: OpenCLDevice) -> None:
     ToolchainNotFoundError
         The process crashed.
     """
-    if device.platform != _driver.POCL or device.identity in _tried or not _TRIAL.is_enabled:
+    if device.platform != _driver.POCL or not _TRIAL.is_enabled:
         return
-    key = _CACHE.key("linker 1", device.identity, os.environ.get("PATH", ""))
+    key = _CACHE.key("linker 2", device.identity, json.dumps(os.environ.get("PATH")))
+    if key in _tried:
+        return
     if _CACHE.read(key) != _PASSED:
         request = {"device": device.identity, "source": True, "kernels": [["probe", ["buffer"]]]}
         try:
@@ -64,7 +66,7 @@ def try_linker(device: OpenCLDevice) -> None:
                 kind="opencl",
             )
         _CACHE.write(key, _PASSED)
-    _tried.add(device.identity)
+    _tried.add(key)
 
 
 def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo]) -> None:
@@ -110,14 +112,17 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
 
 def _run(request: Mapping[str, object], program: bytes, folder: str) -> tuple[int, list[str], str]:
     """Return the exit status of the process, its reports and its output. The status is also 0 if a kernel runs until the timeout."""
+    # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache.
+    environment = {**os.environ, "POCL_CACHE_DIR": folder}
+    if "PATH" in environment:  # PoCL must find no linker in the current folder, and without PATH it finds none
+        environment["PATH"] = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
     try:
         process = subprocess.run(  # noqa: S603 - this interpreter
             python_command("devmod_opencl._trial_process"),
             input=json.dumps({**request, "path": search_path()}).encode() + b"\n" + program,
             capture_output=True,
             timeout=TIMEOUT,
-            # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache. It finds no linker in the current folder.
-            env={**os.environ, "POCL_CACHE_DIR": folder, "PATH": os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))},
+            env=environment,
             start_new_session=True,  # Ctrl-C in a terminal must reach only this process
             check=False,
         )
