@@ -273,6 +273,96 @@ def test_constant_expressions(expression: str, value: int) -> None:
     assert info.interface.block == (value, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("u32(c * 100)", 29),
+        ("u32(0.29 * 100)", 28),
+        ("u32(0.29f * 100)", 29),
+        ("u32(S(0.29) * 100)", 29),
+        ("u32(0.29h * 100h)", 29),
+        ("u32(2049.5h)", 2050),
+        ("u32(s * 100)", 29),
+        ("u32(16777216f + 1f - 16777210f)", 6),
+        ("u32(vec2f(0.29).y * 100)", 29),
+        ("u32(vec2<f32>(1, 0.29).y * 100)", 29),
+        ("u32(vec2(0.29).y * 100)", 28),
+        ("u32(vec2(0.29, 1f).x * 100)", 29),
+        ("u32(V(0.29).x * 100)", 29),
+        ("u32(v.x * 100)", 29),
+        ("u32(array(0.29, 1.0)[1 - 1] * 100)", 28),
+        ("u32(array(0.29, 1.0)[N] * 100)", 29),
+        ("u32(select(0.29, 1.0, N > 0) * 100)", 29),
+        ("u32(((1 << (31 + N)) >> 31) + 3)", 2),
+        ("(vec2u(0).x - 1) >> 28", 15),
+        ("vec3(vec2(1, 2), 3).z", 3),
+        ("u32(vec3(vec2(1, 2), 2.9).y)", 2),
+        ("u32(vec2f(vec2(1, 2)).y)", 2),
+        ("u32(vec2u(vec2f(1.9, 2.9)).y)", 2),
+        ("u32(f32(-5)) + 1", 1),
+        ("u32(pow(2, 3) / 3 * 3)", 8),
+        ("u32(exp2(3.0) + log2(8.0) + pow(3f, 2))", 20),
+        ("u32(exp2(-1.0) * 10)", 5),
+    ],
+)
+def test_constant_expressions_are_rounded_to_their_type(expression: str, value: int) -> None:
+    info = info_of(
+        "enable f16; alias S = f32; alias V = vec2<S>; const c: f32 = 0.29; override s: S = 0.29; override N: u32 = 0;"
+        f"const v: V = vec2(0.29, 1); @compute @workgroup_size({expression}) fn main() {{}}"
+    )
+    assert info.interface is not None
+    assert info.interface.block == (value, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "exp(2.0)",
+        "log(8.0)",
+        "exp2(0.5)",
+        "log2(3.0)",
+        "pow(2.0, 0.5)",
+        "pow(3f, 20)",
+        "pow(10, -1)",
+        "f32(u32(5e9))",
+        "f32(i32(3e9f))",
+        "16777217f",
+        "f32(9007199791611905)",
+        "vec2u().x",
+    ],
+)
+def test_results_that_implementations_may_round_differently_are_unknown(expression: str) -> None:
+    info = info_of(f"@compute @workgroup_size(u32({expression}), 4) fn main() {{}}")
+    assert info.interface is not None
+    assert info.interface.block is None
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "constants"),
+    [
+        ("@compute @workgroup_size(N) fn main() {}", None, {"N": None}),
+        ("@compute @workgroup_size(8 / N) fn main() {}", None, {"N": None}),
+        ("@compute @workgroup_size(1u << (32 - N)) fn main() {}", None, {"N": None}),
+        ("override M = 8 / N; @compute @workgroup_size(M) fn main() {}", None, {"N": None}),
+        ("override M = N * 2; @compute @workgroup_size(M) fn main() {}", None, {"N": None, "M": 0}),
+        ("var<workgroup> w: array<u32, N>; @compute @workgroup_size(4) fn main() { w[0] = 1; }", (4, 1, 1), {"N": None}),
+        ("@compute @workgroup_size(N + 1) fn main() {}", (1, 1, 1), {"N": 0}),
+    ],
+)
+def test_a_default_that_makes_the_shader_invalid_must_be_replaced(text: str, block: object, constants: dict[str, object]) -> None:
+    info = info_of(f"override N: u32 = 0; {text}")
+    assert info.interface is not None
+    assert info.interface.block == block
+    assert {each["name"]: each.get("default") for each in info.interface.extra["constants"]} == constants
+
+
+def test_vectors_of_too_many_vectors_are_not_expanded() -> None:
+    chain = "".join(f"const v{number} = vec4(v{number - 1}, v{number - 1}, v{number - 1}, v{number - 1});" for number in range(1, 60))
+    info = info_of(f"const v0 = vec4(1, 2, 3, 4); {chain} @compute @workgroup_size(v59.x) fn main() {{}}")
+    assert info.interface is not None
+    assert info.interface.block is None
+
+
 def test_a_sum_of_thousands() -> None:
     info = info_of(f"@compute @workgroup_size({'+'.join(['0'] * 5000)} + 2) fn main() {{ }}")
     assert info.interface is not None

@@ -351,6 +351,17 @@ def test_specialize(device: Any) -> None:
         ("override N = 4u;", "N, 2", (4, 2, 1), {"N": 8}, (8, 2, 1)),
         ("override N = 4u; override M = N * 2;", "M, N / 2", (8, 2, 1), {"N": 8}, (16, 4, 1)),
         ("override N = 4u; override M = N * 2;", "M", (8, 1, 1), {"N": 2, "M": 6}, (6, 1, 1)),
+        ("override s: f32 = 0.29;", "u32(s * 100.0)", (29, 1, 1), {"s": 0.57}, (57, 1, 1)),
+        ("override s: f32 = 16777216.0;", "u32(s + 1.0 - 16777210.0)", (6, 1, 1), {"s": 16777217}, (6, 1, 1)),
+        (
+            "override s: f32 = 1; const v: vec2f = vec2(0.29);",
+            "u32(v.x * 100.0), u32(vec2(0.29, s).x * 100.0)",
+            (29, 29, 1),
+            {},
+            (29, 29, 1),
+        ),
+        ("override N: u32 = 0;", "u32(array(0.29, 1.0)[N] * 100.0), u32(pow(2, 3) / 3 * 3)", (29, 8, 1), {"N": 1}, (100, 8, 1)),
+        ("override N: u32 = 0;", "8u / N", None, {"N": 2}, (4, 1, 1)),
     ],
 )
 def test_the_reported_block_is_the_launched_block(
@@ -359,7 +370,7 @@ def test_the_reported_block_is_the_launched_block(
     f = function(f"{declared} @group(0) @binding(0) var<storage, read_write> x: array<atomic<u32>>;", "atomicAdd(&x[0], 1u);", size)
     assert f.block == default
     x = np.zeros(1, "uint32")
-    if ": u32;" in declared:
+    if default is None:
         name = declared.partition(":")[0][-1]
         text = f"the webgpu function 'k' has constants without a value; set them: f.specialize({name}=…)"
         for options in ({"grid": 1}, {"grid": 1, "block": 8}, {"threads": 8}):

@@ -4,10 +4,12 @@ An interface has them in two keys of its ``extra``:
 
 - ``constants``: a list of maps. ``name``: the name in the source, "" if it is unknown. ``id``: the number by which the driver finds it
   (SPIR-V's SpecId, WGSL's ``@id``); missing if the driver uses the name. ``type``: "bool", "int32", "uint32", "float32" and so
-  on. ``default``: a number or a bool; missing if there is no default, or in SPIR-V several that differ, so that the constant must be set.
+  on. ``default``: a number or a bool; missing if the constant must be set: there is no default, the shader is invalid with it, or in
+  SPIR-V several differ.
 - ``block_constants``: present if the block of threads depends on constants. Three entries for x, y and z. -1: the size is fixed. A
   number: the size is the constant at that position of ``constants``. A list of positions: the size is computed from those.
-  ``Interface.block`` has the sizes for the defaults. It is missing if they depend on a constant without a default.
+  ``Interface.block`` has the sizes for the defaults. It is missing if they depend on a constant without a default, or if the
+  reader cannot compute them.
 """
 
 from __future__ import annotations

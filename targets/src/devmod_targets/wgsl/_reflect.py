@@ -147,6 +147,7 @@ class _Reader:
         parts = [self._parts[number] for number in bits(self._used_parts[declared.name])]
         constants = self._constants(parts)
         block, sources = self._block(declared, [each.name for each in constants])
+        constants = [each.replace(default=None) if self._values.has_invalid_default(each.name) else each for each in constants]
         resources, min_sizes = self._resources(declared, parts)
         self._arguments += len(parts) + sum(len(each.members) for each in resources)
         if self._arguments > MAX_ARGUMENTS:
@@ -208,9 +209,8 @@ class _Reader:
         is_known = True
         indexes = {name: index for index, name in enumerate(constants)}
         for each in attribute:
-            self._values.used_overrides = 0
             try:
-                kind, size = self._values.evaluate(each)
+                kind, size = self._values.size(each)
             except Unknown:
                 is_known, kind, size = False, "u32", 1
             if kind not in INTEGERS or not 1 <= size < 2**31:

@@ -144,7 +144,7 @@ class Types:
             type_.runtime_sized = True
             return type_
         try:
-            kind, count = self._values.evaluate(arguments[1])
+            kind, count = self._values.size(arguments[1])
         except Unknown:
             kind, count = "int", -1
         if kind not in INTEGERS or (count < 1 and count != -1):
