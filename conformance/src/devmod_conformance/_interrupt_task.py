@@ -21,6 +21,8 @@ from devmod_conformance._payload import Payload, error_of, portable_argument, re
 _FIRST, _FIRST_SECONDS = 4, 0.2
 #: The most uses for each interrupt: a use may end before its interrupt comes.
 _MAX_USES = 20
+#: The most seconds until the calls are complete whose waits were interrupted.
+_COMPLETION_SECONDS = 5
 
 
 def interrupts(request: dict[str, Any], send: Callable[[object], None]) -> None:
@@ -63,7 +65,14 @@ def interrupts(request: dict[str, Any], send: Callable[[object], None]) -> None:
     thread.join()
     for number, result in enumerate(last):
         send({"call": number, **result})
-    send({"left": {name: count - before[name] for name, count in _open_resources().items()}})
+    # A call whose wait was interrupted may still be completed in another thread, with files and processes of its own.
+    deadline = time.monotonic() + _COMPLETION_SECONDS
+    while True:
+        left = {name: count - before[name] for name, count in _open_resources().items()}
+        if not any(count > 0 for count in left.values()) or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    send({"left": left})
 
 
 class _Alarm:

@@ -202,7 +202,7 @@ def closure_of(
     system = system or SystemHeaders()
     tree.add_texts(system.texts)
     source = os.path.abspath(source)
-    path, _ = tree.find(os.path.realpath(os.path.dirname(source)), os.path.basename(source))
+    path = tree.find(os.path.realpath(os.path.dirname(source)), os.path.basename(source))[0] if os.path.isfile(source) else ""
     if not path:
         with open_regular(source):
             raise IsADirectoryError(21, os.strerror(21), source)

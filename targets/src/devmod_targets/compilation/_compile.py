@@ -135,7 +135,7 @@ def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block:
         )
     if request.strict and payload.unvalidated:
         raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}", kind=spec.kind)
-    if payload.fmt in spec.source_formats:
+    if payload.fmt in spec.source_formats and spec.preprocessed:
         _check_closed(payload)
     fmap = with_defaults(payload.kind, payload.fmap, block, local)
     module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)

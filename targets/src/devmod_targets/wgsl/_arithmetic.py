@@ -81,6 +81,8 @@ class Arithmetic:
     def concrete(self, value: Value, at: int) -> Value:
         """Return a value in a concrete type."""
         if isinstance(value[1], tuple):
+            if value[1][0] == "values":
+                raise Unknown  # nested lists may be of any length
             return (value[0], (CONVERSIONS.get(value[1][0], value[1])[0], value[1][1]))
         return self.converted(value, CONVERSIONS.get(value[0], value)[0], at)
 
@@ -193,7 +195,11 @@ class Arithmetic:
                 raise Unknown
             values = [element for value in values for element in self._elements(value, at)]
             values *= lanes // len(values)
-        if not values or any(isinstance(value[1], tuple) for value in values):
+        if any(isinstance(value[1], tuple) for value in values):
+            if kind or len({value[1][0] if isinstance(value[1], tuple) else "" for value in values}) > 1:
+                raise Unknown
+            return ("values", ("values", tuple(values)))
+        if not values:
             raise Unknown
         if not kind:
             kind = values[0][0]
