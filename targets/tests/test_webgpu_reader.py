@@ -489,4 +489,6 @@ def test_matrices_on_which_naga_ends_the_process(type_name: str) -> None:
 
 def test_a_size_of_a_list_of_lists() -> None:
     source = "const sizes = array(array(8, 4), array(16, 2)); @compute @workgroup_size(sizes[0][1], sizes[1][0]) fn main() {}"
-    assert read_wgsl(source, "k.wgsl")["main"].block == (4, 16, 1)
+    interface = devmod.compile(source, "webgpu").functions["main"].interface
+    assert interface is not None
+    assert interface.block == (4, 16, 1)
