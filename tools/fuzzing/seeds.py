@@ -36,16 +36,17 @@ def containers() -> list[bytes]:
 
 
 def lookups() -> list[bytes]:
-    """A bundle with a table of its functions. devmod writes the table for 512 modules and more, and reads it in any file."""
+    """Bundles with a table of their functions. devmod writes the table for 512 modules and more, and reads it in any file."""
     import devmod
 
     format_save: Any = import_module("devmod._formats.save")
     info = [{name: devmod.FunctionInfo(name, ["handle"]) for name in names} for names in (("f",), ("g", "größe"), ("f", "h"), ("i",))]
     modules = [devmod.create_with_fallback("cuda", b"payload", "cubin", each) for each in info]
+    shaders = [devmod.create_with_fallback("webgpu", dict.fromkeys(each, b"@compute"), "wgsl", each) for each in info]
     before = format_save.MIN_MODULES
     format_save.MIN_MODULES = 2
     try:
-        return [devmod.dumps(devmod.bundle(*modules, mixed=True))]
+        return [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
     finally:
         format_save.MIN_MODULES = before
 
