@@ -22,7 +22,7 @@ _FIRST, _FIRST_SECONDS = 4, 0.2
 #: The most uses for each interrupt: a use may end before its interrupt comes.
 _MAX_USES = 20
 #: The most seconds until the calls are complete whose waits were interrupted.
-_COMPLETION_SECONDS = 5
+_COMPLETION_SECONDS = 15
 
 
 def interrupts(request: dict[str, Any], send: Callable[[object], None]) -> None:
