@@ -1,6 +1,6 @@
 """The time between two events is a constant."""
 
-from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
+from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, devices_of
 
 ROWS = ("R37-elapsed",)
 REASON = "the seconds of two events of an idle device: expected … to …, got 0.001"
@@ -17,14 +17,7 @@ class Stream(ToyStream):
 
 
 class Device(ToyDevice):
-    def stream(self):
-        return Stream(self)
+    stream_type = Stream
 
 
-_DEVICES = []
-
-
-def devices():
-    if not _DEVICES:
-        _DEVICES.extend(Device(index, name) for index, name in enumerate(driver().DEVICES))
-    return _DEVICES
+devices = devices_of(Device)

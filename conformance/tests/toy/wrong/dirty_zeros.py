@@ -1,6 +1,6 @@
 """Device.zeros does not clear memory that was used before."""
 
-from devmod_toy._device import ToyDevice, driver
+from devmod_toy._device import ToyDevice, devices_of
 
 ROWS = ("R37-zeros",)
 REASON = "Device.zeros((7,), 'float32') has other values than zero"
@@ -14,10 +14,4 @@ class Device(ToyDevice):
         pass
 
 
-_DEVICES = []
-
-
-def devices():
-    if not _DEVICES:
-        _DEVICES.extend(Device(index, name) for index, name in enumerate(driver().DEVICES))
-    return _DEVICES
+devices = devices_of(Device)

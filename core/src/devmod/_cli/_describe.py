@@ -19,7 +19,7 @@ from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
 from devmod._modules.payload import inspect_payload
-from devmod._modules.stored import StoredModule
+from devmod._modules.stored import StoredModule, release
 from devmod._modules.tree import holds_candidates, walk
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import once_per_scan
@@ -200,14 +200,8 @@ def _module(module: Module, number: int) -> dict[str, Any]:
     }
     if not holds_candidates(module):  # its functions are those of its candidates, and bundles may share candidates
         _ = module.functions  # an invalid module is an error before the first line
-    _release(module)
+    release(module)
     return result
-
-
-def _release(module: Module) -> None:
-    """Drop the payload of a module: those of a whole file may be many times its size."""
-    if isinstance(module, StoredModule):
-        module.release()
 
 
 def _texts(module: Module, number: int, sources: dict[int, dict[str, int]]) -> dict[str, str | bytes | int]:
@@ -234,7 +228,7 @@ def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
         if not isinstance(code, (bytes, memoryview)):  # joined as often as the map has them, they may not fit into memory
             code = {str(number): shader for number, shader in enumerate(dict.fromkeys(code.values()))}
         text = inspect_payload(spec, fmt, code, texts, fmt)
-    _release(module)
+    release(module)
     return {module.format: text} if text else {}
 
 
@@ -245,7 +239,7 @@ def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
 def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:
     """Yield the functions of a module, and keep neither them nor its payload. A bundle's are those of its candidates."""
     functions = {} if holds_candidates(module) else module.functions
-    _release(module)
+    release(module)
     for name in functions:
         yield name, functions.read(name) if isinstance(functions, StoredFunctions) else functions[name]
 

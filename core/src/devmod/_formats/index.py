@@ -269,12 +269,15 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
 
 def check_version(version: int, entries: Sequence[Entry], has_sources: bool, place: str) -> None:
     """Raise FormatError if modules have what the version of the file does not have."""
-    for needed, part, present in (
-        (2, "compressed bytes or sources", has_sources or any(entry.unpacked for entry in entries)),
-        (3, "repeats", any(entry.repeats for entry in entries)),
-    ):
-        if present and version < needed:
+    for needed, part in newer_parts(entries, has_sources):
+        if version < needed:
             raise FormatError(f"the index of {place} has {part}, which version {version} of the format does not have")
+
+
+def newer_parts(entries: Sequence[Entry], has_sources: bool) -> list[tuple[int, str]]:
+    """Return what modules have that version 1 of the format does not have: the lowest version with it, and its name."""
+    compressed = [(2, "compressed bytes or sources")] if has_sources or any(entry.unpacked for entry in entries) else []
+    return compressed + ([(3, "repeats")] if any(entry.repeats for entry in entries) else [])
 
 
 def read_origin(index: memoryview, entry: Entry, number: int, place: str) -> Origin:

@@ -20,6 +20,7 @@ from devmod._formats.index import (
     Entry,
     Unpacking,
     aligned,
+    newer_parts,
     read_index,
     read_origin,
 )
@@ -110,8 +111,7 @@ class Plan:
             entry.digest = digest
             if module is not None:
                 module.check(digest)
-        version = 2 if self._sources or any(entry.unpacked for entry in self._entries) else 1
-        version = 3 if any(entry.repeats for entry in self._entries) else version
+        version = max((version for version, _ in newer_parts(self._entries, bool(self._sources))), default=1)
         file.seek(0)
         file.write(pack_head(pack_index(self._roots, self._entries, self._calls), version))
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from devmod._launch.arguments import Signature
     from devmod._launch.launcher import Kernel, Launcher
+    from devmod._values.info import PipelineConstant
 
     Dims = int | Sequence[int] | None
 
@@ -52,13 +53,15 @@ class LaunchConfigReader:
         The function's launcher and signature.
     """
 
-    __slots__ = ("_label", "_launcher", "_name", "_signature")
+    __slots__ = ("_label", "_launcher", "_name", "_signature", "_unset")
 
     def __init__(self, label: str, name: str, launcher: Launcher, signature: Signature) -> None:
         self._label = label
         self._name = name
         self._launcher = launcher
         self._signature = signature
+        #: The constants without a value; None before the first call.
+        self._unset: Sequence[PipelineConstant] | None = None
 
     @property
     def block(self) -> tuple[int, int, int] | None:
@@ -76,9 +79,10 @@ class LaunchConfigReader:
         LaunchError
             The function has constants that must be set.
         """
-        if unset := self._launcher.unset_constants:
-            # Before the block, which may depend on them.
-            keywords = ", ".join(each.keyword for each in unset)
+        if self._unset is None:
+            self._unset = self._launcher.unset_constants
+        if self._unset:  # before the block, which may depend on them
+            keywords = ", ".join(each.keyword for each in self._unset)
             raise LaunchError(
                 f"{self._label} has constants without a value; set them: f.specialize({keywords})",
                 kind=self._launcher.kind,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from devmod._formats.msgpack import Reader
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.choice import describe_candidate
-from devmod._modules.stored import StoredModule
+from devmod._modules.stored import release
 from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import escape_line
@@ -144,8 +144,7 @@ def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions
         for each in several if len(several) > 1 else ():
             if each not in functions:
                 functions[each] = functions_of(each)
-                if isinstance(each, StoredModule):
-                    each.release()
+                release(each)
         if len(several) > 1:
             yield name, {each: functions[each] for each in several}
 

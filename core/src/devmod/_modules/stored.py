@@ -402,6 +402,12 @@ class StoredModule(Module):
         return contents
 
 
+def release(module: Module) -> None:
+    """Drop the payload of a module, if it is a stored one: those of a whole file may be many times its size."""
+    if isinstance(module, StoredModule):
+        module.release()
+
+
 def slices(data: memoryview) -> Callable[[int, int, bytes | None], memoryview]:
     """Return the function `read` of modules whose bytes are in `data`. The bytes are not copied."""
     return lambda offset, size, digest: data[offset : offset + size]

@@ -78,7 +78,7 @@ class IncludedNames:
 
 def included_names(data: bytes) -> IncludedNames:
     """Return the names that a text includes."""
-    if _first_line(data) and b"-D" in _first_line(data):
+    if b"-D" in _first_line(data):
         return IncludedNames(opaque=True)  # compilers differ in the quotes that they accept there
     found = _search(_joined(data))
     if not (found.macros or found.opaque):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from functools import cached_property
 from pathlib import Path
 
 from devmod.errors import compile_error
@@ -226,7 +227,7 @@ class ClangBuild:
         request = self._request
         content = request.data or request.text.encode()
         results = {request.name: hashlib.sha256(content).hexdigest()}
-        for path, digest in self.files().items():
+        for path, digest in self.files.items():
             if digest:
                 results.setdefault(self._header_name(path), digest)
         return results
@@ -234,12 +235,13 @@ class ClangBuild:
     def contents(self) -> Iterator[bytes]:
         """Yield the source, and each user header that it includes."""
         yield self._request.data or self._request.text.encode()
-        for path, digest in self.files().items():
+        for path, digest in self.files.items():
             if digest:
                 yield Path(path).read_bytes()
 
+    @cached_property
     def files(self) -> dict[str, str]:
-        """Return the SHA-256 of each user header that clang has read, by its path (`Payload.files`)."""
+        """The SHA-256 of each user header that clang has read, by its path (`Payload.files`). Known after `link`."""
         unknown = ["a file that assembly names"] if removes_guard(self._assembly) else []
         text = ""
         if self._language in _PREPROCESSED:

@@ -111,9 +111,10 @@ class SourceTree:
 
     def _find(self, path: str) -> tuple[str, bool]:
         head, tail = os.path.split(path)
-        if path not in self._files and not _is_file(path):
-            return "", False
-        if path not in self._files and not os.path.isfile(path):  # a compiler may wait for a pipe, and its contents are no input
+        if path not in self._files and not os.path.isfile(path):
+            if not _is_file(path):
+                return "", False
+            # A compiler may wait for a pipe, and its contents are no input.
             raise OSError(EINVAL, f"an include names {path!r}, which is neither a regular file nor a folder")
         if head not in self._folders:
             self._folders[head] = os.path.realpath(head)
@@ -293,7 +294,7 @@ class _Walk:
         return self._numbers[path]
 
 
-def state_of(path: str) -> tuple[object, ...]:
+def state_of(path: str) -> tuple[int, int, int, int, int]:
     """Return what changes with the contents of a file: its size, its times, and its number in the file system."""
     about = os.stat(path)
     return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_dev, about.st_ino

@@ -18,7 +18,7 @@ from importlib import import_module
 
 from devmod.backend import DiskCache, environment_text, find_program, open_regular
 from devmod.plugins import CORE, find_spec, registered
-from devmod_targets.build.closure import SystemHeaders
+from devmod_targets.build.closure import SystemHeaders, state_of
 from devmod_targets.webgpu._naga import find_package
 
 TYPE_CHECKING = False
@@ -137,11 +137,8 @@ def file_digest(path: str) -> str:
 
 def _files_digest(paths: Sequence[str], folder: str = "") -> str:
     """Return the SHA-256 of files, one after the other, each after its name in the folder."""
-    states = [os.stat(path) for path in paths]
-    lines = [
-        f"{path} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns} {about.st_dev} {about.st_ino}"
-        for path, about in zip(paths, states, strict=True)
-    ]
+    states = [state_of(path) for path in paths]
+    lines = [" ".join((path, *map(str, state))) for path, state in zip(paths, states, strict=True)]
     name = _DIGESTS.key("files", folder, *lines)
     known = _DIGESTS.read(name)
     if known is not None:
@@ -154,7 +151,7 @@ def _files_digest(paths: Sequence[str], folder: str = "") -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     result = digest.hexdigest()
-    if all(max(about.st_mtime_ns, about.st_ctime_ns) < started - _TIME_STEP for about in states):
+    if all(max(changed, changed_state) < started - _TIME_STEP for _, changed, changed_state, *_ in states):
         _DIGESTS.write(name, result.encode())
     return result
 

@@ -99,7 +99,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             source.setdefault("bc", bitcode)
         # Relocations are applied to debug information when the file is linked.
         debug = b"" if is_source else build.link_object(_LINK)
-        sources, files = build.sources(), build.files()
+        sources, files = build.sources(), build.files
     _check_arch(request, code)
     if not symbols:
         raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")

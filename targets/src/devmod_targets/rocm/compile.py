@@ -106,7 +106,7 @@ def _compile(request: CompileRequest) -> Compiled:
             ir = build.llvm_ir(flags, options.defines)
         if ir and (request.data or keeps_ir):
             text["ll"] = ir
-        sources, files = build.sources(), build.files()
+        sources, files = build.sources(), build.files
     kernels = _read_kernels(request, code)
     reflected: Mapping[str, ReflectedFunction] | None = None
     readers = [_device_libs.describe_modules(modules)] if modules else []
