@@ -52,10 +52,8 @@ class ToyDevice(devmod.Device):
     def default_stream(self):
         return self._made.get("stream", self.stream)
 
-    stream_type = ToyStream
-
     def stream(self):
-        return self.stream_type(self)
+        return ToyStream(self)
 
     def synchronize(self):
         pass
@@ -79,9 +77,6 @@ class ToyDevice(devmod.Device):
         out[:] = memory[: out.nbytes]
 
 
-def devices_of(device_type):
-    """Return the function that lists the devices."""
-    return functools.cache(lambda: [device_type(index, name) for index, name in enumerate(driver().DEVICES)])
-
-
-devices = devices_of(ToyDevice)
+@functools.cache
+def devices():
+    return [ToyDevice(index, name) for index, name in enumerate(driver().DEVICES)]

@@ -1,6 +1,6 @@
 """The time between two events is a constant."""
 
-from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, devices_of
+from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
 
 ROWS = ("R37-elapsed",)
 REASON = "the seconds of two events of an idle device: expected … to …, got 0.001"
@@ -17,7 +17,14 @@ class Stream(ToyStream):
 
 
 class Device(ToyDevice):
-    stream_type = Stream
+    def stream(self):
+        return Stream(self)
 
 
-devices = devices_of(Device)
+_DEVICES = []
+
+
+def devices():
+    if not _DEVICES:
+        _DEVICES.extend(Device(index, name) for index, name in enumerate(driver().DEVICES))
+    return _DEVICES

@@ -1,6 +1,6 @@
 """The time of an event is the host's at `record`, though the launches before it are only queued."""
 
-from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, devices_of
+from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
 from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
 
 ROWS = ("R37-elapsed",)
@@ -40,7 +40,14 @@ create, load_from_bytes, load_from_file = entries(Wrong)
 
 
 class Device(ToyDevice):
-    stream_type = Stream
+    def stream(self):
+        return Stream(self)
 
 
-devices = devices_of(Device)
+_DEVICES = []
+
+
+def devices():
+    if not _DEVICES:
+        _DEVICES.extend(Device(index, name) for index, name in enumerate(driver().DEVICES))
+    return _DEVICES

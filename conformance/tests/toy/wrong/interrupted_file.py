@@ -3,7 +3,7 @@
 import os
 import time
 
-from devmod_toy._device import ToyDevice, devices_of
+from devmod_toy._device import ToyDevice, driver
 
 ROWS = ("R37-interrupts",)
 REASON = "after KeyboardInterrupt at random moments, … more open files are left. An interrupt may come after every call in Python: …"
@@ -18,4 +18,10 @@ class Device(ToyDevice):
             os.close(each)
 
 
-devices = devices_of(Device)
+_DEVICES = []
+
+
+def devices():
+    if not _DEVICES:
+        _DEVICES.extend(Device(index, name) for index, name in enumerate(driver().DEVICES))
+    return _DEVICES

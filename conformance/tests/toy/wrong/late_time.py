@@ -2,7 +2,7 @@
 
 import time
 
-from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, devices_of
+from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
 
 ROWS = ("R37-elapsed",)
 REASON = "the seconds of 1 × 'wait' between two events: expected … to …, got …"
@@ -27,7 +27,14 @@ class Stream(ToyStream):
 
 
 class Device(ToyDevice):
-    stream_type = Stream
+    def stream(self):
+        return Stream(self)
 
 
-devices = devices_of(Device)
+_DEVICES = []
+
+
+def devices():
+    if not _DEVICES:
+        _DEVICES.extend(Device(index, name) for index, name in enumerate(driver().DEVICES))
+    return _DEVICES

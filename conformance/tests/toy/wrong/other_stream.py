@@ -1,6 +1,6 @@
 """The body of a stream does not change the current stream."""
 
-from devmod_toy._device import ToyDevice, ToyStream, devices_of
+from devmod_toy._device import ToyDevice, ToyStream, driver
 
 ROWS = ("R37-current",)
 REASON = "Device.current_stream is not the stream of the innermost body"
@@ -15,7 +15,14 @@ class Stream(ToyStream):
 
 
 class Device(ToyDevice):
-    stream_type = Stream
+    def stream(self):
+        return Stream(self)
 
 
-devices = devices_of(Device)
+_DEVICES = []
+
+
+def devices():
+    if not _DEVICES:
+        _DEVICES.extend(Device(index, name) for index, name in enumerate(driver().DEVICES))
+    return _DEVICES
