@@ -51,7 +51,7 @@ import environment_variables  # noqa: E402 - beside this file
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *DOCS.rglob("*.md"),
-    *(path for folder in ("core", "targets", "conformance", "driver-api", "remote") for path in ROOT.glob(f"{folder}/*.md")),
+    *(path for folder in ("core", "targets", "conformance", "runtime", "remote") for path in ROOT.glob(f"{folder}/*.md")),
     *ROOT.glob("plugins/*/*.md"),
     *ROOT.glob("examples/**/*.md"),
 ]
@@ -181,7 +181,7 @@ def code() -> str:
         "core/src",
         "targets/src",
         "conformance/src",
-        "driver-api/src",
+        "runtime/src",
         "remote/src",
         *(str(path) for path in ROOT.glob("plugins/*/src")),
     ]

@@ -92,8 +92,8 @@ def main() -> None:
 
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
-    # devmod-cuda and devmod-rocm depend on devmod-driver-api.
-    own = {"devmod-core[cli]": core, "devmod-driver-api": wheel_of["devmod-driver-api"], **expected}
+    # devmod-cuda and devmod-rocm depend on devmod-runtime.
+    own = {"devmod-core[cli]": core, "devmod-runtime": wheel_of["devmod-runtime"], **expected}
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
     b = environment("device-box", [*requirements, build_side, *BESIDES], [targets, *own.values()])
     run(b, "-m", "devmod", "devices")

@@ -18,7 +18,7 @@ import toy_backend as toy
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod._cli import main
-from devmod.backend import block_packer
+from devmod_runtime import block_packer
 
 TAGS = ("blockIdx.x", "threadIdx.x")
 

@@ -1,6 +1,6 @@
 """One vendor whose driver has CUDA's model, as tests see it: the names in its messages, its stand-in driver, and kernels.
 
-The tests of devmod-driver-api run for each vendor. `standin_cuda.py` and `standin_rocm.py` of the plugins' tests describe one each.
+The tests of devmod-runtime run for each vendor. `standin_cuda.py` and `standin_rocm.py` of the plugins' tests describe one each.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Vendor(ABC):
     executes_slowly : bool
         Whether the first launch of a child process takes seconds.
     functions : mapping
-        The vendor's function for each operation of `devmod_driver_api` that tests count or let fail.
+        The vendor's function for each operation of `devmod_runtime.driver_api` that tests count or let fail.
     first_use : tuple of str
         Operations that no function of the driver does before the first use of a device's memory.
     c_types : mapping

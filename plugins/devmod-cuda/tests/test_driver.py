@@ -1,4 +1,4 @@
-"""What only CUDA's driver has: the errors of opening it, its own calls; driver-api/tests has the tests of drivers."""
+"""What only CUDA's driver has: the errors of opening it, its own calls; runtime/tests/driver_api has the tests of drivers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from standin_cuda import CUDA, Standin, on_hardware
 from devmod_conformance.checks import run_python
 from devmod_cuda import _driver
 from devmod_cuda._limits import ptx_version
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.launches import ParameterBlock
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.launches import ParameterBlock
 
 NO_DEVICE = "no CUDA device can be used"
 COUNT = """extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }
@@ -28,7 +28,7 @@ extern "C" __global__ void first(float *x) { x[0] = table[0]; }"""
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     monkeypatch.delenv("DEVMOD_CUDA_DRIVER", raising=False)
-    monkeypatch.setattr("devmod_driver_api.choice.find_spec", lambda name: object() if installed and name == "pycuda" else None)
+    monkeypatch.setattr("devmod_runtime.driver_api.choice.find_spec", lambda name: object() if installed and name == "pycuda" else None)
     assert _driver.driver_name() == ("pycuda" if installed else "cuda-bindings")
 
 

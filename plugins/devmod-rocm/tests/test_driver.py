@@ -1,4 +1,4 @@
-"""What only ROCm's driver has: the errors of opening it, its own calls; driver-api/tests has the tests of drivers."""
+"""What only ROCm's driver has: the errors of opening it, its own calls; runtime/tests/driver_api has the tests of drivers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hip_sources import code_object
 from standin_rocm import ROCM, SONAME, Standin, child_environment, library, missing_driver, needs_emulator, on_hardware
 
 from devmod_conformance.checks import run_python
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.launches import ParameterBlock
-from devmod_driver_api.limits import COOPERATIVE
 from devmod_rocm import _driver
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.launches import ParameterBlock
+from devmod_runtime.driver_api.limits import COOPERATIVE
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (
@@ -48,7 +48,9 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     monkeypatch.delenv("DEVMOD_ROCM_DRIVER", raising=False)
-    monkeypatch.setattr("devmod_driver_api.choice.find_spec", lambda name: object() if installed and name == "rocm.bindings.hip" else None)
+    monkeypatch.setattr(
+        "devmod_runtime.driver_api.choice.find_spec", lambda name: object() if installed and name == "rocm.bindings.hip" else None
+    )
     assert _driver.driver_name() == ("hip-python" if installed else "ctypes")
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod._modules.payload import PayloadModule
-from devmod._util.once import Once
+from devmod.backend import Once, PayloadModule
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
@@ -13,12 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
     from typing import Any, Self
 
-    from devmod._device.device import Device
-    from devmod._launch.function import Function
-    from devmod._launch.launcher import Launcher
-    from devmod._values.code import Binary, Code, Source
-    from devmod._values.info import FunctionInfo
-    from devmod._values.spec import TargetSpec
+    from devmod import FunctionInfo, TargetSpec
+    from devmod.backend import Binary, Code, Source
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._launch.function import Function
+    from devmod_runtime._launch.launcher import Launcher
 
 
 def source_text(kind: str, subject: str, code: Binary) -> str:
@@ -86,7 +84,7 @@ class RuntimeModule(PayloadModule):
     @classmethod
     def read(cls, path: str, fmt: str) -> Self:
         """Read a module from a payload file and the metadata file beside it (see `devmod.backend.read_payload`)."""
-        from devmod._formats.raw import read_payload
+        from devmod.backend import read_payload
 
         spec = cls._own_spec()
         fmt, fmap, code = read_payload(spec, path, fmt)
@@ -94,7 +92,7 @@ class RuntimeModule(PayloadModule):
 
     @classmethod
     def _own_spec(cls) -> TargetSpec:
-        from devmod._plugins.specs import find_spec
+        from devmod.backend import find_spec
 
         spec = find_spec(cls.target)
         assert spec is not None, f"{cls.__name__}.target is {cls.target!r}: no spec has this kind"
@@ -109,8 +107,8 @@ class RuntimeModule(PayloadModule):
         FormatError
             `data` is not the bytes of such a module.
         """
-        from devmod._formats.wire import decode
         from devmod._util.buffers import read_only_view
+        from devmod.backend import decode
 
         data = read_only_view(data)  # the caller may reuse a writable buffer before the first use
         fmt, fmap, code = decode(spec, data)
@@ -183,7 +181,7 @@ class RuntimeModule(PayloadModule):
         return self._results.get(("own", key), make)
 
     def _function(self, name: str, info: FunctionInfo) -> Function:
-        from devmod._launch.function import Function
+        from devmod_runtime._launch.function import Function
 
         def make() -> Function:
             # Not `self.origin`: a stored module decodes its origin at the first access.
@@ -195,8 +193,8 @@ class RuntimeModule(PayloadModule):
     def _compile(self, entry: str) -> tuple[str, Binary]:
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
         if self.format in self._spec.source_formats:
-            from devmod._plugins.hooks import run_compiler
-            from devmod._values.target import Target
+            from devmod import Target
+            from devmod.backend import run_compiler
 
             current = Target.current()
             replaced = run_compiler(code, current if current is not None and current.kind == self.kind else Target(self.kind))

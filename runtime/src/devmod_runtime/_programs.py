@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from devmod._formats.source_options import split_options
-from devmod._launch.specialize import source_constants, specialize_source
-from devmod._modules.closed_source import closed_source
-from devmod._modules.runtime import source_text
+from devmod.backend import closed_source, split_options
 from devmod.errors import LaunchError
+from devmod_runtime._launch.specialize import source_constants, specialize_source
+from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

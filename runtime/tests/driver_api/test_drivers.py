@@ -10,7 +10,7 @@ import pytest
 from vendor import Vendor
 
 from devmod_conformance.checks import run_python
-from devmod_driver_api.errors import DriverError
+from devmod_runtime.driver_api.errors import DriverError
 
 
 @pytest.mark.row("R6", "R39")

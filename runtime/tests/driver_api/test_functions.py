@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import devmod_driver_api
-from devmod_driver_api.api import Api, DriverFunction
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.symbols import Symbols
+import devmod_runtime.driver_api
+from devmod_runtime.driver_api.api import Api, DriverFunction
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.symbols import Symbols
 
 #: The methods whose arguments have the name of an operation, and the positions of these arguments.
 METHODS = {
@@ -32,7 +32,7 @@ WITHOUT = {"devmod_rocm._api.HIP": {"retain_primary_context"}, "devmod_cuda._api
 def operations() -> set[str]:
     """Return the names of the operations in the code of the wheel."""
     results = {"exchange_capture_mode"}
-    for path in Path(devmod_driver_api.__file__).parent.glob("*.py"):
+    for path in Path(devmod_runtime.driver_api.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

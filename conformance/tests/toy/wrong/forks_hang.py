@@ -8,7 +8,7 @@ from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
 
 ROWS = ("R37-forks",)
 REASON = (
-    "a child of a process that has used the backend hangs. Call devmod.backend.open_driver before the driver's first call, and check_driver "
+    "a child of a process that has used the backend hangs. Call devmod_runtime.open_driver before the driver's first call, and check_driver "
     "in each method of a device, stream or event that calls the driver"
 )
 _OPENED: set[int] = set()

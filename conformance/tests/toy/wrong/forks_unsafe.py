@@ -5,7 +5,7 @@ import os
 from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
 
 ROWS = ("R37-forks",)
-REASON = "a call of a function of the parent, in a child of a process that has used the backend, raises RuntimeError: the context is of another process. Call devmod.backend.open_driver before the driver's first call"
+REASON = "a call of a function of the parent, in a child of a process that has used the backend, raises RuntimeError: the context is of another process. Call devmod_runtime.open_driver before the driver's first call"
 _OPENED: set[int] = set()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._device.elements import count_of
+from devmod._arrays.elements import count_of
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._values.dtypes import array_bytes, parse_dtype
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod._device.stream import Event, Stream
+    from devmod import Event, Stream
 
 
 class Array(ProcessLocal):
@@ -102,7 +102,9 @@ class Array(ProcessLocal):
         LaunchError
             The device reports the failure of the copy, or of a kernel that was queued before.
         """
-        raise NotImplementedError
+        from devmod._arrays.copies import copy
+
+        return copy(source, self, "copy_from", stream, wait)
 
     def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
         """Copy the elements of this array to another one, in the order of a stream.
@@ -128,7 +130,9 @@ class Array(ProcessLocal):
         ArgumentError, LaunchError
             As for `copy_from`.
         """
-        raise NotImplementedError
+        from devmod._arrays.copies import copy
+
+        return copy(self, target, "copy_to", stream, wait)
 
     def reshape(self, *shape: int | Sequence[int]) -> Array:
         """Return a view of the same memory with another shape. One length may be -1: it follows from the others.
@@ -138,7 +142,7 @@ class Array(ProcessLocal):
         ArgumentError
             The shape has another number of elements.
         """
-        from devmod._device.views import shape_for
+        from devmod._arrays.views import shape_for
 
         return self._view(0, shape_for(self, shape))
 
@@ -152,12 +156,22 @@ class Array(ProcessLocal):
         ArgumentError
             `key` is not a slice of the first axis, has a step, or is out of range.
         """
-        from devmod._device.views import slice_of
+        from devmod._arrays.views import slice_of
 
         return self._view(*slice_of(self, key))
 
     def _view(self, offset: int, shape: tuple[int, ...]) -> Array:
         """Return a view that begins at byte `offset` of this array."""
+        raise NotImplementedError
+
+    def _copy_to_numpy(self, out: Any) -> np.ndarray[Any, Any]:
+        """Copy the elements to a NumPy array, after all work queued on the array's device. Return it."""
+        from devmod._arrays.copies import copy_to_numpy
+
+        return copy_to_numpy(self, out)
+
+    def _copy(self, source: object, target: object, name: str, stream: Stream | None, wait: bool) -> Event | None:
+        """Copy `source` to `target`, as `copy_from` does. Only an array on a device has this method."""
         raise NotImplementedError
 
     @property

@@ -122,7 +122,7 @@ if TYPE_CHECKING:
         pass
 
 else:
-    _ExporterBase = _exporting_type(b"devmod._device.buffer._ExporterBase", _fill)
+    _ExporterBase = _exporting_type(b"devmod._arrays.buffer._ExporterBase", _fill)
 
 
 class _Exporter(_ExporterBase):
@@ -178,4 +178,4 @@ elif sys.version_info >= (3, 12):
         __slots__ = ()
 
 else:
-    BufferBase = _exporting_type(b"devmod._device.buffer.BufferBase", _forward)
+    BufferBase = _exporting_type(b"devmod._arrays.buffer.BufferBase", _forward)

@@ -10,7 +10,7 @@ import ctypes
 import sys
 from ctypes import pythonapi
 
-from devmod._device.buffer import Pinned
+from devmod._arrays.buffer import Pinned
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 
 TYPE_CHECKING = False
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod._device.device_array import DeviceArray
     from devmod._values.dtypes import DType
+    from devmod_runtime import DeviceArray
 
 CPU = (1, 0)
 READ_ONLY, _IS_COPIED = 1, 2

@@ -10,7 +10,7 @@ import ctypes
 from ctypes import pythonapi
 from functools import partial
 
-from devmod._device.dlpack import READ_ONLY, Managed, Tensor, Versioned
+from devmod._arrays.dlpack import READ_ONLY, Managed, Tensor, Versioned
 from devmod._values.conversion import ConversionError
 from devmod._values.dtypes import dtype_name
 

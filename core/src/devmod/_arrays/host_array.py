@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from devmod._device.buffer import BufferBase
-from devmod._device.copies import CopyableArray, copy_to_numpy
-from devmod._device.elements import count_of, numpy_dtype, packing_problem, scalar_shape, unpack
+from devmod._arrays.array import Array
+from devmod._arrays.buffer import BufferBase
+from devmod._arrays.elements import count_of, numpy_dtype, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod.errors import FormatError
 
@@ -20,7 +20,7 @@ else:
 _DLPACK_HOST = 1
 
 
-class HostArray(CopyableArray):
+class HostArray(Array):
     """A read-only array in the host's memory, with the buffer protocol, DLPack and, if it is installed, NumPy.
 
     Parameters
@@ -69,7 +69,7 @@ class HostArray(CopyableArray):
             raise BufferError(f"{problem}; read the packed bytes from array.data, or unpack the elements with array.numpy()")
         if flags & 1:  # PyBUF_WRITABLE
             raise BufferError("this array is read-only")
-        from devmod._device.buffer import typed_view
+        from devmod._arrays.buffer import typed_view
 
         base, shape, width = scalar_shape(self.dtype, self.shape)
         fmt = "H" if base == "bfloat16" else STRUCT_FORMATS.get(base)
@@ -80,7 +80,7 @@ class HostArray(CopyableArray):
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """Return a read-only NumPy array over the same memory, or `out`, as `Array.numpy`. Packed elements are unpacked into a copy."""
         if out is not None:
-            return copy_to_numpy(self, out)
+            return self._copy_to_numpy(out)
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
@@ -110,7 +110,7 @@ class HostArray(CopyableArray):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        from devmod._device.dlpack import host_capsule
+        from devmod._arrays.dlpack import host_capsule
 
         return host_capsule(self._data, self.shape, parse_dtype(self.dtype), max_version, dl_device, copy)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from devmod._device.elements import count_of
+from devmod._arrays.elements import count_of
 from devmod._values.conversion import describe_value
 from devmod._values.dtypes import array_bytes, parse_dtype
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._device.array import Array
+    from devmod._arrays.array import Array
 
 
 def slice_of(array: Array, key: object) -> tuple[int, tuple[int, ...]]:

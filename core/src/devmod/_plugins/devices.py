@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from devmod._device.device import Device
 from devmod._plugins import registry
 from devmod._plugins.lookup import lookup
 from devmod._util.environment import environment_items, environment_text
@@ -22,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from devmod import Device
 
 GROUP = "devmod.device"
 VARIABLE = "DEVMOD_DEVICE"
@@ -158,6 +159,8 @@ def probe(kind: str) -> list[Device]:
 
 def devices_of(kind: str, find: Any) -> list[Device]:
     """Call `find`, the entry ``devmod.device.<kind>``, and check the result."""
+    from devmod import Device
+
     result = registry.call_entry(GROUP, kind, find)
     listing = list(result) if isinstance(result, (list, tuple)) else [result]
     wrong = [type(each).__name__ for each in listing if not isinstance(each, Device)]

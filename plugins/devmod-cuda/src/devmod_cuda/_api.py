@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod_cuda._functions import FUNCTIONS
-from devmod_driver_api.api import Api
+from devmod_runtime.driver_api.api import Api
 
 #: The handle of the legacy default stream (CU_STREAM_LEGACY), which PyTorch and CuPy use by default.
 LEGACY_STREAM = 1

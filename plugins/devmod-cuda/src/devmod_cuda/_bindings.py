@@ -6,7 +6,7 @@ from cuda.bindings import driver as cuda
 
 from devmod_cuda._functions import FUNCTIONS
 from devmod_cuda._interface import CudaDriver
-from devmod_driver_api.errors import DriverError
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from devmod_cuda._api import CUDA
 from devmod_cuda._driver import get_driver, version_text
 from devmod_cuda._limits import read_arch, read_limits
 from devmod_cuda._stream import CudaStream
-from devmod_driver_api.device import DriverDevice, list_devices
+from devmod_runtime.driver_api.device import DriverDevice, list_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 
-from devmod_driver_api.api import DriverFunction
+from devmod_runtime.driver_api.api import DriverFunction
 
 _handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
 
-#: The function of each operation of `devmod_driver_api.calls` and `driver`.
+#: The function of each operation of `devmod_runtime.driver_api.calls` and `driver`.
 FUNCTIONS = {
     "initialize": DriverFunction("cuInit", (), (_number,)),
     "version": DriverFunction("cuDriverGetVersion", (c_int,), ()),

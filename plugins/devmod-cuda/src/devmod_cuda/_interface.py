@@ -13,16 +13,16 @@ from functools import partial
 from itertools import repeat, starmap
 
 from devmod_cuda._api import CUDA
-from devmod_driver_api.driver import Driver
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.symbols import Failures
+from devmod_runtime.driver_api.driver import Driver
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.symbols import Failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod_driver_api.launches import Dims, ParameterBlock
+    from devmod_runtime.driver_api.launches import Dims, ParameterBlock
 
 #: Numbers of CUjit_option.
 JIT_MAX_REGISTERS, JIT_INFO_LOG, JIT_INFO_LOG_SIZE, JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE, JIT_OPTIMIZATION_LEVEL = 0, 3, 4, 5, 6, 7

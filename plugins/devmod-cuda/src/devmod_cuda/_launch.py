@@ -6,15 +6,15 @@ from devmod_cuda._adopt import adopt_array, adopt_stream
 from devmod_cuda._device import CudaDevice, devices
 from devmod_cuda._kernel import CudaKernel
 from devmod_cuda._parameters import tensor_map_interface
-from devmod_driver_api.launcher import DriverLauncher
+from devmod_runtime.driver_api.launcher import DriverLauncher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from devmod import Device, FunctionInfo, Interface, Stream
-    from devmod.backend import DeviceArray
-    from devmod_driver_api.images import DriverImages
+    from devmod_runtime import DeviceArray
+    from devmod_runtime.driver_api.images import DriverImages
 
 
 class CudaLauncher(DriverLauncher):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod_driver_api.stream import DriverStream
+from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod_driver_api.api import Api
 from devmod_rocm._functions import FUNCTIONS
+from devmod_runtime.driver_api.api import Api
 
 #: The handle of a device's null stream, which PyTorch and CuPy use by default.
 NULL_STREAM = 0

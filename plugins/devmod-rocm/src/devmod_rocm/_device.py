@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from devmod.backend import Once
-from devmod_driver_api.device import DriverDevice, list_devices
 from devmod_rocm._api import HIP
 from devmod_rocm._driver import get_driver, version_text
 from devmod_rocm._limits import read_limits
+from devmod_runtime.driver_api.device import DriverDevice, list_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

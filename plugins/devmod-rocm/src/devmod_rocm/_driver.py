@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
-from devmod.backend import Once, check_driver, driver_import_error, environment_text
+from devmod.backend import Once, driver_import_error, environment_text
 from devmod.errors import DeviceNotFoundError
-from devmod_driver_api.choice import choose_driver
-from devmod_driver_api.driver import record_open_driver
-from devmod_driver_api.errors import DriverError
 from devmod_rocm._api import HIP
 from devmod_rocm._library import is_same, open_library
+from devmod_runtime import check_driver
+from devmod_runtime.driver_api.choice import choose_driver
+from devmod_runtime.driver_api.driver import record_open_driver
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

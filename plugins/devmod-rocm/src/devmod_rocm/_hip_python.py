@@ -7,9 +7,9 @@ try:
 except ModuleNotFoundError:  # before version 10
     from hip import hip
 
-from devmod_driver_api.errors import DriverError
 from devmod_rocm._functions import FUNCTIONS
 from devmod_rocm._interface import HipDriver
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

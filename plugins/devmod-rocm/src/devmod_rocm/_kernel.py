@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from struct import pack
 
-from devmod_driver_api.kernel import DriverKernel
-from devmod_driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
 from devmod_rocm._parameters import parameter_layout
+from devmod_runtime.driver_api.kernel import DriverKernel
+from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import LaunchConfig
-    from devmod_driver_api.images import LoadedImage
+    from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.images import LoadedImage
     from devmod_targets.amdgpu import CodeObjectKernel
 
 #: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.

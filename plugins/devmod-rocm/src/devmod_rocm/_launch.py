@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from devmod_driver_api.launcher import DriverLauncher
 from devmod_rocm._adopt import adopt_array, adopt_stream
 from devmod_rocm._device import RocmDevice, devices
 from devmod_rocm._kernel import RocmKernel
+from devmod_runtime.driver_api.launcher import DriverLauncher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from devmod import Device, Stream
-    from devmod.backend import DeviceArray
+    from devmod_runtime import DeviceArray
 
 
 class RocmLauncher(DriverLauncher):

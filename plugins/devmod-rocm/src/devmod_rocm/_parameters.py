@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod_driver_api.parameters import ParameterLayout, Place, declared_arguments
-from devmod_driver_api.parameters import parameter_layout as make_layout
+from devmod_runtime.driver_api.parameters import ParameterLayout, Place, declared_arguments
+from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

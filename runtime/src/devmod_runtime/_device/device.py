@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from devmod._device.device_array import DeviceArray
-from devmod._device.elements import dtype_of, shape_of
-from devmod._device.host import host_view
-from devmod._device.stream import current_stream
+from devmod._arrays.elements import dtype_of, shape_of
+from devmod._arrays.host import host_view
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod._values.conversion import ConversionError
-from devmod._values.dtypes import array_bytes, parse_dtype
+from devmod.backend import ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, DeviceMemoryError
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.stream import current_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod._device.array import Array
-    from devmod._device.stream import Stream
+    from devmod import Array
+    from devmod_runtime._device.stream import Stream
 else:
     from devmod._util.numpy import np
 

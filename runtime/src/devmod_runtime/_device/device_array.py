@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sys import intern
 
-from devmod._device.copies import CopyableArray, copy_to_numpy
-from devmod._device.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape, unpack
-from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
+from devmod import Array
+from devmod._arrays.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape, unpack
+from devmod.backend import STRUCT_FORMATS, array_bytes, parse_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod._device.device import Device
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._device.stream import Event
 else:
     from devmod._util.numpy import np
 
+#: DLPack's kDLCPU, and its number.
+_CPU = (1, 0)
 #: DLPack's kDLCUDA, kDLROCM and kDLCUDAManaged.
 _CUDA_TYPES = (2, 10, 13)
 
 
-class DeviceArray(CopyableArray):
+class DeviceArray(Array):
     """A C-contiguous array in a device's memory, or a view of one. `Device.empty`, `Device.zeros` and `Device.from_numpy` return one.
 
     Attributes
@@ -101,7 +104,7 @@ class DeviceArray(CopyableArray):
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """Return a copy of the elements, as `Array.numpy`, after all work queued on the device. Packed elements are unpacked."""
         if out is not None:
-            return copy_to_numpy(self, out)
+            return self._copy_to_numpy(out)
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
@@ -117,6 +120,12 @@ class DeviceArray(CopyableArray):
         self.device.synchronize()
         if out.nbytes:
             self.device.read(self.region, out, self.device.default_stream)
+
+    def _copy(self, source: object, target: object, name: str, stream: object, wait: bool) -> Event | None:
+        """Copy with this array's device. This array is one of the two; the target's device copies."""
+        from devmod_runtime._device.copies import copy
+
+        return copy(self.device, source, target, name, stream, wait)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         """Raise TypeError. Without this method NumPy would make an array with this object as its element."""
@@ -149,21 +158,21 @@ class DeviceArray(CopyableArray):
         requested; otherwise it has a copy. The call waits for all work queued on the device, or orders it before the consumer's `stream`
         if the driver can (`Device.share`).
         """
-        from devmod._device.dlpack import CPU, device_capsule, host_capsule
+        from devmod._arrays.dlpack import device_capsule, host_capsule
 
         own_device = self.__dlpack_device__()
         target_device = own_device if dl_device is None else tuple(dl_device)
         dtype = parse_dtype(self.dtype)
-        if target_device == CPU:
+        if target_device == _CPU:
             view = None if copy else self.device.view(self.region)
             if view is not None:
                 self.device.synchronize()
                 view = view[: self._nbytes]
-                return host_capsule(view.toreadonly() if self.read_only else view, self.shape, dtype, max_version, CPU, copy)
+                return host_capsule(view.toreadonly() if self.read_only else view, self.shape, dtype, max_version, _CPU, copy)
             if copy is not False:
                 data = bytearray(self._nbytes)
                 self.read(memoryview(data))
-                return host_capsule(memoryview(data).toreadonly(), self.shape, dtype, max_version, CPU, None)
+                return host_capsule(memoryview(data).toreadonly(), self.shape, dtype, max_version, _CPU, None)
         pointer = self.device.pointer(self.region) if target_device == own_device and not copy else None
         if pointer is None:
             raise BufferError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from devmod._device.device_array import DeviceArray
-from devmod._device.find import device as find_device
-from devmod._values.dtypes import array_bytes, parse_dtype
+from devmod import device as find_device
+from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import ArgumentError
+from devmod_runtime._device.device_array import DeviceArray
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from sys import intern
 
-from devmod._launch.scalars import packer, plain_packer
-from devmod._launch.structs import BufferLayout, struct_packer
-from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
-from devmod._values.tags import DIMENSIONS, SCOPES, WRITE_ACCESS_TAG, value_tags
+from devmod._values.dtypes import is_packed
+from devmod._values.tags import DIMENSIONS, SCOPES
+from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
 from devmod.errors import FormatError
+from devmod_runtime._launch.scalars import packer, plain_packer
+from devmod_runtime._launch.structs import BufferLayout, struct_packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._launch.scalars import Packer
-    from devmod._values.info import FunctionInfo, Interface
-    from devmod._values.local import Local
+    from devmod import FunctionInfo, Interface, Local
+    from devmod_runtime._launch.scalars import Packer
 
 #: The place of the launch value of dynamic shared memory.
 SHARED_MEMORY = (len(SCOPES), 0)
@@ -47,7 +47,7 @@ class Argument:
     default
         The value of a call that omits the argument; None if it is required.
     plain_packer, pack
-        For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod._launch.scalars`).
+        For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod_runtime._launch.scalars`).
     layout
         For a buffer of structs with known members: their layout; else None.
     """

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from devmod._device.device_array import DeviceArray
-from devmod._device.host import host_view
-from devmod._device.stream import Stream, current_stream
-from devmod._launch.structs import StructError
-from devmod._launch.transfers import OverlapError, plan_transfers
-from devmod._util.fork import check_driver
-from devmod._values.conversion import ConversionError, describe_value
+from devmod import Local
+from devmod._arrays.host import host_view
+from devmod._values.conversion import describe_value
 from devmod._values.dtypes import NUMBERS
-from devmod._values.local import Local
+from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.stream import Stream, current_stream
+from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.structs import StructError
+from devmod_runtime._launch.transfers import OverlapError, plan_transfers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._device.device import Device
-    from devmod._device.host import HostView
-    from devmod._launch.arguments import Argument
-    from devmod._launch.function import Function
-    from devmod._launch.launcher import Kernel
-    from devmod._launch.transfers import Transfer
+    from devmod._arrays.host import HostView
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.function import Function
+    from devmod_runtime._launch.launcher import Kernel
+    from devmod_runtime._launch.transfers import Transfer
 
 _UNSUPPORTED = {"image": "images", "sampler": "samplers"}
 

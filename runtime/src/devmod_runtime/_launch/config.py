@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from devmod._launch.arguments import SHARED_MEMORY
-from devmod._launch.launcher import LaunchConfig
-from devmod._launch.scalars import explain_not_int
 from devmod.errors import ArgumentError, LaunchError
+from devmod_runtime._launch.arguments import SHARED_MEMORY
+from devmod_runtime._launch.launcher import LaunchConfig
+from devmod_runtime._launch.scalars import explain_not_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod._launch.arguments import Signature
-    from devmod._launch.launcher import Kernel, Launcher
-    from devmod._values.info import PipelineConstant
+    from devmod.backend import PipelineConstant
+    from devmod_runtime._launch.arguments import Signature
+    from devmod_runtime._launch.launcher import Kernel, Launcher
 
     Dims = int | Sequence[int] | None
 

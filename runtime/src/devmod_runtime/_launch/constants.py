@@ -14,18 +14,16 @@ An interface has them in two keys of its ``extra``:
 
 from __future__ import annotations
 
-from devmod._launch.scalars import packer
-from devmod._values.conversion import ConversionError
-from devmod._values.info import PipelineConstant
-from devmod._values.value import Value
-from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
+from devmod.backend import ConversionError, PipelineConstant, Value, constants_of
+from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod_runtime._launch.scalars import packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod._values.info import Interface
+    from devmod import Interface
 
     Number = bool | int | float
 
@@ -48,20 +46,6 @@ class SetConstant(Value):
 
     def __init__(self, constant: PipelineConstant, value: Number, data: bytes) -> None:
         self._set(constant=constant, value=value, data=data)
-
-
-def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
-    """Return the constants of an interface.
-
-    Raises
-    ------
-    FormatError
-        The entry ``constants`` is not a list of constants.
-    """
-    fields = interface.extra.get("constants", []) if interface is not None else []
-    if not isinstance(fields, list):
-        raise FormatError(f"the constants of an interface: expected a list, got {type(fields).__name__}")
-    return tuple(map(PipelineConstant.from_dict, fields))
 
 
 def specialize_constants(kind: str, function: str, interface: Interface | None, values: Mapping[str, object]) -> tuple[SetConstant, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from keyword import iskeyword
 
-from devmod._launch.order import LAUNCH_KEYWORDS, MemberArgument, keyword_of
 from devmod._util.html import html_table
-from devmod._util.text import escape, escape_line
+from devmod._util.text import escape_line
 from devmod._values.signature import block_text, type_text
+from devmod.backend import escape
 from devmod.errors import list_names
+from devmod_runtime._launch.order import LAUNCH_KEYWORDS, MemberArgument, keyword_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +18,10 @@ if TYPE_CHECKING:
     from inspect import Signature as PythonSignature
     from typing import Any
 
-    from devmod._launch.arguments import Argument, Signature
-    from devmod._launch.launcher import Launcher
-    from devmod._launch.order import ArgumentOrder
-    from devmod._values.info import FunctionInfo
-    from devmod._values.origin import Origin
+    from devmod import FunctionInfo, Origin
+    from devmod_runtime._launch.arguments import Argument, Signature
+    from devmod_runtime._launch.launcher import Launcher
+    from devmod_runtime._launch.order import ArgumentOrder
 
 
 class InstanceText:

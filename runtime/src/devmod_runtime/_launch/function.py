@@ -9,27 +9,27 @@ from __future__ import annotations
 from _weakref import ref
 from struct import error as struct_error
 
-from devmod._device.stream import current_stream
-from devmod._device.stream import entered as _entered
-from devmod._launch.call import Call
-from devmod._launch.described import InstanceText, describe
-from devmod._launch.kernel_function import KernelFunction
-from devmod._launch.launch import Launch
-from devmod._util import fork as _fork
+from devmod import Local
 from devmod._util.numpy import keep_numpy
 from devmod._util.pickling import ProcessLocal
-from devmod._values.local import Local
+from devmod_runtime import _fork
+from devmod_runtime._device.stream import current_stream
+from devmod_runtime._device.stream import entered as _entered
+from devmod_runtime._launch.call import Call
+from devmod_runtime._launch.described import InstanceText, describe
+from devmod_runtime._launch.kernel_function import KernelFunction
+from devmod_runtime._launch.launch import Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod._device.stream import Stream
-    from devmod._launch.arguments import Argument
-    from devmod._launch.launcher import Kernel, Launcher
-    from devmod._launch.order import Plan
-    from devmod._values.info import FunctionInfo
+    from devmod import FunctionInfo
+    from devmod_runtime._device.stream import Stream
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.launcher import Kernel, Launcher
+    from devmod_runtime._launch.order import Plan
 
     Dims = int | Sequence[int] | None
 

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from devmod._device.device import Device
-from devmod._device.find import default_device
-from devmod._launch.arguments import Signature
-from devmod._launch.config import LaunchConfigReader
-from devmod._launch.constants import constants_of
-from devmod._launch.described import DescribedFunction
-from devmod._launch.order import ArgumentOrder
-from devmod._launch.shared import local_sizer
-from devmod._util.fork import check_driver
-from devmod._util.once import Once
+from devmod._plugins.devices import default_device
 from devmod._values.conversion import describe_value
-from devmod._values.tags import tag_problem
+from devmod.backend import Once, constants_of, tag_problem
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
+from devmod_runtime._device.device import Device
+from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.arguments import Signature
+from devmod_runtime._launch.config import LaunchConfigReader
+from devmod_runtime._launch.described import DescribedFunction
+from devmod_runtime._launch.order import ArgumentOrder
+from devmod_runtime._launch.shared import local_sizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Self
 
-    from devmod._launch.launcher import Kernel, LaunchConfig, Launcher
-    from devmod._values.info import FunctionInfo, Interface
-    from devmod._values.origin import Origin
+    from devmod import FunctionInfo, Interface, Origin
+    from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
 
     Dims = int | Sequence[int] | None
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from _weakref import ref
 from functools import partial
 
-from devmod._util import fork as _fork
 from devmod._util.pickling import ProcessLocal
 from devmod.errors import ArgumentError
+from devmod_runtime import _fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._device.stream import Stream
-    from devmod._launch.function import Function
-    from devmod._launch.launcher import Kernel
+    from devmod_runtime._device.stream import Stream
+    from devmod_runtime._launch.function import Function
+    from devmod_runtime._launch.launcher import Kernel
 
 
 class Launch(ProcessLocal):

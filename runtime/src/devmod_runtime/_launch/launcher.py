@@ -1,6 +1,6 @@
 """The classes by which a backend implements calls: a Launcher for each function, a Kernel for each device.
 
-Core (`devmod._launch.function`) checks and converts every argument, copies host arrays, parses grid and block, chooses device and
+Core (`devmod_runtime._launch.function`) checks and converts every argument, copies host arrays, parses grid and block, chooses device and
 stream, and builds once for all threads. A backend turns the result into one call of its driver:
 
 - a Launcher finds or builds the kernel of one function for a device;
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from devmod._values.conversion import ConversionError
+from devmod.backend import ConversionError
 from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod._device.device import Device
-    from devmod._device.device_array import DeviceArray
-    from devmod._device.stream import Stream
-    from devmod._values.info import Interface, PipelineConstant
+    from devmod import Interface
+    from devmod.backend import PipelineConstant
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._device.device_array import DeviceArray
+    from devmod_runtime._device.stream import Stream
 
     Dims = tuple[int, int, int]
 
@@ -180,7 +181,7 @@ class Launcher(ABC):
     has_grid : bool
         Whether a launch has a grid and a block.
     bool_bytes, vec3_lanes : int
-        The bytes of a bool, and the lanes that a three-vector takes (`devmod._launch.scalars.packer`).
+        The bytes of a bool, and the lanes that a three-vector takes (`devmod_runtime._launch.scalars.packer`).
     no_shared_memory : str
         Why ``shared_memory=`` is not supported, as the end of a sentence; "" if it is supported.
     interface : Interface or None
@@ -197,7 +198,7 @@ class Launcher(ABC):
     @property
     def constants(self) -> Sequence[str]:
         """The known names of the constants that `specialize` sets; by default those of the interface."""
-        from devmod._launch.constants import constants_of
+        from devmod.backend import constants_of
 
         return [each.label for each in constants_of(self.interface)]
 

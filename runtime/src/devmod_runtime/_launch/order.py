@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod._launch.arguments import Argument, Signature
-    from devmod._values.local import Local
+    from devmod import Local
+    from devmod_runtime._launch.arguments import Argument, Signature
 
     Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
     #: The steps for the arguments of calls with the same names: the number of arguments by position; the function that returns those by

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._values.local import Local
+from devmod import Local
 from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod._device.device import Device
-    from devmod._launch.arguments import Argument
-    from devmod._launch.launcher import Kernel, LaunchConfig, Launcher
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
 
 
 def local_sizer(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devmod._launch.scalars import packer, struct_bytes
-from devmod._values.conversion import ConversionError, describe_value
-from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
+from devmod._values.conversion import describe_value
 from devmod._values.layout import element_bytes, is_value, numpy_dtype, struct_dtype
+from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
+from devmod_runtime._launch.scalars import packer, struct_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod._launch.scalars import Packer
-    from devmod._values.param import Member
+    from devmod import Member
+    from devmod_runtime._launch.scalars import Packer
 else:
     from devmod._util.numpy import np
 

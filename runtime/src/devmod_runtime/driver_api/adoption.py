@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import sys
 
-from devmod.backend import ConversionError, DeviceArray, array_bytes, dtype_name, parse_dtype
+from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import ArgumentError
-from devmod_driver_api.api import PER_THREAD_STREAM
-from devmod_driver_api.calls import DEVICE, HOST
-from devmod_driver_api.dlpack import DeviceTensor, export
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.memory import Memory
-from devmod_driver_api.stream import DriverStream
+from devmod_runtime import DeviceArray
+from devmod_runtime.driver_api.api import PER_THREAD_STREAM
+from devmod_runtime.driver_api.calls import DEVICE, HOST
+from devmod_runtime.driver_api.dlpack import DeviceTensor, export
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.memory import Memory
+from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Stream
-    from devmod_driver_api.api import Api
-    from devmod_driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.api import Api
+    from devmod_runtime.driver_api.device import DriverDevice
 
     Adopted = tuple[DeviceArray, Stream | None]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from ctypes import byref, c_float, c_int, c_void_p
 
-from devmod_driver_api.api import RELAXED_CAPTURE
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.symbols import Symbols
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.symbols import Symbols
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devmod_driver_api.api import Api
+    from devmod_runtime.driver_api.api import Api
 
 
 def choose_driver(api: Api, variable: str, name: str, names: tuple[str, str], modules: Sequence[str]) -> str:

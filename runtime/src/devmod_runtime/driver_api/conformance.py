@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from devmod import FunctionInfo, Interface, Member, Param
 from devmod.backend import GRID_TAGS
-from devmod_driver_api.images import LoadedImage
+from devmod_runtime.driver_api.images import LoadedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from _weakref import ref
 
-from devmod_driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.handles import Handles, Memories, Modules, Streams
+from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.handles import Handles, Memories, Modules, Streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_driver_api.driver import Driver
-    from devmod_driver_api.graph import Capture
-    from devmod_driver_api.handles import Handle
+    from devmod_runtime.driver_api.driver import Driver
+    from devmod_runtime.driver_api.graph import Capture
+    from devmod_runtime.driver_api.handles import Handle
 
 
 class Context:

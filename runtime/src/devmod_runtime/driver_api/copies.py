@@ -12,17 +12,18 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from devmod.backend import Once, Pool
-from devmod_driver_api.api import DISABLE_TIMING
-from devmod_driver_api.calls import HOST
-from devmod_driver_api.errors import DriverError
+from devmod.backend import Once
+from devmod_runtime import Pool
+from devmod_runtime.driver_api.api import DISABLE_TIMING
+from devmod_runtime.driver_api.calls import HOST
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod_driver_api.context import Context
-    from devmod_driver_api.handles import Handle
+    from devmod_runtime.driver_api.context import Context
+    from devmod_runtime.driver_api.handles import Handle
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
 PIECE, SMALL_PIECE = 4 << 20, 64 << 10

@@ -7,14 +7,15 @@ from abc import abstractmethod
 from threading import RLock
 
 from devmod import Device, Stream
-from devmod.backend import Once, check_driver, fork_safe
+from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
-from devmod_driver_api.context import Context
-from devmod_driver_api.copies import Transfers, address_of
-from devmod_driver_api.errors import DriverError, describe, driver_error
-from devmod_driver_api.graph import uncaptured
-from devmod_driver_api.memory import Memory
-from devmod_driver_api.stream import DriverStream
+from devmod_runtime import check_driver, fork_safe
+from devmod_runtime.driver_api.context import Context
+from devmod_runtime.driver_api.copies import Transfers, address_of
+from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
+from devmod_runtime.driver_api.graph import uncaptured
+from devmod_runtime.driver_api.memory import Memory
+from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from devmod.errors import LaunchError
-    from devmod_driver_api.api import Api
-    from devmod_driver_api.driver import Driver
+    from devmod_runtime.driver_api.api import Api
+    from devmod_runtime.driver_api.driver import Driver
 
     DriverT = TypeVar("DriverT", bound=Driver)
     DeviceT = TypeVar("DeviceT", bound="DriverDevice")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import open_driver
-from devmod_driver_api.api import RELAXED_CAPTURE
-from devmod_driver_api.launches import Launches
+from devmod_runtime import open_driver
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE
+from devmod_runtime.driver_api.launches import Launches
 
 
 class Driver(Launches):

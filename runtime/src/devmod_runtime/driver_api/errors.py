@@ -6,7 +6,7 @@ from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.device import DriverDevice
 
 
 class DriverError(Exception):

@@ -6,17 +6,17 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 
 from devmod import Launch
-from devmod.backend import Batch, check_driver, fork_safe
 from devmod.errors import ArgumentError
-from devmod_driver_api.errors import DriverError, driver_error
+from devmod_runtime import Batch, check_driver, fork_safe
+from devmod_runtime.driver_api.errors import DriverError, driver_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from devmod_driver_api.device import DriverDevice
-    from devmod_driver_api.stream import DriverStream
+    from devmod_runtime.driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.stream import DriverStream
 
 
 class Capture:

@@ -11,15 +11,15 @@ from collections import deque
 from contextlib import suppress
 from threading import RLock
 
-from devmod.backend import fork_safe, lend
-from devmod_driver_api.errors import DriverError
+from devmod_runtime import fork_safe, lend
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod.backend import Lease
-    from devmod_driver_api.context import Context
+    from devmod_runtime import Lease
+    from devmod_runtime.driver_api.context import Context
 
 
 class Handle:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from devmod import Target
-from devmod.backend import Once, Programs, run_compiler
+from devmod.backend import Once, run_compiler
 from devmod.errors import FormatError, FunctionNotFoundError
-from devmod_driver_api.errors import DriverError, describe, driver_error
+from devmod_runtime import Programs
+from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod.errors import DevmodError
-    from devmod_driver_api.device import DriverDevice
-    from devmod_driver_api.stream import DriverStream
+    from devmod_runtime.driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.stream import DriverStream
 
 
 class DriverImages(Programs):

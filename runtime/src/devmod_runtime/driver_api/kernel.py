@@ -6,10 +6,10 @@ from abc import abstractmethod
 from itertools import repeat
 from math import prod
 
-from devmod.backend import Kernel
-from devmod_driver_api.errors import DriverError, describe, driver_error
-from devmod_driver_api.launches import ParameterBlock
-from devmod_driver_api.stream import DriverStream
+from devmod_runtime import Kernel
+from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
+from devmod_runtime.driver_api.launches import ParameterBlock
+from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo, Stream
-    from devmod.backend import LaunchConfig
     from devmod.errors import LaunchError
-    from devmod_driver_api.images import LoadedImage
-    from devmod_driver_api.limits import DriverLaunchConfig, Limits
-    from devmod_driver_api.parameters import ParameterLayout
+    from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.images import LoadedImage
+    from devmod_runtime.driver_api.limits import DriverLaunchConfig, Limits
+    from devmod_runtime.driver_api.parameters import ParameterLayout
 
 
 class DriverKernel(Kernel):

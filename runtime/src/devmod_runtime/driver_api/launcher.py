@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import ConversionError, Launcher
+from devmod.backend import ConversionError
+from devmod_runtime import Launcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from devmod import Device, FunctionInfo, Interface
-    from devmod_driver_api.images import DriverImages
-    from devmod_driver_api.kernel import DriverKernel
+    from devmod_runtime.driver_api.images import DriverImages
+    from devmod_runtime.driver_api.kernel import DriverKernel
 
 
 class DriverLauncher(Launcher):

@@ -6,9 +6,9 @@ import ctypes
 from abc import abstractmethod
 from itertools import repeat, starmap
 
-from devmod_driver_api.calls import Calls
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.symbols import Failures
+from devmod_runtime.driver_api.calls import Calls
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.symbols import Failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

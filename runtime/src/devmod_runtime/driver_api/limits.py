@@ -10,7 +10,7 @@ from devmod.errors import LaunchError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import Device, FunctionInfo
-    from devmod.backend import LaunchConfig
+    from devmod_runtime import LaunchConfig
 
     Dims = tuple[int, int, int]
 

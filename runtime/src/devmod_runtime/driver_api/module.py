@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import RuntimeModule, global_array, has_compiler
-from devmod_driver_api.memory import Memory
+from devmod.backend import has_compiler
+from devmod_runtime import RuntimeModule, global_array
+from devmod_runtime.driver_api.memory import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Array, Device
-    from devmod_driver_api.images import DriverImages
+    from devmod_runtime.driver_api.images import DriverImages
 
 
 class DriverModule(RuntimeModule):

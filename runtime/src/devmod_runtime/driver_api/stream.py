@@ -6,10 +6,10 @@ from contextlib import nullcontext
 from threading import RLock
 
 from devmod import Event, Stream
-from devmod.backend import check_driver, check_earlier_event, check_event, fork_safe
-from devmod_driver_api.errors import DriverError, driver_error
-from devmod_driver_api.graph import Capture, Graph
-from devmod_driver_api.handles import Handle
+from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe
+from devmod_runtime.driver_api.errors import DriverError, driver_error
+from devmod_runtime.driver_api.graph import Capture, Graph
+from devmod_runtime.driver_api.handles import Handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from devmod import Launch
-    from devmod_driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.device import DriverDevice
 
 
 class DriverStream(Stream):

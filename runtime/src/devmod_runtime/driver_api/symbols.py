@@ -11,14 +11,14 @@ from collections import deque
 from ctypes import POINTER, byref, c_int
 from itertools import starmap
 
-from devmod_driver_api.errors import DriverError
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod_driver_api.api import Api
+    from devmod_runtime.driver_api.api import Api
 
 
 class Failures(dict):  # type: ignore[type-arg]
