@@ -1,7 +1,7 @@
-"""The names for authors of backends, in addition to the public names of devmod.
+"""The names for authors of other wheels, in addition to the public names of devmod: backends, compilers, readers.
 
-A backend needs a subclass of `devmod.Module`; this module has the code that backends share. A runtime derives from RuntimeModule,
-Launcher and Kernel. `devmod_targets.authoring` is the module for authors of compilers.
+A backend whose modules run derives from the classes of `devmod_runtime`. `devmod_targets.authoring` is the module for authors of
+compilers.
 """
 
 from __future__ import annotations

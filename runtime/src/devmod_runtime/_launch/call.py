@@ -41,6 +41,12 @@ class Call:
 
     Attributes
     ----------
+    function
+        The function.
+    transfers
+        The copies of host arrays.
+    enqueue
+        The function that queues a launch with values; missing for a prepared launch, and for a grid with a zero.
     kernel, stream, shape, values
         The arguments of `Kernel.prepare`. `shape` is None for a grid with a zero. The value of a host array is set by `launch`.
 
@@ -63,7 +69,7 @@ class Call:
         bound: bool = False,
     ) -> None:
         check_driver(function._launcher.kind)
-        self._function = function
+        self.function = function
         self._launcher = function._launcher
         self._device: Device | None = function._device
         self._device_label = "the function"
@@ -99,7 +105,7 @@ class Call:
         self.kernel: Kernel = function.open(device)
         config = reader.resolve(request, self.kernel)
         self.shape: Any = reader.shape(request, config, self.kernel)
-        self._enqueue: Callable[[list[Any]], Any]
+        self.enqueue: Callable[[list[Any]], Any]
         if self.shape is not None:
             set_sizes = function.local_sizer(self.kernel, device, config)
             if set_sizes is not None:
@@ -109,7 +115,9 @@ class Call:
                 plain = not has_launch_values and shared_memory == 0
                 key_device = device if function._first_buffer >= 0 else None
                 key = (key_device, grid, block, threads, current) if plain else (device, config.key, chosen)
-                self._enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
+                self.enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
+                if plain and self.transfers:
+                    function.keep_host_call(self, args, grid, block, threads, stream)
 
     def launch(self) -> Any:
         """Launch once and return what the function returns. With host arrays, wait and copy back."""
@@ -119,7 +127,7 @@ class Call:
         if self.transfers:
             result = self._launch_with_host_arrays(self.stream)
         else:
-            result = self._enqueue(self.values)
+            result = self.enqueue(self.values)
         if self._must_wait:
             self.stream.synchronize()
         return result
@@ -135,7 +143,7 @@ class Call:
         values = list(self.values)
         for number, transfer_number in self._transfer_of.items():
             values[number] = memories[transfer_number]
-        result = self._enqueue(values)
+        result = self.enqueue(values)
         is_complete = False
         for transfer, memory in zip(self.transfers, memories, strict=True):
             if transfer.back is not None and transfer.back.nbytes:
@@ -174,7 +182,7 @@ class Call:
             self._adopted_arrays.append(array)
         if array.device.kind != self._launcher.kind:
             through_host = "copy it through the host: pass array.numpy()"
-            on_device = "call f.on(array.device), which takes the candidate for that device, or " if self._function.is_of_bundle else ""
+            on_device = "call f.on(array.device), which takes the candidate for that device, or " if self.function.is_of_bundle else ""
             raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
         if argument.layout is not None:
@@ -238,9 +246,9 @@ class Call:
         if result is None or problem:
             got = describe_value(stream) if result is None else f"a stream of {result.device}"
             raise ArgumentError(
-                f"{self._function.label} was given stream=, which is {got}: {problem}",
+                f"{self.function.label} was given stream=, which is {got}: {problem}",
                 kind=self._launcher.kind,
-                function=self._function.name,
+                function=self.function.name,
                 argument="stream",
             )
         self._set_device(result.device, "the stream")
@@ -261,20 +269,20 @@ class Call:
         try:
             return plan_transfers(self._host_views)
         except OverlapError as error:
-            first, second = (self._function._signature.arguments[number] for number in (error.first, error.second))
+            first, second = (self.function._signature.arguments[number] for number in (error.first, error.second))
             text = f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it"
             raise self._error(second, ConversionError(text)) from None
 
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.
         separator = ":" if argument.pack is not None else ""
-        parameter = self._function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
+        parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
             error = error.of_member(parameter.name)
         return ArgumentError(
-            f"{self._function.label}: {parameter.label}{separator} {error}",
+            f"{self.function.label}: {parameter.label}{separator} {error}",
             kind=self._launcher.kind,
-            function=self._function.name,
+            function=self.function.name,
             argument=parameter.name or str(parameter.number + 1),
         )
 

@@ -1,11 +1,9 @@
-"""The name, signature, docstring, repr and table of a function."""
+"""The signature, docstring and table of a function."""
 
 from __future__ import annotations
 
 from keyword import iskeyword
 
-from devmod._util.html import html_table
-from devmod._util.text import escape_line
 from devmod._values.signature import block_text, type_text
 from devmod.backend import escape
 from devmod.errors import list_names
@@ -13,15 +11,13 @@ from devmod_runtime._launch.order import LAUNCH_KEYWORDS, MemberArgument, keywor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from inspect import Parameter
     from inspect import Signature as PythonSignature
     from typing import Any
 
-    from devmod import FunctionInfo, Origin
-    from devmod_runtime._launch.arguments import Argument, Signature
-    from devmod_runtime._launch.launcher import Launcher
-    from devmod_runtime._launch.order import ArgumentOrder
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.function import Function
 
 
 class InstanceText:
@@ -34,53 +30,16 @@ class InstanceText:
         return self._of_class if instance is None else self._text(instance)
 
 
-class _InstanceSignature:
+class InstanceSignature:
     """A ``__signature__`` that an instance has, and its class has not."""
 
-    def __get__(self, instance: DescribedFunction | None, owner: type) -> PythonSignature:
+    def __get__(self, instance: Function | None, owner: type) -> PythonSignature:
         if instance is None:
             raise AttributeError("__signature__")
         return _signature(instance)
 
 
-class DescribedFunction:
-    """The part of `Function` that describes it. Each text is made at its first use."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-        name: str
-        info: FunctionInfo
-        _launcher: Launcher
-        _signature: Signature
-        _order: ArgumentOrder
-        _origin: Origin | Callable[[], Origin] | None
-        _variants: Callable[[], Sequence[str]] | None
-
-    __signature__ = _InstanceSignature()
-
-    @property
-    def __name__(self) -> str:
-        return self.name
-
-    @property
-    def label(self) -> str:
-        """The function in a message, as in ``the opencl function 'vadd'``."""
-        return f"the {self._launcher.kind} function {self.name!r}"
-
-    def __repr__(self) -> str:
-        return escape_line(f"<Function {self._launcher.kind} {self.name}({self._signature.text})>")
-
-    def _repr_html_(self) -> str:
-        interface = self._signature.interface
-        title = f"{self._launcher.kind} function {self.name}"
-        if interface is None:
-            return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
-        defaults = [f" = {each.default!r}" if each.default is not None else "" for each in self._order.arguments]
-        rows = [(each.name, _type_of(self, each) + default) for each, default in zip(self._order.arguments, defaults, strict=True)]
-        return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
-
-
-def describe(function: DescribedFunction) -> str:
+def describe(function: Function) -> str:
     """Return the docstring of a function: parameters with types and access, block, variants, origin.
 
     Raises
@@ -94,7 +53,7 @@ def describe(function: DescribedFunction) -> str:
         lines += ["Parameters", "----------"]
         for argument, name in zip(function._order.arguments, _parameter_names(function), strict=True):
             default = f" = {argument.default!r}" if argument.default is not None else ""
-            lines.append(f"{name} : {_type_of(function, argument)}{default}")
+            lines.append(f"{name} : {type_of(function, argument)}{default}")
         lines.append("")
     if function._order.keywords_only:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
@@ -117,7 +76,7 @@ def _launch_text(block: str) -> str:
     return f"threads= or grid=; {block}"
 
 
-def _type_of(function: DescribedFunction, argument: Argument | MemberArgument) -> str:
+def type_of(function: Function, argument: Argument | MemberArgument) -> str:
     if isinstance(argument, MemberArgument):
         return argument.description
     interface = function._signature.interface
@@ -126,7 +85,7 @@ def _type_of(function: DescribedFunction, argument: Argument | MemberArgument) -
     return type_text(interface.params[argument.number].replace(default=None))
 
 
-def _parameter_names(function: DescribedFunction) -> list[str]:
+def _parameter_names(function: Function) -> list[str]:
     """Return a unique Python name for each argument: its keyword if it has one."""
     used_names = set(LAUNCH_KEYWORDS)
     names = []
@@ -141,7 +100,7 @@ def _parameter_names(function: DescribedFunction) -> list[str]:
     return names
 
 
-def _signature(function: DescribedFunction) -> PythonSignature:
+def _signature(function: Function) -> PythonSignature:
     from inspect import Parameter, Signature
 
     order, arguments = function._order, function._order.arguments
@@ -157,7 +116,7 @@ def _signature(function: DescribedFunction) -> PythonSignature:
         kind = Parameter.POSITIONAL_ONLY if argument.number <= last else Parameter.POSITIONAL_OR_KEYWORD
         default = Parameter.empty if argument.number in positions else argument.default
         parameter = Parameter(
-            name, Parameter.KEYWORD_ONLY if keyword_only else kind, default=default, annotation=_type_of(function, argument)
+            name, Parameter.KEYWORD_ONLY if keyword_only else kind, default=default, annotation=type_of(function, argument)
         )
         (behind if keyword_only else parameters).append(parameter)
     launch: dict[str, object] = {"grid": None, "block": None, "threads": None} if function._launcher.has_grid else {}

@@ -1,4 +1,4 @@
-"""devmod-runtime: the common code of runtimes for drivers with CUDA's model. Importing it loads no driver and no driver library.
+"""The common code of runtimes for drivers with CUDA's model. Importing it loads no driver and no driver library.
 
 - `api` describes one vendor's API.
 - `symbols`, `calls`, `launches` and `driver` call it. Each inherits from the one before, and `Driver` has all methods.
