@@ -1,4 +1,4 @@
-"""Core's environment variables. Core's wheel is small, so the texts are here. Other wheels have such a table in their ``_environment``."""
+"""The environment variables of core. Each wheel with variables has such a table; nothing imports it at run time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ VARIABLES = {
     'program, as in `device("opencl", 0)`, has priority',
     "DEVMOD_PLUGINS_ALLOW": "distributions, separated by commas: only these may provide backends. Core always may",
     "DEVMOD_PLUGINS_DENY": "distributions, separated by commas, that may not provide backends. Core cannot be denied",
-    "DEVMOD_PLUGINS_CHOOSE": "`devmod-cuda-fork`, several separated by commas: the distribution that wins its conflicts; `devmod.create.cuda=devmod-cuda-fork` for one key",
+    "DEVMOD_PLUGINS_CHOOSE": "`devmod-cuda-fork`, several separated by commas: the distribution that wins its conflicts; "
+    "`devmod.create.cuda=devmod-cuda-fork` for one key",
     "DEVMOD_CACHE_DIR": "the folder of caches: the index of entry points, and the results that runtimes compiled. Default: "
     "`$XDG_CACHE_HOME/devmod` or `~/.cache/devmod`; `~/Library/Caches/devmod` on macOS; `%LOCALAPPDATA%\\devmod\\Cache` on Windows",
     "DEVMOD_CACHE_SIZE": "the largest disk space of compiled results, such as `500M` or `2G`; default `1G`, `0` for none. "
