@@ -16,10 +16,15 @@ _OPENED: set[int] = set()
 
 class Kernel(ToyKernel):
     def caller(self, stream, shape):
-        _OPENED.add(os.getpid())
-        if len(_OPENED) > 1:
-            time.sleep(1000)
-        return super().caller(stream, shape)
+        enqueue = super().caller(stream, shape)
+
+        def call(values):
+            _OPENED.add(os.getpid())
+            if len(_OPENED) > 1:
+                time.sleep(1000)
+            return enqueue(values)
+
+        return call
 
 
 class Launcher(ToyLauncher):

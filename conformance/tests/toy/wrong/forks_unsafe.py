@@ -11,10 +11,15 @@ _OPENED: set[int] = set()
 
 class Kernel(ToyKernel):
     def caller(self, stream, shape):
-        _OPENED.add(os.getpid())
-        if len(_OPENED) > 1:
-            raise RuntimeError("the context is of another process")
-        return super().caller(stream, shape)
+        enqueue = super().caller(stream, shape)
+
+        def call(values):
+            _OPENED.add(os.getpid())
+            if len(_OPENED) > 1:
+                raise RuntimeError("the context is of another process")
+            return enqueue(values)
+
+        return call
 
 
 class Launcher(ToyLauncher):

@@ -102,9 +102,7 @@ class Array(ProcessLocal):
         LaunchError
             The device reports the failure of the copy, or of a kernel that was queued before.
         """
-        from devmod._arrays.copies import copy
-
-        return copy(source, self, "copy_from", stream, wait)
+        raise NotImplementedError
 
     def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
         """Copy the elements of this array to another one, in the order of a stream.
@@ -130,9 +128,7 @@ class Array(ProcessLocal):
         ArgumentError, LaunchError
             As for `copy_from`.
         """
-        from devmod._arrays.copies import copy
-
-        return copy(self, target, "copy_to", stream, wait)
+        raise NotImplementedError
 
     def reshape(self, *shape: int | Sequence[int]) -> Array:
         """Return a view of the same memory with another shape. One length may be -1: it follows from the others.
@@ -163,12 +159,6 @@ class Array(ProcessLocal):
     def _view(self, offset: int, shape: tuple[int, ...]) -> Array:
         """Return a view that begins at byte `offset` of this array."""
         raise NotImplementedError
-
-    def _copy_to_numpy(self, out: Any) -> np.ndarray[Any, Any]:
-        """Copy the elements to a NumPy array, after all work queued on the array's device. Return it."""
-        from devmod._arrays.copies import copy_to_numpy
-
-        return copy_to_numpy(self, out)
 
     def _copy(self, source: object, target: object, name: str, stream: Stream | None, wait: bool) -> Event | None:
         """Copy `source` to `target`, as `copy_from` does. Only an array on a device has this method."""

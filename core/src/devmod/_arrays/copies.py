@@ -19,6 +19,31 @@ else:
     from devmod._util.numpy import np
 
 
+class CopyableArray(Array):
+    """The copies of `Array`."""
+
+    __slots__ = ()
+
+    def copy_from(self, source: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+        return copy(source, self, "copy_from", stream, wait)
+
+    def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+        return copy(self, target, "copy_to", stream, wait)
+
+    def _copy_to_numpy(self, out: Any) -> np.ndarray[Any, Any]:
+        """Copy the elements to a NumPy array, after all work queued on the array's device. Return it.
+
+        Raises
+        ------
+        ArgumentError
+            `out` is not a writable NumPy array of the same type and shape.
+        """
+        if not isinstance(out, np.ndarray):
+            raise ArgumentError(f"numpy: expected a NumPy array as out, got {describe_value(out)}", argument="out")
+        copy(self, out, "numpy", None, True)
+        return out
+
+
 def copy(source: object, target: object, name: str, stream: Stream | None, wait: bool) -> Event | None:
     """Copy one array to another; at least one of them is devmod's. `name` is the function's in messages.
 
@@ -42,20 +67,6 @@ def copy(source: object, target: object, name: str, stream: Stream | None, wait:
 def is_on_device(value: object) -> TypeGuard[Array]:
     """Return whether `value` is an array of devmod in a device's memory."""
     return isinstance(value, Array) and value._host_bytes is None
-
-
-def copy_to_numpy(array: Array, out: Any) -> np.ndarray[Any, Any]:
-    """Copy the elements to a NumPy array, after all work queued on the array's device. Return it.
-
-    Raises
-    ------
-    ArgumentError
-        `out` is not a writable NumPy array of the same type and shape.
-    """
-    if not isinstance(out, np.ndarray):
-        raise ArgumentError(f"numpy: expected a NumPy array as out, got {describe_value(out)}", argument="out")
-    copy(array, out, "numpy", None, True)
-    return out
 
 
 class Copy:

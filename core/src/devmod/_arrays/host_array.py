@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod._arrays.array import Array
 from devmod._arrays.buffer import BufferBase
+from devmod._arrays.copies import CopyableArray
 from devmod._arrays.elements import count_of, numpy_dtype, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod.errors import FormatError
@@ -20,7 +20,7 @@ else:
 _DLPACK_HOST = 1
 
 
-class HostArray(Array):
+class HostArray(CopyableArray):
     """A read-only array in the host's memory, with the buffer protocol, DLPack and, if it is installed, NumPy.
 
     Parameters

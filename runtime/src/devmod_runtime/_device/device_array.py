@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys import intern
 
-from devmod import Array
+from devmod._arrays.copies import CopyableArray
 from devmod._arrays.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape, unpack
 from devmod.backend import STRUCT_FORMATS, array_bytes, parse_dtype
 
@@ -26,7 +26,7 @@ _CPU = (1, 0)
 _CUDA_TYPES = (2, 10, 13)
 
 
-class DeviceArray(Array):
+class DeviceArray(CopyableArray):
     """A C-contiguous array in a device's memory, or a view of one. `Device.empty`, `Device.zeros` and `Device.from_numpy` return one.
 
     Attributes
