@@ -1,17 +1,19 @@
-"""Calls of the stand-in HIP runtime through ctypes, with the signatures of `standin/calls.md`, for its own tests."""
+"""Calls of the stand-in HIP runtime through ctypes, with the signatures of `calls.md`, for its own tests."""
 
 from __future__ import annotations
 
 import ctypes
 import re
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 import numpy as np
-from standin_rocm import standin
 
-_CALLS = Path(__file__).resolve().parent / "standin" / "calls.md"
+import devmod_simulators
+from devmod_simulators import libamdhip64
+
+_CALLS = resources.files(devmod_simulators) / "drivers" / "libamdhip64" / "calls.md"
 _TYPES = {"size_t": ctypes.c_size_t, "unsigned long long": ctypes.c_uint64, "unsigned int": ctypes.c_uint}
 _HANDLES = re.compile(r"hip(Ctx|Module|Function|Stream|Event|Graph|GraphNode|GraphExec|MemPool|HostFn|StreamCallback)_t")
 TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
@@ -53,7 +55,7 @@ def _type_of(parameter: str) -> Any:
 
 @cache
 def _function(name: str) -> Any:
-    function = getattr(standin().api, name)
+    function = getattr(libamdhip64.load().api, name)
     parameters = signatures()[name]
     function.argtypes = [] if parameters == "void" else [_type_of(each) for each in parameters.split(", ")]
     if name in {"hipGetErrorName", "hipGetErrorString", "hipKernelNameRef"}:
@@ -73,7 +75,7 @@ hip: Any = _Hip()
 
 def check(code: int) -> None:
     """Raise an error unless a call has succeeded."""
-    assert code == SUCCESS, (hip.hipGetErrorName(code), standin().reason)
+    assert code == SUCCESS, (hip.hipGetErrorName(code), libamdhip64.load().reason)
 
 
 def made(function: Any, *arguments: Any) -> int:
@@ -123,6 +125,6 @@ def launch_block(function: int, block: bytes, grid: Any = (1, 1, 1), threads: An
 
 def violations() -> list[str]:
     """Return the violations without their handles, and forget them."""
-    result = [" ".join("HANDLE" if word.startswith("0x") else word for word in text.split()) for text in standin().violations]
-    standin().reset()
+    result = [" ".join("HANDLE" if word.startswith("0x") else word for word in text.split()) for text in libamdhip64.load().violations]
+    libamdhip64.load().reset()
     return result

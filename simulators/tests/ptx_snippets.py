@@ -3,7 +3,8 @@
 from typing import Any
 
 import numpy as np
-from ptx_interpreter import run_ptx
+
+from devmod_simulators.ptx import run_ptx
 
 #: The register class and the NumPy type of each operand type. Types of halves and pairs are bits.
 _TYPES = {

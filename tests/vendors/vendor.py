@@ -6,17 +6,15 @@ The tests of devmod-driver-api run for each vendor. `standin_cuda.py` and `stand
 from __future__ import annotations
 
 import os
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from standin_build import BuildError, build
-from standin_driver import PREFIX, StandinDriver
+
+from devmod_simulators import DriverLibrary, StandinDriver, UnavailableError
 
 if TYPE_CHECKING:
     import devmod
@@ -42,8 +40,8 @@ class Vendor(ABC):
         For each of them that is a package: the modules that devmod imports, how to install it, and how to repair it.
     format : str
         The format of `payload`.
-    library : str
-        The name by which programs load the driver's library.
+    driver_library : DriverLibrary
+        The stand-in driver.
     device_name : str
         The name of the devices of the stand-in driver.
     dlpack_type : int
@@ -74,7 +72,7 @@ class Vendor(ABC):
     driver_modules: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, tuple[tuple[str, ...], str, str]]
     format: str
-    library: str
+    driver_library: DriverLibrary
     device_name: str
     dlpack_type: int
     legacy_stream: int
@@ -201,47 +199,28 @@ class Vendor(ABC):
 
     # -- the stand-in driver
 
-    @abstractmethod
-    def worker(self) -> str:
-        """Return the command of the interpreter, as the stand-in driver takes it."""
-
-    def includes(self) -> list[Path]:
-        """Return the folders of the headers that the stand-in driver needs."""
-        return []
-
-    @cached_property
-    def _built(self) -> Path | BuildError:
-        try:
-            return build(self.folder / "standin", self.library, self.includes())
-        except BuildError as error:
-            return error
+    @property
+    def library(self) -> str:
+        """The name by which programs load the driver's library."""
+        return self.driver_library.soname
 
     def built_library(self) -> Path:
         """Build the stand-in driver and return its path, or skip the test with the reason."""
-        result = self._built
-        if isinstance(result, Path):
-            return result
-        if "does not compile" in str(result):
-            raise result
-        pytest.skip(str(result))
+        try:
+            return self.driver_library.build()
+        except UnavailableError as error:
+            pytest.skip(str(error))
 
     def child_environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the stand-in driver, with settings such as ``devices=2``."""
-        paths = [str(self.built_library().parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-        return {
-            "LD_LIBRARY_PATH": os.pathsep.join(paths),
-            PREFIX + "WORKER": self.worker(),
-            **{PREFIX + name.upper(): str(value) for name, value in settings.items()},
-        }
-
-    @cached_property
-    def _standin(self) -> StandinDriver:
-        return StandinDriver(self.built_library(), self.worker())
+        self.built_library()
+        return self.driver_library.environment(**settings)
 
     def standin(self) -> StandinDriver:
-        """Return the stand-in driver of this process, loaded with the first call: libraries that load it by its name get this one."""
+        """Return the stand-in driver of this process, loaded with the first call."""
         assert not self.on_hardware(), "the stand-in driver would take the name of the real one in this process"
-        return self._standin
+        self.built_library()
+        return self.driver_library.load()
 
     def calls(self, operation: str) -> int:
         """Return how often the function of an operation was called."""
@@ -267,25 +246,18 @@ class Vendor(ABC):
         `folder` is for files of the child process.
         """
         self._require(name)
-        paths = [str(self.folder), str(Path(__file__).resolve().parent)]
+        here = Path(__file__).resolve().parent
+        paths = [str(self.folder), str(here), str(here.parents[1] / "simulators" / "src")]
         return {**self.environment(), self.variable: name, "PYTHONPATH": os.pathsep.join(paths)}
 
     def shown_standin(self) -> Iterator[StandinDriver]:
         """Yield the stand-in driver with its devices, and fail the test if it has noticed a violation."""
         if self.on_hardware():
             pytest.skip(f"reads what the stand-in driver has noticed; DEVMOD_TEST_{self.kind.upper()}=hardware runs with the real one")
-        driver = self.standin()
-        driver.reset()
-        driver.show()
-        yield driver
-        violations = driver.violations
-        if driver.failed:  # what it leaves behind would fail every later test
-            self._memories.clear()
-            driver.forget_failures()
-        driver.reset()
-        driver.hide()
-        driver.skip_launches(False)
-        assert not violations
+        with self.standin().shown() as driver:
+            yield driver
+            if driver.failed:  # what it leaves behind would fail every later test
+                self._memories.clear()
 
     def use_driver(self, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         """Let this process use a driver of Python during a test, or skip the test with the reason; return its name."""
@@ -328,8 +300,3 @@ def launch_error(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> 
     with pytest.raises(devmod.LaunchError) as caught:
         call(*arguments, **keywords)
     return caught.value
-
-
-def python_command(*arguments: str) -> str:
-    """Return a command with this Python, as a stand-in driver takes it."""
-    return "\x1f".join([sys.executable, *arguments])

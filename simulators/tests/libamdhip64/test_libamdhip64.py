@@ -25,7 +25,8 @@ from hip_calls import (
     stream,
     violations,
 )
-from standin_rocm import Standin, library
+
+from devmod_simulators import StandinDriver, libamdhip64
 
 pytestmark = pytest.mark.usefixtures("standin")
 
@@ -36,7 +37,9 @@ def zeros() -> int:
 
 
 def test_the_list_of_calls_is_what_the_library_exports() -> None:
-    symbols = subprocess.run(["nm", "-D", "--defined-only", library()], capture_output=True, text=True, check=True).stdout.split()[2::3]
+    symbols = subprocess.run(
+        ["nm", "-D", "--defined-only", libamdhip64.build()], capture_output=True, text=True, check=True
+    ).stdout.split()[2::3]
     assert sorted(each for each in symbols if each.startswith("hip")) == sorted(signatures())
 
 
@@ -177,7 +180,7 @@ def test_a_copy_beyond_an_allocation_is_refused() -> None:
     ]
 
 
-def test_memory_runs_out(standin: Standin) -> None:
+def test_memory_runs_out(standin: StandinDriver) -> None:
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     check(hip.hipMemGetInfo(ctypes.byref(free), ctypes.byref(total)))
     standin.set("memory", total.value - free.value + (1 << 20))  # other tests of this process may hold memory
@@ -188,7 +191,7 @@ def test_memory_runs_out(standin: Standin) -> None:
     check(hip.hipFree(made(hip.hipMalloc, 1 << 19)))
 
 
-def test_stream_ordered_memory_is_freed_in_its_stream(standin: Standin) -> None:
+def test_stream_ordered_memory_is_freed_in_its_stream(standin: StandinDriver) -> None:
     queue, other = stream(), stream()
     blocks = standin.report.get("device-0-blocks", 0)
     pointer = made(hip.hipMallocAsync, 16, queue)
@@ -218,7 +221,7 @@ def test_a_host_function_runs_in_order_and_may_not_call_the_runtime() -> None:
     assert violations() == ["hipDeviceSynchronize is called within a host function of a stream"]
 
 
-def test_a_call_fails_on_demand(standin: Standin) -> None:
+def test_a_call_fails_on_demand(standin: StandinDriver) -> None:
     calls = standin.calls("hipMalloc")
     standin.set("fail", f"hipMalloc=2@{calls + 2},hipStreamCreate=999")
     pointer = ctypes.c_void_p()
@@ -228,7 +231,7 @@ def test_a_call_fails_on_demand(standin: Standin) -> None:
     check(hip.hipStreamCreate(ctypes.byref(pointer)))
 
 
-def test_what_a_pointer_is_depends_on_the_version(standin: Standin) -> None:
+def test_what_a_pointer_is_depends_on_the_version(standin: StandinDriver) -> None:
     pointer, host = made(hip.hipMalloc, 16), np.zeros(4, np.int32)
     result = (ctypes.c_int * 8)()
     check(hip.hipPointerGetAttributes(result, pointer))

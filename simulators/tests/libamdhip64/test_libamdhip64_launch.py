@@ -32,11 +32,13 @@ from hip_calls import (
     read,
     stream,
 )
-from hip_sources import code_object
-from rdna3_worker.code_object import CodeObject
-from rdna3_worker.emulator import VARIABLE, launch
-from standin_rocm import Standin, needs_emulator
-from worker_process import Failure
+from hip_kernels import code_object
+
+from devmod_simulators import StandinDriver
+from devmod_simulators.drivers.worker_process import Failure
+from devmod_simulators.rdna3 import VARIABLE
+from devmod_simulators.rdna3.code_object import CodeObject
+from devmod_simulators.rdna3.emulator import launch
 
 pytestmark = pytest.mark.usefixtures("standin")
 
@@ -70,7 +72,7 @@ def test_globals_have_memory_and_first_values() -> None:
 
 
 @pytest.mark.usefixtures("emulator")
-def test_arguments_have_their_places(standin: Standin) -> None:
+def test_arguments_have_their_places(standin: StandinDriver) -> None:
     function, out = kernel("pair"), allocate(np.zeros(1))
     values = (
         ctypes.create_string_buffer(struct.pack("<cxxxxxxxd", b"a", 1.5), 16),
@@ -98,7 +100,7 @@ def test_dynamic_shared_memory() -> None:
     assert read(out, 64) == list(range(63, -1, -1))
 
 
-def test_a_block_of_arguments_of_another_size_is_refused(standin: Standin) -> None:
+def test_a_block_of_arguments_of_another_size_is_refused(standin: StandinDriver) -> None:
     function = kernel("add")
     assert launch_block(function, bytes(11)) == INVALID_VALUE
     assert standin.reason == "add: the block of arguments has 11 bytes; expected 12"
@@ -117,13 +119,13 @@ def test_a_block_of_arguments_of_another_size_is_refused(standin: Standin) -> No
         ((1, 1, 1), (1, 1, 1), 65537, INVALID_VALUE),
     ],
 )
-def test_dimensions_are_checked(standin: Standin, grid: Any, threads: Any, shared: int, expected: int) -> None:
+def test_dimensions_are_checked(standin: StandinDriver, grid: Any, threads: Any, shared: int, expected: int) -> None:
     out = allocate(np.zeros(1, np.int32))
     assert launch_block(kernel("bounded"), struct.pack("<Q", out), grid, threads, shared) == expected
     assert not standin.failed
 
 
-def test_a_cooperative_launch_must_fit_the_device(standin: Standin) -> None:
+def test_a_cooperative_launch_must_fit_the_device(standin: StandinDriver) -> None:
     standin.set("multiprocessors", 2)
     pointer = ctypes.c_void_p(allocate(np.zeros(1, np.int32)))
     params = (ctypes.c_void_p * 1)(ctypes.addressof(pointer))
@@ -134,7 +136,7 @@ def test_a_cooperative_launch_must_fit_the_device(standin: Standin) -> None:
 
 
 @pytest.mark.usefixtures("emulator")
-def test_a_kernel_that_writes_elsewhere_is_a_sticky_error(standin: Standin) -> None:
+def test_a_kernel_that_writes_elsewhere_is_a_sticky_error(standin: StandinDriver) -> None:
     out, freed = allocate(np.zeros(4, np.int32)), made(hip.hipMalloc, 16)
     check(hip.hipFree(freed))
     check(launch_block(kernel("fill"), struct.pack("<Qii", freed, 7, 1)))
@@ -148,7 +150,7 @@ def test_a_kernel_that_writes_elsewhere_is_a_sticky_error(standin: Standin) -> N
 
 
 @pytest.mark.usefixtures("emulator")
-def test_a_write_behind_the_end_of_an_allocation_is_found(standin: Standin) -> None:
+def test_a_write_behind_the_end_of_an_allocation_is_found(standin: StandinDriver) -> None:
     out = allocate(np.zeros(4, np.int32))
     check(launch_block(kernel("fill"), struct.pack("<Qii", out, 7, 5)))
     assert hip.hipDeviceSynchronize() == ILLEGAL_ADDRESS
@@ -180,17 +182,17 @@ def test_a_launch_that_does_not_wait_for_its_data_reads_old_data() -> None:
         ("gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack-", SUCCESS),
     ],
 )
-def test_a_code_object_for_another_device_is_refused(standin: Standin, target: str, device: str, expected: int) -> None:
+def test_a_code_object_for_another_device_is_refused(standin: StandinDriver, target: str, device: str, expected: int) -> None:
     standin.set("arch", device)
     assert hip.hipModuleLoadData(ctypes.byref(ctypes.c_void_p()), code_object(target, 'extern "C" __global__ void k() {}')) == expected
     if expected:
         assert standin.reason == f"a code object for {target} does not run on {device}"
 
 
+@pytest.mark.usefixtures("emulator")
 def test_code_for_another_device_than_the_emulator_s_is_checked_and_not_executed(
-    standin: Standin, capfd: pytest.CaptureFixture[str]
+    standin: StandinDriver, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    needs_emulator()
     standin.set("arch", "gfx90a:sramecc+:xnack-")
     out = allocate(np.zeros(4, np.int32))
     function = kernel("fill", "gfx90a")
@@ -220,6 +222,7 @@ def test_what_a_function_is() -> None:
     assert hip.hipFuncGetAttribute(ctypes.byref(value), 0, None) == INVALID_HANDLE
 
 
+@pytest.mark.usefixtures("emulator")
 @pytest.mark.parametrize(
     ("text", "code", "reason"),
     [
@@ -230,7 +233,6 @@ def test_what_a_function_is() -> None:
 def test_what_the_emulator_raises_is_an_error_of_the_runtime(
     text: str, code: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs_emulator()
     (tmp_path / "rdna3.py").write_text(f"class CodeObject:\n    def launch(self, *arguments):\n        raise RuntimeError({text!r})\n")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -243,7 +245,7 @@ def test_what_the_emulator_raises_is_an_error_of_the_runtime(
     assert (failure.value.code, failure.value.text) == (code, reason.format(text))
 
 
-def test_launches_that_are_skipped_do_nothing(standin: Standin) -> None:
+def test_launches_that_are_skipped_do_nothing(standin: StandinDriver) -> None:
     function, out = kernel("fill"), allocate(np.zeros(4, np.int32))
     launches = standin.launches
     standin.skip_launches()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from standin_rocm import FOLDER, child_environment, missing_driver, on_hardware, standin
 
 import devmod
-
-pytestmark = pytest.mark.skipif(on_hardware(), reason="tests of the stand-in runtime itself")
+from devmod_simulators import StandinDriver, libamdhip64
 
 BEGIN = """
 import ctypes, os
@@ -33,7 +32,7 @@ def number(function, *arguments):
 
 def process(code: str, **settings: object) -> subprocess.CompletedProcess[str]:
     """Run a program with the stand-in runtime."""
-    environment = {"PATH": "/usr/bin:/bin", **child_environment(**{key: value for key, value in settings.items() if key.islower()})}
+    environment = {"PATH": "/usr/bin:/bin", **libamdhip64.environment(**{key: value for key, value in settings.items() if key.islower()})}
     environment |= {key: str(value) for key, value in settings.items() if key.isupper()}
     return subprocess.run([sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False)
 
@@ -45,8 +44,8 @@ def run(code: str, **settings: object) -> str:
     return result.stdout
 
 
-def test_other_tests_of_this_process_see_no_device() -> None:
-    standin()
+def test_other_tests_of_this_process_see_no_device(standin: StandinDriver) -> None:
+    standin.hide()
     with pytest.raises(devmod.DeviceNotFoundError, match=r"hipGetDeviceCount: hipErrorNoDevice"):
         devmod.device("rocm")
 
@@ -142,8 +141,7 @@ def test_a_device_pointer_cannot_be_dereferenced() -> None:
 
 
 LOAD = """
-import sys, signal
-sys.path.insert(0, {folder!r})
+import signal
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 image = open({image!r}, "rb").read()
 def load():
@@ -153,10 +151,10 @@ load()
 
 
 def test_a_worker_that_ends_is_an_error_and_no_signal(tmp_path: Path) -> None:
-    from hip_sources import code_object
+    from hip_kernels import code_object
 
     (tmp_path / "k.hsaco").write_bytes(code_object())
-    code = LOAD.format(folder=str(FOLDER), image=str(tmp_path / "k.hsaco"))
+    code = LOAD.format(image=str(tmp_path / "k.hsaco"))
     missing = process(code, worker="/missing/program")
     assert (missing.stdout, missing.stderr) == (
         "999\n",
@@ -169,7 +167,7 @@ def test_a_worker_that_ends_is_an_error_and_no_signal(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.skipif(bool(missing_driver("hip-python")), reason=missing_driver("hip-python"))
+@pytest.mark.skipif(find_spec("hip") is None, reason="hip-python is not installed")
 def test_hip_python_has_the_same_runtime() -> None:
     code = """
 from hip import hip as python

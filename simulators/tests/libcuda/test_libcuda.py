@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_sources import AXPY, ptx_of
-from standin_calls import allocate, check, code, cuda, read
-from standin_cuda import Standin
+from cuda_calls import allocate, check, code, cuda, read
+from cuda_sources import AXPY, ptx_of
+
+from devmod_simulators import StandinDriver
 
 pytestmark = pytest.mark.usefixtures("context")
 
@@ -22,7 +23,7 @@ def test_a_kernel_of_ptx_runs_in_the_worker() -> None:
     assert read(y, 1000, np.float32) == [2 * i + 1 for i in range(1000)]
 
 
-def test_work_of_a_stream_waits_until_something_needs_it(standin: Standin) -> None:
+def test_work_of_a_stream_waits_until_something_needs_it(standin: StandinDriver) -> None:
     first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
     memory = allocate(np.zeros(4, np.int32))
     check(cuda.cuMemsetD32Async(memory, 7, 4, first))
@@ -87,7 +88,9 @@ def test_a_query_runs_one_operation() -> None:
 
 
 @pytest.mark.parametrize("stages", [0, 1])
-def test_an_asynchronous_copy_accesses_pageable_memory_when_it_runs_unless_the_driver_stages_it(stages: int, standin: Standin) -> None:
+def test_an_asynchronous_copy_accesses_pageable_memory_when_it_runs_unless_the_driver_stages_it(
+    stages: int, standin: StandinDriver
+) -> None:
     standin.set("stages_pageable", stages)
     stream = check(cuda.cuStreamCreate(1))
     pageable = np.full(4, 1, np.int32)
@@ -133,14 +136,14 @@ def test_an_event_has_a_time_after_its_work_ran() -> None:
     assert code(cuda.cuEventElapsedTime(begin, plain)) == "CUDA_ERROR_INVALID_HANDLE"
 
 
-def violations(standin: Standin) -> list[str]:
+def violations(standin: StandinDriver) -> list[str]:
     """Return the violations without their handles, and forget them."""
     result = [" ".join("HANDLE" if word.startswith("0x") else word for word in text.split()) for text in standin.violations]
     standin.reset()
     return result
 
 
-def test_a_stale_handle_is_detected(standin: Standin) -> None:
+def test_a_stale_handle_is_detected(standin: StandinDriver) -> None:
     stream = check(cuda.cuStreamCreate(0))
     value = int(stream)
     check(cuda.cuStreamDestroy(stream))
@@ -151,7 +154,7 @@ def test_a_stale_handle_is_detected(standin: Standin) -> None:
     assert violations(standin) == ["HANDLE is the handle of a destroyed object of the streams"] * 2
 
 
-def test_a_handle_of_another_kind_and_an_arbitrary_number_are_detected(standin: Standin) -> None:
+def test_a_handle_of_another_kind_and_an_arbitrary_number_are_detected(standin: StandinDriver) -> None:
     event = check(cuda.cuEventCreate(0))
     assert code(cuda.cuStreamSynchronize(int(event))) == "CUDA_ERROR_INVALID_HANDLE"
     assert code(cuda.cuEventSynchronize(4096)) == "CUDA_ERROR_INVALID_HANDLE"
@@ -161,7 +164,7 @@ def test_a_handle_of_another_kind_and_an_arbitrary_number_are_detected(standin: 
     ]
 
 
-def test_memory_is_freed_once_and_by_its_start(standin: Standin) -> None:
+def test_memory_is_freed_once_and_by_its_start(standin: StandinDriver) -> None:
     pointer = check(cuda.cuMemAlloc(64))
     assert code(cuda.cuMemFree(int(pointer) + 4)) == "CUDA_ERROR_INVALID_VALUE"
     check(cuda.cuMemFree(pointer))
@@ -169,7 +172,7 @@ def test_memory_is_freed_once_and_by_its_start(standin: Standin) -> None:
     assert violations(standin) == ["HANDLE is freed and is not the start of a device allocation"] * 2
 
 
-def test_a_copy_beyond_an_allocation_is_refused(standin: Standin) -> None:
+def test_a_copy_beyond_an_allocation_is_refused(standin: StandinDriver) -> None:
     pointer, values = check(cuda.cuMemAlloc(64)), np.zeros(100, np.uint8)
     assert code(cuda.cuMemcpyHtoD(pointer, values.ctypes.data, 65)) == "CUDA_ERROR_INVALID_VALUE"
     assert code(cuda.cuMemcpyDtoH(values.ctypes.data, int(pointer) + 1, 64)) == "CUDA_ERROR_INVALID_VALUE"
@@ -182,7 +185,7 @@ def test_a_copy_beyond_an_allocation_is_refused(standin: Standin) -> None:
     assert code(cuda.cuMemcpyHtoD(values.ctypes.data, values.ctypes.data, 4)) == "CUDA_ERROR_INVALID_VALUE"  # not a device pointer
 
 
-def test_memory_runs_out(standin: Standin) -> None:
+def test_memory_runs_out(standin: StandinDriver) -> None:
     free, total = check(cuda.cuMemGetInfo())
     total = total - free + (1 << 20)  # other tests of this process may hold memory
     standin.set("memory", total)
@@ -194,7 +197,7 @@ def test_memory_runs_out(standin: Standin) -> None:
     assert code(cuda.cuMemAlloc(1 << 19)) == "CUDA_SUCCESS"
 
 
-def test_stream_ordered_memory_is_freed_in_its_stream(standin: Standin) -> None:
+def test_stream_ordered_memory_is_freed_in_its_stream(standin: StandinDriver) -> None:
     stream, other = (check(cuda.cuStreamCreate(1)) for _ in range(2))
     blocks = standin.report.get("device-0-blocks", 0)
     pointer = check(cuda.cuMemAllocAsync(16, stream))
@@ -213,7 +216,7 @@ def test_stream_ordered_memory_is_freed_in_its_stream(standin: Standin) -> None:
     standin.forget_failures()
 
 
-def test_a_host_function_runs_in_order_and_may_not_call_cuda(standin: Standin) -> None:
+def test_a_host_function_runs_in_order_and_may_not_call_cuda(standin: StandinDriver) -> None:
     stream = check(cuda.cuStreamCreate(1))
     memory = allocate(np.zeros(4, np.int32))
     codes: list[int] = []
@@ -226,7 +229,7 @@ def test_a_host_function_runs_in_order_and_may_not_call_cuda(standin: Standin) -
     assert violations(standin) == ["cuCtxSynchronize is called within a host function of a stream"]
 
 
-def test_the_report_counts_what_is_alive(standin: Standin) -> None:
+def test_the_report_counts_what_is_alive(standin: StandinDriver) -> None:
     before = standin.report
     stream, pointer, event = check(cuda.cuStreamCreate(0)), check(cuda.cuMemAlloc(100)), check(cuda.cuEventCreate(0))
     after = standin.report
@@ -242,7 +245,7 @@ def test_the_report_counts_what_is_alive(standin: Standin) -> None:
     assert standin.report == before
 
 
-def test_a_call_fails_on_demand(standin: Standin) -> None:
+def test_a_call_fails_on_demand(standin: StandinDriver) -> None:
     calls = standin.calls("cuMemAlloc")
     standin.set("fail", f"cuMemAlloc=2@{calls + 2},cuStreamCreate=999")
     assert [code(cuda.cuMemAlloc(16)) for _ in range(3)] == ["CUDA_SUCCESS", "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_SUCCESS"]

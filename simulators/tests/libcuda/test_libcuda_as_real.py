@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from real_drivers import DRIVERS, OLD, WITHOUT_A_CARD, present, symbols, version_of
-from standin_cuda import CUDA, library
 from vendor_runtime import VendorRuntime, run_program
+
+from devmod_simulators import libcuda
 
 pytestmark = WITHOUT_A_CARD
 #: Functions of the stand-in driver that are newer than CUDA 12.2, by the first version that has them.
@@ -38,14 +39,14 @@ def driver(request: pytest.FixtureRequest) -> VendorRuntime:
 def answers(program: str, runtime: VendorRuntime, *arguments: str) -> tuple[Any, Any]:
     """Return what a program prints as JSON with NVIDIA's library, and with the stand-in driver of the same version without a device."""
     settings = {"DEVMOD_STANDIN_DEVICES": "0", "DEVMOD_STANDIN_DRIVER_VERSION": str(version_of(runtime))}
-    real, own = runtime.run(program, CUDA.library, *arguments), run_program(program, str(library()), *arguments, **settings)
+    real, own = runtime.run(program, libcuda.soname, *arguments), run_program(program, str(libcuda.build()), *arguments, **settings)
     return json.loads(real), json.loads(own)
 
 
 def test_each_name_of_the_stand_in_driver_is_one_of_cuda(driver: VendorRuntime) -> None:
     """It has functions of newer drivers too, which dlsym finds. cuGetProcAddress does not."""
     version = version_of(driver)
-    missing = symbols(library()) - symbols(driver.path / CUDA.library)
+    missing = symbols(libcuda.build()) - symbols(driver.path / libcuda.soname)
     assert missing == {name for name, first in NEWER.items() if first > version}
 
 
@@ -83,7 +84,7 @@ print(json.dumps({code: [text(code), runtime.cudaGetErrorString(code).decode()] 
 
 
 def test_newer_errors_have_the_texts_of_cudas_runtime() -> None:
-    pairs = json.loads(run_program(RUNTIME, str(library())))
+    pairs = json.loads(run_program(RUNTIME, str(libcuda.build())))
     assert len(pairs) == 7
     assert {code: own for code, (own, _) in pairs.items()} == {code: real for code, (_, real) in pairs.items()}
 
@@ -106,7 +107,7 @@ print(json.dumps(result))
 
 def test_functions_are_found_by_name_and_version(driver: VendorRuntime) -> None:
     """Both have the same functions since the same versions."""
-    names = {name.partition("_v")[0] for name in symbols(library())} | {"cuMadeUp", "cuMemAlloc_v2", "cudaMalloc", ""}
+    names = {name.partition("_v")[0] for name in symbols(libcuda.build())} | {"cuMadeUp", "cuMemAlloc_v2", "cudaMalloc", ""}
     names -= {"cuGetProcAddress", "cuGraphExecUpdate", "cuStreamGetCaptureInfo"}  # the stand-in driver lacks their older forms
     real, own = answers(ADDRESSES, driver, json.dumps(sorted(names)))
     assert len(real) > 200

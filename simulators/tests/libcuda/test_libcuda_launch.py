@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_sources import AXPY, ptx_of
-from standin_calls import allocate, check, code, cuda, read
-from standin_cuda import Standin
+from cuda_calls import allocate, check, code, cuda, read
+from cuda_sources import AXPY, ptx_of
 
+from devmod_simulators import StandinDriver
 from devmod_targets.cuda.nvrtc import compile_program
 
 pytestmark = pytest.mark.usefixtures("context")
@@ -86,7 +86,7 @@ def test_parameters_have_their_places() -> None:
     assert code(cuda.cuFuncGetParamInfo(function, 4)) == "CUDA_ERROR_INVALID_VALUE"
 
 
-def test_a_parameter_block_of_another_size_is_refused(standin: Standin) -> None:
+def test_a_parameter_block_of_another_size_is_refused(standin: StandinDriver) -> None:
     function, out = function_of("add"), allocate(np.zeros(1, np.int32))
     block = np.zeros(64, np.uint8)
     block[:8].view(np.uint64)[0] = int(out)
@@ -141,7 +141,7 @@ def test_the_bounds_of_a_kernel_are_checked() -> None:
     assert launch(function, pointer_argument(out), block=(128, 1, 1)) == "CUDA_SUCCESS"
 
 
-def test_clusters_are_checked(standin: Standin) -> None:
+def test_clusters_are_checked(standin: StandinDriver) -> None:
     function, out = function_of("bounded"), pointer_argument(allocate(np.zeros(1, np.int32)))
     cluster = attribute("CLUSTER_DIMENSION", clusterDim=(2, 1, 1))
     assert launch_with(function, out, cluster, grid=(3, 1, 1)) == "CUDA_ERROR_INVALID_CLUSTER_SIZE"
@@ -156,7 +156,7 @@ def test_clusters_are_checked(standin: Standin) -> None:
     assert launch_with(function, out, large, grid=(16, 1, 1)) == "CUDA_SUCCESS"
 
 
-def test_a_cooperative_launch_fits_on_the_device(standin: Standin) -> None:
+def test_a_cooperative_launch_fits_on_the_device(standin: StandinDriver) -> None:
     function, out = function_of("bounded"), pointer_argument(allocate(np.zeros(1, np.int32)))
     standin.set("multiprocessors", 2)
     cooperative = attribute("COOPERATIVE", cooperative=1)
@@ -170,7 +170,7 @@ def test_a_cooperative_launch_fits_on_the_device(standin: Standin) -> None:
     assert (standin.last_launch["programmatic"], standin.last_launch["cooperative"]) == ("1", "0")
 
 
-def test_an_illegal_address_ends_the_device_for_the_process(standin: Standin) -> None:
+def test_an_illegal_address_ends_the_device_for_the_process(standin: StandinDriver) -> None:
     gc.collect()  # what other tests have in this context, which the reset below destroys
     function, stream = function_of("bounded"), check(cuda.cuStreamCreate(0))
     pointer = check(cuda.cuMemAlloc(16))
@@ -185,7 +185,7 @@ def test_an_illegal_address_ends_the_device_for_the_process(standin: Standin) ->
     standin.forget_failures()
 
 
-def test_memory_that_was_freed_is_an_illegal_address(standin: Standin) -> None:
+def test_memory_that_was_freed_is_an_illegal_address(standin: StandinDriver) -> None:
     function, pointer = function_of("bounded"), check(cuda.cuMemAlloc(16))
     check(cuda.cuMemFree(pointer))
     check(cuda.cuMemAlloc(16))
@@ -194,14 +194,14 @@ def test_memory_that_was_freed_is_an_illegal_address(standin: Standin) -> None:
     standin.forget_failures()
 
 
-def test_there_is_a_gap_between_two_allocations(standin: Standin) -> None:
+def test_there_is_a_gap_between_two_allocations(standin: StandinDriver) -> None:
     function, pointers = function_of("bounded"), [check(cuda.cuMemAlloc(512)) for _ in range(2)]
     assert launch(function, pointer_argument(int(pointers[0]) + 512)) == "CUDA_SUCCESS"
     assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     standin.forget_failures()
 
 
-def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: Standin) -> None:
+def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinDriver) -> None:
     function, first, second = function_of("bounded"), *(check(cuda.cuStreamCreate(1)) for _ in range(2))
     pointer = check(cuda.cuMemAllocAsync(16, first))
     assert launch(function, pointer_argument(pointer), stream=second) == "CUDA_SUCCESS"
@@ -209,7 +209,7 @@ def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: Standin)
     standin.forget_failures()
 
 
-def test_a_launch_does_nothing_for_a_benchmark(standin: Standin) -> None:
+def test_a_launch_does_nothing_for_a_benchmark(standin: StandinDriver) -> None:
     function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
     standin.skip_launches()
     assert launch(function, pointer_argument(out), block=(0, 0, 0)) == "CUDA_SUCCESS"
@@ -217,7 +217,7 @@ def test_a_launch_does_nothing_for_a_benchmark(standin: Standin) -> None:
     assert read(out, 1) == [0]
 
 
-def test_ptx_is_checked_before_the_worker_has_it(standin: Standin) -> None:
+def test_ptx_is_checked_before_the_worker_has_it(standin: StandinDriver) -> None:
     text = ptx_of(AXPY)
     standin.set("driver_version", 12020)
     assert code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
@@ -228,7 +228,7 @@ def test_ptx_is_checked_before_the_worker_has_it(standin: Standin) -> None:
     assert code(cuda.cuModuleLoadData(b"\1\2\3\4\0")) == "CUDA_ERROR_INVALID_IMAGE"
 
 
-def test_the_log_has_what_ptx_lacks(standin: Standin) -> None:
+def test_the_log_has_what_ptx_lacks(standin: StandinDriver) -> None:
     standin.set("ptx_version", 80)
     options = cuda.CUjit_option
     log = bytearray(500)
@@ -241,7 +241,7 @@ def test_the_log_has_what_ptx_lacks(standin: Standin) -> None:
     )
 
 
-def test_a_cubin_is_checked_and_not_executed(standin: Standin) -> None:
+def test_a_cubin_is_checked_and_not_executed(standin: StandinDriver) -> None:
     cubin = compile_program(KERNELS, "k.cu", ["--gpu-architecture=sm_90"]).cubin
     module = check(cuda.cuModuleLoadData(cubin))
     function = check(cuda.cuModuleGetFunction(module, b"pair"))
@@ -358,7 +358,7 @@ def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
     assert code(cuda.cuStreamEndCapture(stream)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
 
 
-def test_a_library_has_kernels_of_each_context(standin: Standin) -> None:
+def test_a_library_has_kernels_of_each_context(standin: StandinDriver) -> None:
     library = check(cuda.cuLibraryLoadData(ptx_of(KERNELS).encode() + b"\0", [], [], 0, [], [], 0))
     kernel = check(cuda.cuLibraryGetKernel(library, b"bounded"))
     out = allocate(np.zeros(1, np.int32))
@@ -368,7 +368,7 @@ def test_a_library_has_kernels_of_each_context(standin: Standin) -> None:
     assert (standin.report["libraries"], standin.report["kernels"]) == (0, 0)
 
 
-def test_a_tensor_map_has_the_limits_of_cuda(standin: Standin) -> None:
+def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:
     memory = int(allocate(np.zeros((8, 16), np.float32)))
     room = (ctypes.c_char * 256)()
     aligned = ctypes.addressof(room) + 128 - ctypes.addressof(room) % 128

@@ -2,14 +2,13 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from standin_cuda import child_environment, missing_driver, on_hardware, standin
 
 import devmod
-
-pytestmark = pytest.mark.skipif(on_hardware(), reason="tests of the stand-in driver itself")
+from devmod_simulators import StandinDriver, libcuda
 
 BEGIN = """
 import os
@@ -25,7 +24,7 @@ def open_device():
 
 def run(code: str, **settings: object) -> str:
     """Run a program with the stand-in driver and return its output."""
-    environment = {"PATH": "/usr/bin:/bin", **child_environment(**{key: value for key, value in settings.items() if key.islower()})}
+    environment = {"PATH": "/usr/bin:/bin", **libcuda.environment(**{key: value for key, value in settings.items() if key.islower()})}
     environment |= {key: str(value) for key, value in settings.items() if key.isupper()}
     process = subprocess.run(
         [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False
@@ -39,8 +38,8 @@ def test_a_child_process_has_the_driver() -> None:
     assert run("open_device(); print(check(cuda.cuDeviceGetName(40, 0)).split(b'\\0')[0].decode())") == "stand-in driver (no GPU)\n"
 
 
-def test_other_tests_of_this_process_see_no_device() -> None:
-    standin()
+def test_other_tests_of_this_process_see_no_device(standin: StandinDriver) -> None:
+    standin.hide()
     with pytest.raises(devmod.DeviceNotFoundError):
         devmod.device("cuda")
     assert "cuda" not in {device.kind for device in devmod.devices()}
@@ -171,7 +170,7 @@ def test_a_report_is_written_at_the_end(tmp_path: Path) -> None:
 
 def test_a_device_pointer_cannot_be_dereferenced() -> None:
     code = "import ctypes, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\nopen_device(); ctypes.string_at(int(check(cuda.cuMemAlloc(16))), 1)"
-    environment = {"PATH": "/usr/bin:/bin", **child_environment()}
+    environment = {"PATH": "/usr/bin:/bin", **libcuda.environment()}
     process = subprocess.run(
         [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False
     )
@@ -210,7 +209,7 @@ load()
     assert run(code + "os.wait()\nload()", worker="/bin/true") == "CUDA_ERROR_UNKNOWN\n" * 2
 
 
-@pytest.mark.skipif(bool(missing_driver("pycuda")), reason=missing_driver("pycuda"))
+@pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed (make test-setup builds it)")
 def test_pycuda_has_the_same_driver() -> None:
     code = """
 import pycuda.driver

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_interpreter import PtxError, execution, run_ptx
+from cuda_sources import ptx_of, run_source
 from ptx_snippets import run_snippet
-from ptx_sources import ptx_of, run_source
+
+from devmod_simulators.ptx import PtxError, execution, run_ptx
 
 SWITCH = """extern "C" __global__ void k(const int *x, int *o) {
     int i = threadIdx.x, r = 0;

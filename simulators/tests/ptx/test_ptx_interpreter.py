@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from ptx_interpreter import PtxError
-from ptx_sources import AXPY, run_source
+from cuda_sources import AXPY, run_source
+
+from devmod_simulators.ptx import PtxError
 
 REDUCTION = """extern "C" __global__ void k(const float *x, float *o, int n) {
     __shared__ float s[256];

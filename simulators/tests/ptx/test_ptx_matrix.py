@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from ptx_sources import run_source
+from cuda_sources import run_source
 
 WMMA = """#include <mma.h>
 using namespace nvcuda;

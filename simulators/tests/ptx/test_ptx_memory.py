@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_interpreter import Module, PtxError, parser, run_ptx
+from cuda_sources import ptx_of, run_source
 from ptx_snippets import run_snippet
-from ptx_sources import ptx_of, run_source
+
+from devmod_simulators.ptx import Module, PtxError, parser, run_ptx
 
 
 def error_of(source: str, args: list[Any], block: int = 4, **launch: Any) -> tuple[str, str]:

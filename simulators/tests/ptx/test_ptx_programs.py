@@ -7,13 +7,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from ptx_interpreter import run_ptx
-from ptx_sources import run_source
+from cuda_sources import run_source
 
 import devmod
+from devmod_simulators.ptx import run_ptx
 
-CLANG = Path(__file__).resolve().parent / "vectors"
-VECTORS = Path(__file__).resolve().parents[3] / "core" / "tests" / "vectors" / "tvm"
+ROOT = Path(__file__).resolve().parents[3]
+CLANG = ROOT / "plugins" / "devmod-cuda" / "tests" / "vectors"
+VECTORS = ROOT / "core" / "tests" / "vectors" / "tvm"
 
 SOFTMAX = """extern "C" __global__ void k(const float *x, float *y, int n) {
     extern __shared__ float s[];

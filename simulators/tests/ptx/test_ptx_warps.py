@@ -4,8 +4,9 @@ import struct
 
 import numpy as np
 import pytest
-from ptx_interpreter import Launch, Machine, ops_atomic
-from ptx_sources import ptx_of, run_source
+from cuda_sources import ptx_of, run_source
+
+from devmod_simulators.ptx import Launch, Machine, ops_atomic
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The worker process of the stand-in driver, through its pipes (tests/standin/protocol.md)."""
+"""The worker process of the stand-in driver, through its pipes (drivers/protocol.md)."""
 
 import mmap
 import os
@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import ptx_interpreter
 import pytest
-from ptx_sources import AXPY, ptx_of
+from cuda_sources import AXPY, ptx_of
+
+from devmod_simulators import ptx
 
 BASE, SIZE = 0x7_0000_0000_00, 1 << 24
 
@@ -26,7 +27,7 @@ class Process:
         self.memory = np.frombuffer(self.mapping, np.uint8)
         (request_read, self.requests), (self.responses, response_write) = os.pipe(), os.pipe()
         # The child's descriptors 3 to 5 are these three. A shell moves them, since Popen keeps numbers.
-        folder = Path(ptx_interpreter.__file__).parent
+        folder = Path(ptx.__file__).parent
         script = f'exec 3<&{request_read} 4>&{response_write} 5<>/dev/fd/{arena}; exec "$@"'
         self.process = subprocess.Popen(
             ["bash", "-c", script, "worker", sys.executable, str(folder), str(BASE), str(SIZE)],

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 #: The settings that `StandinDriver.set` changes, with the name of the environment variable in a child process.
 PREFIX = "DEVMOD_STANDIN_"
+
+
+class ViolationError(Exception):
+    """A program has used the API in a way that has no defined result with a real driver."""
 
 
 class StandinDriver:
@@ -16,11 +22,9 @@ class StandinDriver:
     ----------
     library
         The shared library. It stays loaded: who loads it by its soname later gets this one.
-    worker
-        The command of the interpreter, arguments separated by the byte 0x1f.
     """
 
-    def __init__(self, library: Path, worker: str) -> None:
+    def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
         self._library.standin_report.restype = ctypes.c_char_p
         self._library.standin_last_launch.restype = ctypes.c_char_p
@@ -28,7 +32,6 @@ class StandinDriver:
         self._library.standin_launches.restype = ctypes.c_uint64
         self._library.standin_set.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
         self._settings: set[str] = set()
-        self._library.standin_set(b"worker", worker.encode())
         self.hide()
 
     @property
@@ -37,9 +40,13 @@ class StandinDriver:
         return self._library
 
     def set(self, name: str, value: object) -> None:
-        """Set a setting (tests/standin/README.md has the list) until `reset`; None removes it."""
+        """Set a setting (simulators/README.md has the list) until `reset`; None removes it."""
         self._settings.add(name)
         self._library.standin_set(name.encode(), None if value is None else str(value).encode())
+
+    def set_always(self, name: str, value: str) -> None:
+        """Set a setting that `reset` keeps."""
+        self._library.standin_set(name.encode(), value.encode())
 
     def reset(self) -> None:
         """Remove all settings and forget the violations."""
@@ -64,6 +71,29 @@ class StandinDriver:
     def hide(self) -> None:
         """Let the driver have no device."""
         self._library.standin_set(b"hidden", b"1")
+
+    @contextmanager
+    def shown(self) -> Iterator[StandinDriver]:
+        """Have devices in the body, with default settings; afterwards forget settings, violations and sticky errors.
+
+        Raises
+        ------
+        ViolationError
+            The driver has noticed violations.
+        """
+        self.reset()
+        self.show()
+        try:
+            yield self
+        finally:
+            violations = self.violations
+            if self.failed:
+                self.forget_failures()
+            self.reset()
+            self.hide()
+            self.skip_launches(False)
+        if violations:
+            raise ViolationError("\n".join(violations))
 
     def skip_launches(self, skip: bool = True) -> None:
         """Let launches return at once and do nothing."""
@@ -101,4 +131,5 @@ class StandinDriver:
         return int(self._library.standin_calls(name.encode()))
 
     def _lines(self) -> list[str]:
-        return self._library.standin_report().decode(errors="replace").splitlines()
+        report: bytes = self._library.standin_report()
+        return report.decode(errors="replace").splitlines()

@@ -13,13 +13,21 @@ from pathlib import Path
 from typing import Any
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
-COMPILER = shutil.which("c++") or shutil.which("clang++-19") or ""
 _TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)
 _PLACE = re.compile(r"\w+\s+\w+\s*\[\[\s*(\w+)\s*\]\]\Z")
 
 
+def _compiler() -> str | None:
+    return shutil.which("c++") or shutil.which("clang++-19")
+
+
+def missing() -> str:
+    """Return why no source can be compiled here; "" if it can."""
+    return "" if _compiler() else "no C++ compiler is installed"
+
+
 @cache
-def program(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
+def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
     """Compile a kernel, once. Return a function f(arguments, grid, block).
 
     The key of an argument is ("buffer" or "threadgroup", index). Its value is the data of the buffer, or the bytes of threadgroup memory.
@@ -50,7 +58,7 @@ def program(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], An
     try:
         (Path(folder) / "metal_stdlib").write_text("")
         (Path(folder) / "k.cpp").write_text(source)
-        command = [COMPILER, "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
+        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
         process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )

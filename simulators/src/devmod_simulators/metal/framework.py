@@ -28,6 +28,8 @@ REGISTERED = {"setConstantValue_type_atIndex_": ["^v:n", "Q", "Q"]}
 
 
 class Size(NamedTuple):
+    """MTLSize."""
+
     width: int
     height: int
     depth: int
@@ -81,11 +83,29 @@ class Shared:
         self.data = data
 
     def as_buffer(self, count: int) -> memoryview:
+        """Return the first bytes."""
         return memoryview(self.data)[:count]
 
 
 class FrameworkDouble:
-    """The modules Metal, Foundation, libdispatch and objc, and the log of all messages."""
+    """The modules Metal, Foundation, libdispatch and objc, and the log of all messages.
+
+    Attributes
+    ----------
+    modules : dict
+        The modules by their names, for sys.modules.
+    log : list of tuple
+        The kind of an object, a selector and its arguments, for each message in order.
+    selectors, enums : frozenset of str
+        All selectors and constants that the double knows.
+    library_error, function_error, command_error : str
+        The text of the error of each later compile, function or command; "" for none.
+    nothing : set of str
+        The selectors of later objects that answer None.
+    """
+
+    selectors = frozenset({*KNOWN["selectors"], *PLAIN, *REGISTERED})
+    enums = frozenset(KNOWN["enums"])
 
     def __init__(self) -> None:
         self.log: list[tuple[Any, ...]] = []
@@ -111,6 +131,7 @@ class FrameworkDouble:
         }
 
     def object(self, kind: str, **answers: Any) -> Object:
+        """Return an object that answers selectors with values, or with the results of functions."""
         return Object(kind, self.log, **{name: None if name in self.nothing else answer for name, answer in answers.items()})
 
     def _class(self, kind: str) -> Object:
@@ -130,9 +151,12 @@ class FrameworkDouble:
         self.registered[name, selector] = metadata
 
     def error(self, words: str) -> Object | None:
+        """Return an NSError, or None if there is no text."""
         return self.object("NSError", localizedDescription=words) if words else None
 
     def device(self, name: str, *, low: bool = False) -> Object:
+        """Return a device."""
+
         def library(*_: Any) -> Any:
             return (None if self.library_error else self.library()), self.error(self.library_error)
 
@@ -155,6 +179,7 @@ class FrameworkDouble:
         )
 
     def library(self) -> Object:
+        """Return a compiled library with the function k."""
         return self.object(
             "library",
             functionNames=["k"],
@@ -165,13 +190,16 @@ class FrameworkDouble:
         )
 
     def buffer(self, nbytes: int) -> Object:
+        """Return a buffer, whose memory is a bytearray."""
         shared = Shared(bytearray(nbytes))
         return self.object("buffer", contents=lambda: shared)
 
     def queue(self) -> Object:
+        """Return a command queue."""
         return self.object("queue", commandBuffer=self.commands)
 
     def commands(self) -> Object:
+        """Return a command buffer that is complete."""
         return self.object(
             "commands",
             computeCommandEncoder=lambda: self.object("encoder"),

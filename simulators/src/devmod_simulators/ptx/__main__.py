@@ -4,9 +4,8 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    folder = Path(__file__).resolve().parent
     # A folder that Python runs is on the path itself; the files in it are modules of a package.
-    sys.path[:1] = [str(folder.parent), str(folder.parents[3] / "tests" / "standin")]
-    from ptx_interpreter.worker import main
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    from devmod_simulators.ptx.worker import main
 
     raise SystemExit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """The errors of the interpreter, each with the number and the name that the CUDA driver uses."""
 
-from worker_process import Failure
+from ..drivers.worker_process import Failure
 
 CODES = {
     "CUDA_ERROR_INVALID_VALUE": 1,

@@ -49,6 +49,13 @@ def run(program: Program, launch: Launch, arena: Arena) -> None:
 class Execution:
     """The blocks of a launch that execute at once."""
 
+    # What columns.py reads: the two modules import each other's types, and mypy infers none in such a circle.
+    launch: Launch
+    blocks: range
+    threads: int
+    warps_per_block: int
+    shared: LaneMemory
+
     def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
         self.program = program
         self.launch = launch
@@ -201,7 +208,8 @@ class Execution:
         lanes = waiting[0]
         raise PtxError(
             "CUDA_ERROR_LAUNCH_TIMEOUT",
-            f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach, {lanes.describe(0)}",
+            f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach, "
+            f"{lanes.describe(0)}",
         )
 
     def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:

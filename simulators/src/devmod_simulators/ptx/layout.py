@@ -4,7 +4,8 @@ from .memory import FUNCTION_PARAMETERS
 from .ptx_types import Function
 
 SPECIAL_REGISTERS = {
-    *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for axis in "xyz"),
+    *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid") for axis in "xyz"),
+    *(f"{name}.{axis}" for name in ("cluster_ctaid", "cluster_nctaid") for axis in "xyz"),
     *("laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
     *("lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"),
     *("dynamic_smem_size", "total_smem_size", "aggr_smem_size", "reserved_smem_offset_begin", "current_graph_exec"),

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
 from .formats import pack, unpack
+from .guards import Step
 from .ops_memory import LOCATE, Locate, _widen, by_window, space_of
 from .ptx_types import DTYPES, U64, UNSIGNED, Array, DType, Name
 

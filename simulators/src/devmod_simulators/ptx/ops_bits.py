@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
+from .guards import Step
 from .ops_integer import binary, constant, integer_type, ternary, unary
 from .ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Array
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
 from .formats import flush, fp8_values, narrow, pack, step, to_fp8, unpack
+from .guards import Step
 from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
 from .ops_float import bits_type
 from .ptx_types import DTYPES, F32, F64, PRED, S64, U8, U16, U32, U64, UNSIGNED, Array, DType

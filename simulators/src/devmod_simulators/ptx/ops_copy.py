@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
+from .guards import Step
 from .ops_mbarrier import Word, complete, shared_offset, update
 from .ops_memory import load, save
 from .ops_tensor import tensor_copy

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
+from .guards import Step
 from .ptx_types import S32, S64, U16, U32, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:

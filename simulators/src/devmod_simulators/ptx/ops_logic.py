@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
 from .formats import flush, unpack
+from .guards import Step
 from .ops_integer import binary, ternary, unary
 from .ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair
 

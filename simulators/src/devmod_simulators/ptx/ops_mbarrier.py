@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, Source, Step, operation
+from .decoder import Decoder, Source, operation
+from .guards import Step
 from .memory import SHARED_WINDOW
 from .ops_memory import load, locate_shared
 from .ptx_types import PRED, U32, U64, Array, Integer, Name

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, Step, operation
+from .decoder import Decoder, Source, operation
+from .guards import Step
 from .memory import (
     CLUSTER_SHIFT,
     FUNCTION_PARAMETERS,

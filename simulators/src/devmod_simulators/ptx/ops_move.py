@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
 from .formats import flush
+from .guards import Step
 from .ptx_types import DTYPES, PRED, U64, UNSIGNED, Vector
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Step, operation
+from .decoder import Decoder, operation
 from .errors import PtxError
+from .guards import Step
 from .memory import FUNCTION_PARAMETERS, Heap
 from .ops_memory import load, save
 from .ptx_types import U8, U32, U64, Group, Instruction, Name

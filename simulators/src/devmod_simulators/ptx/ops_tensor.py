@@ -1,12 +1,13 @@
-"""Copies of boxes of tensors (cp.async.bulk.tensor) with the descriptors of the stand-in driver (standin/tensor_map.c)."""
+"""Copies of boxes of tensors (cp.async.bulk.tensor) with the descriptors of the stand-in driver (drivers/libcuda/tensor_map.c)."""
 
 import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, Source, Step
+from .decoder import Decoder, Source
 from .errors import PtxError
+from .guards import Step
 from .ops_mbarrier import complete, shared_offset
 from .ops_memory import load, save
 from .ptx_types import S32, S64, U8, U64, UNSIGNED, Address, Array

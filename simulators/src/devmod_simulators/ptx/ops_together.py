@@ -157,7 +157,7 @@ def _barrier(decoder: Decoder) -> Any:
         reduction = decoder.first(("popc", "and", "or"))
         out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
         predicate = decoder.source(operands.pop(), PRED)
-        number = decoder.source(operands.pop(0), U32)
+        number: Source | None = decoder.source(operands.pop(0), U32)
         threads = decoder.source(operands[0], U32) if operands else None
         return BarrierOperation(number, threads, False, reduction, predicate, out, sum(1 << each for each in decoder.writes))
     number = decoder.source(operands[0], U32) if operands else None

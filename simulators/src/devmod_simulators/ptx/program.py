@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import operations
-from .decoder import Decoder, Source, Step, decode, form_of
+from .decoder import Decoder, Source, decode, form_of
 from .errors import invalid_ptx
 from .flow import live_registers, order
+from .guards import Step
 from .layout import function_parameters
 from .ops_fragments import MATRIX
 from .ptx_types import DTYPES, PRED, Function, Group, Instruction, Register

@@ -1,4 +1,4 @@
-"""The worker process of the stand-in CUDA driver: it answers requests over pipes (tests/standin/protocol.md)."""
+"""The worker process of the stand-in CUDA driver: it answers requests over pipes (drivers/protocol.md)."""
 
 import math
 import mmap
@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable
 
 import numpy as np
-from worker_process import ARENA, LAUNCH, LOAD, PLACE, UNLOAD, Fields, serve, text
 
+from ..drivers.worker_process import ARENA, LAUNCH, LOAD, PLACE, UNLOAD, Fields, serve, text
 from .columns import Launch
 from .execution import run
 from .memory import Arena
@@ -56,7 +56,8 @@ class Worker:
 
         def three(attribute: str, default: int) -> tuple[int, int, int]:
             values = function.attributes.get(attribute)
-            return (*values, 1, 1)[:3] if values else (default, default, default)
+            x, y, z = (*values, 1, 1)[:3] if values else (default, default, default)
+            return x, y, z
 
         threads = function.attributes.get("maxntid")
         local = sum(variable.size for variable in function.variables.values() if variable.space == "local")

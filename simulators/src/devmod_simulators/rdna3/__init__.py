@@ -1,1 +1,9 @@
-"""The worker of the stand-in HIP runtime: it executes the machine code of gfx1100 with an emulator, which this repository does not contain."""
+"""Machine code of gfx1100, executed by an emulator of AMD's RDNA3 that this repository does not contain.
+
+DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
+"""
+
+from .emulator import TARGET, VARIABLE, folder, missing
+from .runner import Emulator
+
+__all__ = ["TARGET", "VARIABLE", "Emulator", "folder", "missing"]

@@ -8,10 +8,11 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
-from worker_process import Failure
+
+from ..drivers.worker_process import Failure
 
 INVALID_IMAGE, NOT_SUPPORTED = 200, 801
 _METADATA = 32  # NT_AMDGPU_METADATA
@@ -51,7 +52,7 @@ class CodeObject:
             self._elf = ELFFile(io.BytesIO(data))
             self._loads = [segment for segment in self._elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
             metadata = self._metadata()
-            symbols = self._elf.get_section_by_name(".dynsym")
+            symbols: Any = self._elf.get_section_by_name(".dynsym")
             self.symbols = {each.name: each for each in symbols.iter_symbols()} if symbols else {}
         except (ELFError, ValueError, KeyError, AttributeError, UnicodeDecodeError) as error:
             raise Failure(INVALID_IMAGE, f"the code object cannot be read: {error}") from error
@@ -66,9 +67,8 @@ class CodeObject:
         ]
 
     def _metadata(self) -> dict[str, Any]:
-        for segment in self._elf.iter_segments():
-            if segment["p_type"] != "PT_NOTE":
-                continue
+        notes: Any = self._elf.iter_segments("PT_NOTE")
+        for segment in notes:
             for note in segment.iter_notes():
                 if note["n_name"] == "AMDGPU" and note["n_type"] in {_METADATA, "NT_AMDGPU_METADATA"}:
                     return dict(msgpack.unpackb(_description(note)))
@@ -92,9 +92,8 @@ class CodeObject:
         for segment in self._loads:
             data = segment.data()
             image[segment["p_vaddr"] : segment["p_vaddr"] + len(data)] = data
-        for section in self._elf.iter_sections():
-            if section["sh_type"] != "SHT_RELA":
-                continue
+        tables: Any = self._elf.iter_sections("SHT_RELA")
+        for section in tables:
             for relocation in section.iter_relocations():
                 if relocation["r_info_type"] != _RELATIVE64:
                     raise Failure(NOT_SUPPORTED, f"the relocation {relocation['r_info_type']} is not supported")

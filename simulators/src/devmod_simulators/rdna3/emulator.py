@@ -1,29 +1,27 @@
-"""The emulator of AMD's RDNA3 instructions: where it is, what it needs, and a launch with it.
-
-This repository does not contain it. DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
-"""
+"""The emulator: where it is, what it needs, and a launch with it."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import struct
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from worker_process import Failure
 
-from .code_object import CodeObject, Kernel
+from ..drivers.build import CACHE
+from ..drivers.worker_process import Failure
+
+if TYPE_CHECKING:
+    from .code_object import CodeObject, Kernel
 
 VARIABLE = "DEVMOD_RDNA3_EMULATOR"
 TARGET = "gfx1100"
-_ROOT = Path(__file__).resolve().parents[4]
-_BESIDE = _ROOT.parent / "shared" / "emulators" / "rdna3"
+_BESIDE = Path(__file__).resolve().parents[5] / "shared" / "emulators" / "rdna3"
 #: What the emulator compiles for each instruction is kept here: `make clean` removes it.
-_CACHE = _ROOT / "build" / "standin" / "rdna3"
+_CACHE = CACHE / "rdna3"
 LAUNCH_TIMEOUT, NOT_SUPPORTED = 702, 801
 _GL0_INVALIDATE, _GL1_INVALIDATE, _NOP = 0xE0AC0000, 0xE0B00000, 0xBF800000
 
@@ -74,7 +72,7 @@ def _load() -> Any:
     sys.path.insert(0, str(folder()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import rdna3
+        import rdna3  # type: ignore[import-not-found]  # this repository does not contain it
     return rdna3.CodeObject
 
 
@@ -107,8 +105,3 @@ def prepare(code: CodeObject, image: np.ndarray[Any, Any]) -> None:
         words = image[offset : offset + size // 4 * 4].view("<u4")
         places = np.flatnonzero(np.isin(words[:-1], (_GL0_INVALIDATE, _GL1_INVALIDATE)) & np.isin(words[1:], (0, 0x80000000)))
         words[places] = words[places + 1] = _NOP
-
-
-def descriptor(image: np.ndarray[Any, Any], kernel: Kernel) -> tuple[int, int]:
-    """Return the bytes of shared memory and of local memory in the kernel's descriptor."""
-    return struct.unpack_from("<II", image, kernel.descriptor)  # type: ignore[return-value]

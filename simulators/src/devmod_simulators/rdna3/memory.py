@@ -8,7 +8,7 @@ import signal
 import struct
 from collections.abc import Sequence
 
-from worker_process import ARENA, RESPONSES, Failure, frame
+from ..drivers.worker_process import ARENA, RESPONSES, Failure, frame
 
 ILLEGAL_ADDRESS, OPERATING_SYSTEM = 700, 304
 _PAGE = 4096
@@ -84,7 +84,7 @@ class _SignalAction(ctypes.Structure):
     ]
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)  # type: ignore[untyped-decorator]  # typeshed has no types for it
 def _on_fault(number: int, information: int, context: int) -> None:
     """Write the response of the launch, and end: machine code that has faulted cannot be left."""
     (address,) = struct.unpack("<Q", ctypes.string_at(information + _SI_ADDR, 8))

@@ -1,7 +1,4 @@
-"""Run kernels of a gfx1100 code object on an emulator of AMD's instructions. A wrong address ends its process, so it has its own.
-
-This repository does not contain the emulator. DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
-"""
+"""Launches of a code object's kernels without a driver. A wrong address ends the emulator's process, so it has its own."""
 
 from __future__ import annotations
 
@@ -14,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rdna3_worker.emulator import environment, missing
-from rdna3_worker.emulator import folder as emulator
 
-__all__ = ["Emulator", "missing"]
+from .emulator import environment, folder
 
 _PROGRAM = """
 import json, struct, sys
@@ -50,9 +45,9 @@ class Emulator:
     """
 
     def __init__(self, code: bytes, folder: Path) -> None:
-        from devmod_targets.amdgpu import read_code_object
+        from .code_object import CodeObject
 
-        self._kernels = read_code_object(code)
+        self._kernels = {kernel.name: kernel for kernel in CodeObject(code).kernels}
         self._folder = folder
         self._code = folder / "kernels.hsaco"
         self._code.write_bytes(code)
@@ -62,23 +57,24 @@ class Emulator:
     def add(self, name: str, *args: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int = 0) -> None:
         """Add a launch. Arrays are NumPy's; scalars are NumPy scalars or bytes, whose sizes are those of the code object."""
         kernel = self._kernels[name]
-        buffer = bytearray(kernel.argument_bytes)
+        buffer = bytearray(kernel.number(".kernarg_segment_size"))
         pointers, arrays = [], []
-        for number, (place, value) in enumerate(zip(kernel.visible_arguments, args, strict=True)):
+        visible = [(offset, size) for kind, offset, size in kernel.arguments if not kind.startswith("hidden_")]
+        for number, ((offset, size), value) in enumerate(zip(visible, args, strict=True)):
             if isinstance(value, np.ndarray):
                 path = self._folder / f"{len(self._calls)}-{number}.npy"
                 np.save(path, value)
-                pointers.append(place.offset)
+                pointers.append(offset)
                 arrays.append(str(path))
                 self._results.append((path, value))
             else:
                 data = value if isinstance(value, bytes) else value.tobytes()
-                assert len(data) == place.size, f"{name}: argument {number} has {place.size} bytes, got {len(data)}"
-                buffer[place.offset : place.offset + place.size] = data
-        for place in kernel.arguments:
-            if place.kind.startswith(("hidden_block_count_", "hidden_group_size_")):
-                dims = grid if "block_count" in place.kind else block
-                struct.pack_into("<I" if place.size == 4 else "<H", buffer, place.offset, dims["xyz".index(place.kind[-1])])
+                assert len(data) == size, f"{name}: argument {number} has {size} bytes, got {len(data)}"
+                buffer[offset : offset + size] = data
+        for kind, offset, size in kernel.arguments:
+            if kind.startswith(("hidden_block_count_", "hidden_group_size_")):
+                dims = grid if "block_count" in kind else block
+                struct.pack_into("<I" if size == 4 else "<H", buffer, offset, dims["xyz".index(kind[-1])])
         self._calls.append(
             {"name": name, "buffer": buffer.hex(), "pointers": pointers, "arrays": arrays, "grid": grid, "block": block}
             | {"shared_memory": shared_memory}
@@ -86,7 +82,7 @@ class Emulator:
 
     def run(self) -> None:
         """Launch everything in order, and copy the results to the arrays."""
-        request = json.dumps([str(emulator()), str(self._code), self._calls])
+        request = json.dumps([str(folder()), str(self._code), self._calls])
         completed = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _PROGRAM],
             input=request,

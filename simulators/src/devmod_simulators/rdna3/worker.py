@@ -1,4 +1,4 @@
-"""The worker process of the stand-in HIP runtime: it answers requests over pipes (tests/standin/protocol.md)."""
+"""The worker process of the stand-in HIP runtime: it answers requests over pipes (drivers/protocol.md)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable
 
 import numpy as np
-from worker_process import LAUNCH, LOAD, PLACE, UNLOAD, Failure, Fields, serve, text
 
+from ..drivers.worker_process import LAUNCH, LOAD, PLACE, UNLOAD, Failure, Fields, serve, text
 from . import emulator
 from .code_object import CodeObject, Kernel
 from .memory import Arena, report_faults

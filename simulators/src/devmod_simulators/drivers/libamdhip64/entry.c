@@ -1,4 +1,4 @@
-/* The errors of each thread, the version, and what tests/standin/process.c needs of HIP. */
+/* The errors of each thread, the version, and what common/process.c needs of HIP. */
 #include "hip_standin.h"
 
 static const char *const visible[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", NULL};

@@ -1,11 +1,11 @@
-/* The stand-in HIP runtime: HIP's API over tests/standin. */
+/* The stand-in HIP runtime: HIP's API over the files of common/. */
 #ifndef HIP_STANDIN_H
 #define HIP_STANDIN_H
 
 #include "driver.h"
 #include "hip_api.h"
 
-/* The settings DEVMOD_STANDIN_… are listed in tests/standin/README.md. */
+/* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 
 /* ---- entry.c --------------------------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* The stand-in CUDA driver: CUDA's driver API over tests/standin. The prototypes are those of cuda.h, so the compiler checks them. */
+/* The stand-in CUDA driver: CUDA's driver API over the files of common/. The prototypes are those of cuda.h, so the compiler checks them. */
 #ifndef CUDA_STANDIN_H
 #define CUDA_STANDIN_H
 
@@ -6,7 +6,7 @@
 
 #include "driver.h"
 
-/* The settings DEVMOD_STANDIN_… are listed in tests/standin/README.md. */
+/* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 
 /* ---- device.c -------------------------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* What each function of the API does first is in tests/standin/process.c: this is what it needs of CUDA. */
+/* What each function of the API does first is in common/process.c: this is what it needs of CUDA. */
 #include "cuda_standin.h"
 
 static const char *const visible[] = {"CUDA_VISIBLE_DEVICES", NULL};

@@ -24,6 +24,7 @@ def main(folder: str, *options: str) -> int:
         return 1
     payload = payload_of(module)
     assert payload is not None
+    assert isinstance(payload[3], bytes)
     Path(folder, "code").write_bytes(payload[3])
     return 0
 

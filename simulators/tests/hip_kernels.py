@@ -1,4 +1,4 @@
-"""HIP source for the tests of the stand-in runtime, compiled once for each target."""
+"""Kernels in HIP for the tests of the stand-in runtime, compiled once for each target."""
 
 from __future__ import annotations
 
