@@ -36,7 +36,7 @@ lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 
-types: setup  ## mypy --strict over core, the plugins and tools/
+types: setup  ## mypy --strict over the distributions, simulators/ and tools/
 	@$(BIN)/mypy --no-error-summary $(CODE) tools
 
 format: setup  ## let ruff mend what it can and format the rest

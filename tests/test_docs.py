@@ -51,7 +51,7 @@ import environment_variables  # noqa: E402 - beside this file
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *DOCS.rglob("*.md"),
-    *(path for folder in ("core", "targets", "conformance", "driver-api", "remote") for path in ROOT.glob(f"{folder}/*.md")),
+    *(path for folder in ("core", "targets", "conformance", "driver-api", "remote", "simulators") for path in ROOT.glob(f"{folder}/*.md")),
     *ROOT.glob("plugins/*/*.md"),
     *ROOT.glob("examples/**/*.md"),
 ]
