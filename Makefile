@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= 2
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src) simulators/src
+CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons lowest bench golden hexagon-runner rows commands docs wheels clean
@@ -37,7 +37,7 @@ lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff format --quiet --check .
 
 types: setup  ## mypy --strict over the distributions, simulators/ and tools/
-	@$(BIN)/mypy --no-error-summary $(CODE) tools
+	@$(BIN)/mypy --no-error-summary $(CODE) simulators/src tools
 
 format: setup  ## let ruff mend what it can and format the rest
 	@$(BIN)/ruff check --quiet --fix-only .
