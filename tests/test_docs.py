@@ -49,7 +49,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *DOCS.rglob("*.md"),
-    *(path for folder in ("core", "targets", "conformance", "runtime", "remote") for path in ROOT.glob(f"{folder}/*.md")),
+    *(path for folder in ("core", "targets", "conformance", "runtime", "remote", "simulators") for path in ROOT.glob(f"{folder}/*.md")),
     *ROOT.glob("plugins/*/*.md"),
     *ROOT.glob("examples/**/*.md"),
 ]

@@ -139,7 +139,7 @@ def test_opening_a_file_imports_a_closed_list_of_modules(tmp_path: Path) -> None
 
 @pytest.mark.row("R44")
 def test_a_runtime_of_another_version_is_refused(tmp_path: Path) -> None:
-    script = "devmod.__version__ = '0.0.9'\ndel sys.modules['devmod_runtime']\ntry:\n    import devmod_runtime\nexcept ImportError as error:\n    print(error)\n"
+    script = "devmod.__version__ = '0.0.9'\ndel sys.modules['devmod_runtime']\ntry:\n    import devmod_runtime\nexcept devmod.PluginError as error:\n    print(error)\n"
     import devmod
 
     version = devmod.__version__

@@ -33,17 +33,3 @@ def cuda_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def device(cuda_driver: str) -> Any:
     """The first CUDA device, with each driver."""
     return first_device("cuda")
-
-
-@pytest.fixture
-def context(standin: Standin) -> Iterator[Any]:
-    """The primary context of the first device, current."""
-    from standin_calls import check, cuda
-
-    check(cuda.cuInit(0))
-    device = check(cuda.cuDeviceGet(0))
-    handle = check(cuda.cuDevicePrimaryCtxRetain(device))
-    check(cuda.cuCtxSetCurrent(handle))
-    yield handle
-    check(cuda.cuCtxSetCurrent(cuda.CUcontext(0)))
-    check(cuda.cuDevicePrimaryCtxRelease(device))

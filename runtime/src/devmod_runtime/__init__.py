@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev1"
 
 if devmod.__version__ != __version__:
-    raise ImportError(
+    raise devmod.PluginError(
         f"devmod-runtime {__version__} needs devmod-core {__version__}, and devmod-core {devmod.__version__} is installed. "
         f"Install both in one version: pip install --upgrade devmod-core=={__version__} devmod-runtime=={__version__}",
-        name="devmod_runtime",
+        distribution="devmod-runtime",
     )
 
 #: The module of each name.

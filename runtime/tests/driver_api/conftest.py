@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from standin_driver import StandinDriver
 from vendor import Vendor
 
 import devmod
 from devmod_conformance.checks import first_device
+from devmod_simulators import StandinDriver
 
 
 def vendors() -> list[Vendor]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from foreign_arrays import OldTensor, Tensor, check_foreign_array, collect_exports, of_library
-from standin_driver import StandinDriver
 from vendor import Vendor
 
 import devmod
+from devmod_simulators import StandinDriver
 
 
 @pytest.mark.parametrize("kind", [Tensor, OldTensor])

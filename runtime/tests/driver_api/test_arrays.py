@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from standin_driver import StandinDriver
 from vendor import Vendor
 
 import devmod
 from devmod_conformance.array_checks import check_copies, check_memory_error, check_new_arrays, check_views
 from devmod_conformance.checks import run_in_threads
+from devmod_simulators import StandinDriver
 
 
 def test_copies(device: Any, add: Any) -> None:

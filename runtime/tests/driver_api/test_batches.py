@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from standin_driver import StandinDriver
 from vendor import Vendor
 
 import devmod
+from devmod_simulators import StandinDriver
 
 
 def run(step: Any, x: Any, *values: int, stream: Any = None) -> None:

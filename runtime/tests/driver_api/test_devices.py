@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from standin_driver import StandinDriver
 from vendor import Vendor
 
 import devmod
 from devmod_conformance.checks import check_two_devices, run_python
+from devmod_simulators import StandinDriver
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="fork and libcuda.so.1 exist on POSIX alone")
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from standin_driver import StandinDriver
 from vendor import Vendor
 
 import devmod
 from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_streams
+from devmod_simulators import StandinDriver
 
 
 def test_streams(device: Any, add: Any) -> None:
