@@ -20,7 +20,7 @@ from support import needs_dlpack_1
 import devmod
 from devmod._arrays import dlpack
 from devmod._arrays.host_array import HostArray
-from devmod._values.conversion import ConversionError
+from devmod._values.dtypes import ConversionError
 from devmod_runtime._launch.scalars import packer
 
 

@@ -140,24 +140,31 @@ def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> obje
     return value
 
 
+def _runtime(subject: str) -> Any:
+    """Return the module `devmod_runtime`. The error without it names `subject`, and the wheels that bring it."""
+    import sys
+
+    try:
+        __import__("devmod_runtime")  # by its name, as an entry point: core imports no other wheel
+    except ModuleNotFoundError as error:
+        if error.name != "devmod_runtime":
+            raise
+        from devmod.errors import RuntimeNotLinkedError
+        from devmod.targets import KINDS
+
+        raise RuntimeNotLinkedError(
+            f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
+            f"pip install devmod-opencl (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
+        ) from None
+    return sys.modules["devmod_runtime"]
+
+
 if not TYPE_CHECKING:  # type checkers then report unknown names
 
     def __getattr__(name: str) -> object:
         if name not in _IN_RUNTIME:
             return _resolve(globals(), _HOME, name)
-        try:
-            import devmod_runtime
-        except ModuleNotFoundError as error:
-            if error.name != "devmod_runtime":
-                raise
-            from devmod.errors import RuntimeNotLinkedError
-            from devmod.targets import KINDS
-
-            raise RuntimeNotLinkedError(
-                f"devmod.{name} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
-                f"pip install devmod-opencl (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
-            ) from None
-        globals()[name] = value = getattr(devmod_runtime, name)
+        globals()[name] = value = getattr(_runtime(f"devmod.{name}"), name)
         return value
 
 

@@ -10,14 +10,13 @@ from devmod import _resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._arrays.dlpack_import import read_capsule as read_capsule
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
+    from devmod._formats.closed_source import OPTIONS_LINE as OPTIONS_LINE
     from devmod._formats.closed_source import closed_source as closed_source
+    from devmod._formats.closed_source import option_problem as option_problem
+    from devmod._formats.closed_source import split_options as split_options
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
-    from devmod._formats.source_options import OPTIONS_LINE as OPTIONS_LINE
-    from devmod._formats.source_options import option_problem as option_problem
-    from devmod._formats.source_options import split_options as split_options
     from devmod._formats.wire import decode as decode
     from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from devmod._plugins.hooks import has_compiler as has_compiler
     from devmod._plugins.hooks import run_compiler as run_compiler
     from devmod._plugins.specs import find_spec as find_spec
+    from devmod._util.atomic import path_problem as path_problem
     from devmod._util.cache_files import enforce_bound as enforce_bound
     from devmod._util.cache_folder import cache_dir as cache_dir
     from devmod._util.cache_folder import folder_problem as folder_problem
@@ -46,12 +46,11 @@ if TYPE_CHECKING:
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
     from devmod._util.text import is_valid_name as is_valid_name
-    from devmod._util.within import path_problem as path_problem
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
     from devmod._values.code import Source as Source
-    from devmod._values.conversion import ConversionError as ConversionError
     from devmod._values.dtypes import STRUCT_FORMATS as STRUCT_FORMATS
+    from devmod._values.dtypes import ConversionError as ConversionError
     from devmod._values.dtypes import array_bytes as array_bytes
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
@@ -76,12 +75,12 @@ if TYPE_CHECKING:
 _HOME = {
     "BINARY_SERIALIZABLE": "_modules.module",
     "COOPERATIVE_TAG": "_values.tags",
-    "ConversionError": "_values.conversion",
+    "ConversionError": "_values.dtypes",
     "DYNAMIC_SHARED_MEMORY": "_values.tags",
     "DiskCache": "_util.disk_cache",
     "FallbackModule": "_modules.fallback",
     "GRID_TAGS": "_values.tags",
-    "OPTIONS_LINE": "_formats.source_options",
+    "OPTIONS_LINE": "_formats.closed_source",
     "Once": "_util.once",
     "PROGRAMMATIC_TAG": "_values.tags",
     "PayloadModule": "_modules.payload",
@@ -116,16 +115,15 @@ _HOME = {
     "has_compiler": "_plugins.hooks",
     "is_valid_name": "_util.text",
     "open_regular": "_util.regular_files",
-    "option_problem": "_formats.source_options",
+    "option_problem": "_formats.closed_source",
     "parse_dtype": "_values.dtypes",
-    "path_problem": "_util.within",
+    "path_problem": "_util.atomic",
     "payload_of": "_modules.variant",
-    "read_capsule": "_arrays.dlpack_import",
     "read_payload": "_formats.raw",
     "read_private": "_util.cache_folder",
     "run_compiler": "_plugins.hooks",
     "size_bound": "_util.disk_cache",
-    "split_options": "_formats.source_options",
+    "split_options": "_formats.closed_source",
     "tag_problem": "_values.tags",
     "value_tags": "_values.tags",
     "walk": "_modules.tree",

@@ -10,8 +10,11 @@ import devmod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod_runtime._device.copies import copy as copy
+    from devmod_runtime._device.copies import copy_to_numpy as copy_to_numpy
     from devmod_runtime._device.device import Device as Device
     from devmod_runtime._device.device_array import DeviceArray as DeviceArray
+    from devmod_runtime._device.dlpack_import import read_capsule as read_capsule
     from devmod_runtime._device.stream import Batch as Batch
     from devmod_runtime._device.stream import Event as Event
     from devmod_runtime._device.stream import Stream as Stream
@@ -73,11 +76,14 @@ _HOME = {
     "check_driver": "_fork",
     "check_earlier_event": "_device.stream",
     "check_event": "_device.stream",
+    "copy": "_device.copies",
+    "copy_to_numpy": "_device.copies",
     "fork_safe": "_fork",
     "global_array": "_device.variables",
     "has_uninterrupted_calls": "_uninterrupted",
     "lend": "_leases",
     "open_driver": "_fork",
+    "read_capsule": "_device.dlpack_import",
     "source_constants": "_launch.specialize",
     "source_text": "_module",
     "specialize_constants": "_launch.constants",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
 from devmod._values.layout import numpy_dtype as numpy_dtype
-from devmod.errors import ArgumentError, FormatError
+from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,27 +69,6 @@ def bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
     return flat.view(np.uint8).data if flat.dtype.itemsize else memoryview(b"")
 
 
-def dtype_of(value: object) -> str:
-    """Return the name of an element type given as a string, a NumPy dtype or a NumPy scalar type.
-
-    Raises
-    ------
-    ArgumentError
-        `value` is not an element type.
-    """
-    if isinstance(value, str):
-        try:
-            parse_dtype(value)
-        except FormatError:
-            pass
-        else:
-            return value
-    try:
-        return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
-    except (TypeError, FormatError):
-        raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
-
-
 #: NumPy's kinds of numbers and the prefix of their names.
 _NUMBERS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
@@ -112,27 +91,6 @@ def dtype_name_of(dtype: np.dtype[Any]) -> str:
     if dtype.kind in "OSUMm":
         raise FormatError(f"no device supports elements of type {dtype}")
     return dtype_name(parse_dtype(dtype.name))
-
-
-def shape_of(value: object) -> tuple[int, ...]:
-    """Return a shape given as a length or a sequence of lengths.
-
-    Raises
-    ------
-    ArgumentError
-        `value` is not a shape.
-    """
-    lengths = value if isinstance(value, (tuple, list)) else (value,)
-    shape = []
-    for length in lengths:
-        try:
-            number = length.__index__()
-        except (AttributeError, TypeError):
-            number = -1
-        if number < 0:
-            raise ArgumentError(f"{value!r} is not a shape; a shape is a length, or a tuple of lengths, from 0 up", argument="shape")
-        shape.append(number)
-    return tuple(shape)
 
 
 def scalar_shape(dtype: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from devmod import _runtime
+from devmod._arrays.array import Array
 from devmod._arrays.buffer import BufferBase
-from devmod._arrays.copies import CopyableArray
 from devmod._arrays.elements import count_of, numpy_dtype, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod.errors import FormatError
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+
+    from devmod import Event, Stream
 else:
     from devmod._util.numpy import np
 
 _DLPACK_HOST = 1
 
 
-class HostArray(CopyableArray):
+class HostArray(Array):
     """A read-only array in the host's memory, with the buffer protocol, DLPack and, if it is installed, NumPy.
 
     Parameters
@@ -80,7 +83,8 @@ class HostArray(CopyableArray):
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """Return a read-only NumPy array over the same memory, or `out`, as `Array.numpy`. Packed elements are unpacked into a copy."""
         if out is not None:
-            return self._copy_to_numpy(out)
+            copied: np.ndarray[Any, Any] = _runtime("Array.numpy(out=…)").copy_to_numpy(self, out)
+            return copied
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
@@ -88,6 +92,14 @@ class HostArray(CopyableArray):
             unpacked.flags.writeable = False
             return unpacked
         return np.frombuffer(self._data, dtype).reshape(shape)
+
+    def copy_from(self, source: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+        event: Event | None = _runtime("Array.copy_from").copy(source, self, "copy_from", stream, wait)
+        return event
+
+    def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+        event: Event | None = _runtime("Array.copy_to").copy(self, target, "copy_to", stream, wait)
+        return event
 
     @property
     def _host_bytes(self) -> memoryview:

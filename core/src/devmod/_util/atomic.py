@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import errno
 import functools
 import os
@@ -9,9 +10,7 @@ import stat
 from contextlib import ExitStack, suppress
 from io import FileIO
 
-from devmod._util.partials import fcntl, partial_names, remove_stale
 from devmod._util.regular_files import file_name, file_type
-from devmod._util.within import path_problem, replace_within
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -20,6 +19,50 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from devmod._values.code import Binary
+
+
+try:
+    import fcntl as fcntl
+except ImportError:  # Windows. An open file cannot be removed there.
+    fcntl = None  # type: ignore[assignment]
+
+#: The largest number of temporary files for one target. Each process that saves to it at the same time has one.
+_SLOTS = 8
+
+
+def partial_names(path: str) -> list[str]:
+    """Return the names of the temporary files for `path` on this machine.
+
+    Their number is small and fixed, so a save finds stale ones without a listing of the folder, which may be large. In a network file
+    system each machine has its own names, because other machines may not see a lock.
+    """
+    folder, name = os.path.split(path)
+    host = os.uname().nodename if hasattr(os, "uname") else ""
+    tag = binascii.crc32(os.fsencode(f"{host}/{name}"))
+    # The name may have the largest length of the system, so a longer one has only a part of it.
+    return [os.path.join(folder, f".{name[:32]}.{tag:08x}.{number}.partial") for number in range(_SLOTS)]
+
+
+def remove_stale(path: str) -> None:
+    """Remove the temporary files of killed processes for `path`. A process that still writes has locked its file."""
+    for partial in partial_names(path):
+        if fcntl is None:
+            with suppress(OSError):
+                os.unlink(partial)
+            continue
+        try:
+            file = os.open(partial, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another save may use the name now. The name of a locked file does not change: only the owner of the lock removes or moves it.
+            if os.path.samestat(os.fstat(file), os.lstat(partial)):
+                os.unlink(partial)
+        except OSError:
+            continue  # a process still writes it, or the file system has no locks
+        finally:
+            os.close(file)
 
 
 class Replacement:
@@ -305,3 +348,46 @@ def _sync_folder(folder: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def path_problem(path: str, folder: str) -> str:
+    """Return why a file would not be written in a folder: its path leaves it, or has a symbolic link below it; "" if it would be."""
+    inner = os.path.relpath(path, folder).split(os.sep)
+    if inner[0] == os.pardir:
+        return f"it is outside of {folder!r}"
+    place = folder
+    for part in inner:
+        place = os.path.join(place, part)
+        if os.path.islink(place):
+            return f"{place!r} is a symbolic link"
+    return ""
+
+
+def replace_within(source: str, path: str, folder: str) -> None:
+    """Rename a file to another name in its folder, which is `folder` or below it, as `os.replace` does.
+
+    A link that appears meanwhile is not followed, if the system can open folders (Windows cannot).
+
+    Raises
+    ------
+    FormatError
+        The path has a symbolic link below `folder`.
+    OSError
+        The system's error.
+    """
+    problem = path_problem(path, folder)
+    if problem:
+        raise FormatError(f"{path!r} was not written: {problem}")
+    if os.rename not in os.supports_dir_fd:
+        os.replace(source, path)
+        return
+    flags = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+    place = os.open(folder, flags)
+    try:
+        for part in os.path.relpath(path, folder).split(os.sep)[:-1]:
+            below = os.open(part, flags | os.O_NOFOLLOW, dir_fd=place)
+            os.close(place)
+            place = below
+        os.replace(os.path.basename(source), os.path.basename(path), src_dir_fd=place, dst_dir_fd=place)
+    finally:
+        os.close(place)

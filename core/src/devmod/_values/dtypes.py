@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+
 #: DLPack's type codes whose names end with the number of bits.
 _SIZED = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 #: The names of (code, bits). (6, 8) is DLPack's bool. TVM's bool is a uint of 1 bit, "uint1".
@@ -142,3 +143,19 @@ def _number(text: str, low: int, high: int) -> bool:
     if not (text.isascii() and text.isdigit()) or len(text) > 5 or (text[0] == "0" and text != "0"):
         return False
     return low <= int(text) <= high
+
+
+class ConversionError(ValueError):
+    """A value cannot be passed as a type. The text is the reason; it begins with the value or its type."""
+
+
+def describe_value(value: object) -> str:
+    """Return a value as text for a message: the repr of numbers and short strings, the type's name otherwise."""
+    if isinstance(value, (int, float, complex)) or (isinstance(value, str) and len(value) < 30) or value is None:
+        text = repr(value)
+        return text if len(text) < 60 else f"an int of {len(text)} digits"
+    name = type(value).__name__
+    dimensions = getattr(value, "shape", None)
+    if isinstance(dimensions, tuple) and dimensions:
+        return f"an array of shape {dimensions}"
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from devmod._arrays.elements import dtype_of, shape_of
-from devmod._arrays.host import host_view
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod.backend import ConversionError, array_bytes, parse_dtype
-from devmod.errors import ArgumentError, DeviceMemoryError
+from devmod.backend import ConversionError, array_bytes, dtype_name_of, parse_dtype
+from devmod.errors import ArgumentError, DeviceMemoryError, FormatError
 from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import current_stream
 
 TYPE_CHECKING = False
@@ -211,7 +210,7 @@ class Device(ProcessLocal, ABC):
         DeviceMemoryError
             The device has too little free memory.
         """
-        lengths, name = shape_of(shape), dtype_of(dtype)
+        lengths, name = _shape_of(shape), _dtype_of(dtype)
         nbytes = array_bytes(parse_dtype(name), lengths)
         return DeviceArray(self, self.allocate(max(nbytes, 1)), lengths, name)
 
@@ -255,3 +254,45 @@ class Device(ProcessLocal, ABC):
         rows = [("name", self.name), ("vendor", self.vendor), ("driver", self.driver_version), ("architecture", self.arch)]
         rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
         return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])
+
+
+def _dtype_of(value: object) -> str:
+    """Return the name of an element type given as a string, a NumPy dtype or a NumPy scalar type.
+
+    Raises
+    ------
+    ArgumentError
+        `value` is not an element type.
+    """
+    if isinstance(value, str):
+        try:
+            parse_dtype(value)
+        except FormatError:
+            pass
+        else:
+            return value
+    try:
+        return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
+    except (TypeError, FormatError):
+        raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
+
+
+def _shape_of(value: object) -> tuple[int, ...]:
+    """Return a shape given as a length or a sequence of lengths.
+
+    Raises
+    ------
+    ArgumentError
+        `value` is not a shape.
+    """
+    lengths = value if isinstance(value, (tuple, list)) else (value,)
+    shape = []
+    for length in lengths:
+        try:
+            number = length.__index__()
+        except (AttributeError, TypeError):
+            number = -1
+        if number < 0:
+            raise ArgumentError(f"{value!r} is not a shape; a shape is a length, or a tuple of lengths, from 0 up", argument="shape")
+        shape.append(number)
+    return tuple(shape)

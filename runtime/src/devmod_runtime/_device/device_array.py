@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sys import intern
 
-from devmod._arrays.copies import CopyableArray
+from devmod import Array
 from devmod._arrays.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape, unpack
 from devmod.backend import STRUCT_FORMATS, array_bytes, parse_dtype
+from devmod_runtime._device.copies import copy, copy_to_numpy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod_runtime._device.device import Device
-    from devmod_runtime._device.stream import Event
+    from devmod_runtime._device.stream import Event, Stream
 else:
     from devmod._util.numpy import np
 
@@ -26,7 +27,7 @@ _CPU = (1, 0)
 _CUDA_TYPES = (2, 10, 13)
 
 
-class DeviceArray(CopyableArray):
+class DeviceArray(Array):
     """A C-contiguous array in a device's memory, or a view of one. `Device.empty`, `Device.zeros` and `Device.from_numpy` return one.
 
     Attributes
@@ -104,7 +105,7 @@ class DeviceArray(CopyableArray):
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """Return a copy of the elements, as `Array.numpy`, after all work queued on the device. Packed elements are unpacked."""
         if out is not None:
-            return self._copy_to_numpy(out)
+            return copy_to_numpy(self, out)
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
@@ -121,11 +122,11 @@ class DeviceArray(CopyableArray):
         if out.nbytes:
             self.device.read(self.region, out, self.device.default_stream)
 
-    def _copy(self, source: object, target: object, name: str, stream: object, wait: bool) -> Event | None:
-        """Copy with this array's device. This array is one of the two; the target's device copies."""
-        from devmod_runtime._device.copies import copy
+    def copy_from(self, source: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+        return copy(source, self, "copy_from", stream, wait)
 
-        return copy(self.device, source, target, name, stream, wait)
+    def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
+        return copy(self, target, "copy_to", stream, wait)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         """Raise TypeError. Without this method NumPy would make an array with this object as its element."""

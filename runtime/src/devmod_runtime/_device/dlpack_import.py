@@ -11,8 +11,7 @@ from ctypes import pythonapi
 from functools import partial
 
 from devmod._arrays.dlpack import READ_ONLY, Managed, Tensor, Versioned
-from devmod._values.conversion import ConversionError
-from devmod._values.dtypes import dtype_name
+from devmod.backend import ConversionError, dtype_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

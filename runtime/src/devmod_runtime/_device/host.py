@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from devmod._arrays.array import Array
-from devmod._arrays.elements import bytes_of, dtype_name_of, elements_of, unpack
-from devmod._values.conversion import ConversionError, describe_value
-from devmod._values.dtypes import is_packed, parse_dtype
+from devmod import Array
+from devmod._arrays.elements import bytes_of, elements_of, unpack
+from devmod._values.dtypes import describe_value, is_packed
+from devmod.backend import ConversionError, dtype_name_of, parse_dtype
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -125,7 +125,7 @@ def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
         return np.asarray(memoryview(value)), ""
     except (TypeError, ValueError, BufferError, NotImplementedError):
         pass
-    from devmod._arrays.dlpack_import import device_of, import_array, is_capsule
+    from devmod_runtime._device.dlpack_import import device_of, import_array, is_capsule
 
     if not is_capsule(value) and not (hasattr(value, "__dlpack_device__") and hasattr(value, "__dlpack__")):
         return None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from devmod import Local
-from devmod._arrays.host import host_view
-from devmod._values.conversion import describe_value
-from devmod._values.dtypes import NUMBERS
+from devmod._values.dtypes import NUMBERS, describe_value
 from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
 from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.structs import StructError
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._arrays.host import HostView
     from devmod_runtime._device.device import Device
+    from devmod_runtime._device.host import HostView
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.function import Function
     from devmod_runtime._launch.launcher import Kernel

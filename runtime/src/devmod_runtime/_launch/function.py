@@ -15,7 +15,7 @@ from devmod._util.html import html_table
 from devmod._util.numpy import keep_numpy
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod._values.conversion import describe_value
+from devmod._values.dtypes import describe_value
 from devmod._values.signature import block_text
 from devmod.backend import Once, constants_of, environment_text, tag_problem
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names

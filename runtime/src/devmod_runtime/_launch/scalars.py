@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import struct
 
-from devmod._values.conversion import describe_value
-from devmod._values.dtypes import NUMBERS
+from devmod._values.dtypes import NUMBERS, describe_value
 from devmod.backend import STRUCT_FORMATS, ConversionError, dtype_name, parse_dtype
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy as np
 
-    from devmod._arrays.host import HostView
+    from devmod_runtime._device.host import HostView
 else:
     from devmod._util.numpy import np
 

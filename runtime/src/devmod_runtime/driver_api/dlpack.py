@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ctypes import c_int64
 
-from devmod.backend import ConversionError, read_capsule
+from devmod.backend import ConversionError
+from devmod_runtime import read_capsule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
