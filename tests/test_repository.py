@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MAKEFILE = (ROOT / "Makefile").read_text()
+GROUPS = re.findall(r"^##@ (.*)$", MAKEFILE, re.MULTILINE)
 
 
 def test_make_help_lists_every_task() -> None:
@@ -18,8 +19,16 @@ def test_make_help_lists_every_task() -> None:
     phony = set(" ".join(re.findall(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)).split())
     output = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert tasks == phony
-    assert {line.split()[1] for line in output.splitlines()} == tasks
+    assert {line.split()[1] for line in output.splitlines() if line.startswith("  make ")} == tasks
     assert {"demo", "test", "lint", "types", "format", "bench", "golden", "clean", "wheels", "setup"} <= tasks
+    assert all(line.startswith("  make ") or line in ("", *GROUPS) for line in output.splitlines())
+
+
+def test_the_commands_for_gpus_name_existing_files() -> None:
+    commands = dict(re.findall(r"^GPU_(\w+) = (.*)$", MAKEFILE, re.MULTILINE))
+    assert set(commands) == {*(f"cuda_{do}" for do in ("test", "bench", "sanitize", "others", "wheels")), "rocm_test", "metal_test"}
+    for path in re.findall(r"[\w-]+/[\w./-]+", " ".join(commands.values()).replace("$(BIN)/python", "")):
+        assert (ROOT / path).exists(), path
 
 
 def test_ci_runs_the_command_that_people_run() -> None:
