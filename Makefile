@@ -19,7 +19,7 @@ GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/dev
 GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands docs wheels clean
+.PHONY: help setup test-setup demo test fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures docs wheels clean
 
 ##@ Start
 
@@ -83,6 +83,9 @@ rows: setup  ## write docs/rows.md anew: which test shows each row of the contra
 
 commands: setup  ## write docs/commands.md anew: every command with its options
 	@$(BIN)/python tools/commands.py
+
+pictures: setup test-setup  ## draw the pictures of docs/ anew: a build, an inspection, the page of devmod view
+	@$(BIN)/python tools/pictures.py
 
 hexagon-runner: setup  ## build the program that runs Hexagon kernels on the device anew, from its C sources
 	@$(BIN)/python tools/hexagon_runner.py

@@ -15,10 +15,11 @@ version = release = devmod.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
-html_theme = "alabaster"
-html_theme_options = {"description": devmod.__doc__.splitlines()[0].partition(": ")[2], "page_width": "1100px", "fixed_sidebar": True}
-html_sidebars = {
-    "*": ["about.html", "searchfield.html", "navigation.html"],
+html_theme = "furo"
+html_title = f"devmod {version}"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0f766e", "color-brand-content": "#0f766e", "content-padding": "2em"},
+    "dark_css_variables": {"color-brand-primary": "#4bc0b5", "color-brand-content": "#4bc0b5"},
 }
 html_copy_source = False
 html_show_copyright = False
