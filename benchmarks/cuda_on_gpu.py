@@ -7,8 +7,9 @@
 - The time of a new process from its start to a compared result: devmod with a file that has a cubin for this card, of CuPy's RawKernel
   with the same source, with its cache cold and warm. It needs CuPy.
 
-`make bench-cuda` runs it after `bench_launch_cuda.py`. Without DEVMOD_TEST_CUDA=hardware it runs on the stand-in driver of the tests,
-where cubins are loaded and not executed: that shows that the script works, and no figure. Exits with 1 when a ratio is over its bound.
+`make gpu KIND=cuda DO=bench` runs it after `bench_launch_cuda.py`. Without DEVMOD_TEST_CUDA=hardware it runs on the stand-in driver of
+the tests, where cubins are loaded and not executed: that shows that the script works, and no figure. Exits with 1 when a ratio is over
+its bound.
 """
 
 from __future__ import annotations

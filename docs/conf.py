@@ -15,13 +15,11 @@ version = release = devmod.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
-html_theme = "alabaster"
-html_theme_options = {"description": devmod.__doc__.splitlines()[0].partition(": ")[2], "page_width": "1100px", "fixed_sidebar": True}
-html_sidebars = {
-    "*": ["about.html", "searchfield.html", "navigation.html"],
-    "decisions/README": ["about.html", "searchfield.html", "navigation.html"],
-    # The contents of all pages beside each of 170 records would be half of the size of the pages, and a third of the build's time.
-    "decisions/[0-9]*": ["about.html", "searchfield.html", "relations.html"],
+html_theme = "furo"
+html_title = f"devmod {version}"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0f766e", "color-brand-content": "#0f766e", "content-padding": "2em"},
+    "dark_css_variables": {"color-brand-primary": "#4bc0b5", "color-brand-content": "#4bc0b5"},
 }
 html_copy_source = False
 html_show_copyright = False
@@ -38,10 +36,10 @@ autodoc_default_options = {"members": True, "inherited-members": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Give the index of the decisions its table of contents; on GitHub the list there is enough."""
+    """Give the index of the design notes its table of contents; on GitHub the list there is enough."""
 
     def read(_: Sphinx, name: str, source: list[str]) -> None:
-        if name == "decisions/README":
-            source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"
+        if name == "design/README":
+            source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
     app.connect("source-read", read)

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MAKEFILE = (ROOT / "Makefile").read_text()
+GROUPS = re.findall(r"^##@ (.*)$", MAKEFILE, re.MULTILINE)
 
 
 def test_make_help_lists_every_task() -> None:
@@ -18,8 +19,16 @@ def test_make_help_lists_every_task() -> None:
     phony = set(" ".join(re.findall(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)).split())
     output = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert tasks == phony
-    assert {line.split()[1] for line in output.splitlines()} == tasks
+    assert {line.split()[1] for line in output.splitlines() if line.startswith("  make ")} == tasks
     assert {"demo", "test", "lint", "types", "format", "bench", "golden", "clean", "wheels", "setup"} <= tasks
+    assert all(line.startswith("  make ") or line in ("", *GROUPS) for line in output.splitlines())
+
+
+def test_the_commands_for_gpus_name_existing_files() -> None:
+    commands = dict(re.findall(r"^GPU_(\w+) = (.*)$", MAKEFILE, re.MULTILINE))
+    assert set(commands) == {*(f"cuda_{do}" for do in ("test", "bench", "sanitize", "others", "wheels")), "rocm_test", "metal_test"}
+    for path in re.findall(r"[\w-]+/[\w./-]+", " ".join(commands.values()).replace("$(BIN)/python", "")):
+        assert (ROOT / path).exists(), path
 
 
 def test_ci_runs_the_command_that_people_run() -> None:
@@ -42,13 +51,11 @@ def test_the_commands_that_documents_show_exist() -> None:
                     assert words[1] in (*KNOWN, "--version"), f"{document.name}: {line}"
 
 
-def test_the_index_of_the_decisions_lists_each_by_its_title() -> None:
-    folder = ROOT / "docs" / "decisions"
-    index = (folder / "README.md").read_text()
-    for record in sorted(folder.glob("[0-9]*.md")):
-        number, title = record.read_text().splitlines()[0].removeprefix("# ").split(": ", 1)
-        assert record.name.startswith(number), record.name
-        assert f"- [{number}]({record.name}) {title}\n" in index, record.name
+def test_the_index_of_the_design_notes_lists_each_by_its_title() -> None:
+    folder = ROOT / "docs" / "design"
+    listed = re.findall(r"^\| \[(.+?)\]\((\S+)\) \|", (folder / "README.md").read_text(), re.MULTILINE)
+    titles = [(note.read_text().splitlines()[0].removeprefix("# "), note.name) for note in folder.glob("*.md") if note.name != "README.md"]
+    assert sorted(listed) == sorted(titles)
 
 
 @pytest.mark.row("R36")

@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/build_pycuda.py
 
-`wheel_for` builds a wheel for another Python, which `make cuda-wheels` takes along. PyPI has no wheel of pycuda.
+`wheel_for` builds a wheel for another Python, which `make gpu KIND=cuda DO=wheels` takes along. PyPI has no wheel of pycuda.
 The wheel built here is cached in the user's cache folder by the versions that it depends on.
 It is for tests alone: without CURAND, and linked with an empty library of the driver's name, so that the process provides the driver.
 """

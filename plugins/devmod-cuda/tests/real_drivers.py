@@ -15,7 +15,7 @@ DRIVERS = (VendorRuntime("libcuda-535"), VendorRuntime("libcuda-550"))
 #: These libraries are without the kernel module of their version: with a card they would fail in another way. The device file
 #: /dev/nvidiactl is no sign of a card: cuInit of a process of root creates it.
 WITHOUT_A_CARD = pytest.mark.skipif(
-    on_hardware() or Path("/proc/driver/nvidia").exists(), reason="there is NVIDIA's kernel module, with which make test-cuda runs"
+    on_hardware() or Path("/proc/driver/nvidia").exists(), reason="there is NVIDIA's kernel module, with which make gpu KIND=cuda runs"
 )
 
 

@@ -3,7 +3,7 @@
 Any number of processes may use one cache at the same time: an entry is written whole or not at all. `Entries.read` does not check an
 entry. The caller checks the digests in it, because another writer of the cache can write any bytes.
 
-The entry of a job with warnings or reports has a second module: constants with the texts (decision 0399).
+The entry of a job with warnings or reports has a second module: constants with the texts (docs/design/build.md, The cache).
 """
 
 from __future__ import annotations

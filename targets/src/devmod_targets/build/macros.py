@@ -1,4 +1,4 @@
-"""Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`, decision 0400).
+"""Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`; docs/design/build.md, The manifest).
 
 Those of the whole manifest are for the other languages. Those of a table that such a source alone has are mistakes.
 """
