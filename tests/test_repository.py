@@ -95,6 +95,19 @@ def test_the_browser_has_the_table_of_types() -> None:
     assert {(int(code), int(bits)): name for code, bits, name in re.findall(r'\["(\d+),(\d+)", "(\w+)"\]', named)} == dtypes._NAMED
 
 
+def test_the_browser_has_the_numbers_of_the_header() -> None:
+    from devmod._formats import index
+
+    script = (ROOT / "plugins" / "devmod-webgpu" / "js" / "src" / "head.js").read_text()
+    found = {
+        name: int(number) for name, number in re.findall(r"^const (VERSION|HEADER|ALIGN|MAX_DEPTH|MAX_BARE) = (\d+);", script, re.MULTILINE)
+    }
+    assert found == {name: getattr(index, name) for name in ("VERSION", "HEADER", "ALIGN", "MAX_DEPTH", "MAX_BARE")}
+    magic = re.search(r"^const MAGIC = \[(.*)\];", script, re.MULTILINE)
+    assert magic is not None
+    assert bytes(int(each, 16) for each in magic[1].split(", ")) == index.MAGIC
+
+
 def test_no_file_names_a_machine_or_a_registry_host() -> None:
     process = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if process.returncode:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from devmod._formats.closed_source import closed_source as closed_source
     from devmod._formats.closed_source import option_problem as option_problem
     from devmod._formats.closed_source import split_options as split_options
+    from devmod._formats.index import HEADER as HEADER
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
     from devmod._formats.wire import decode as decode
@@ -80,6 +81,7 @@ _HOME = {
     "DiskCache": "_util.disk_cache",
     "FallbackModule": "_modules.fallback",
     "GRID_TAGS": "_values.tags",
+    "HEADER": "_formats.index",
     "OPTIONS_LINE": "_formats.closed_source",
     "Once": "_util.once",
     "PROGRAMMATIC_TAG": "_values.tags",

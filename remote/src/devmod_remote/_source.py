@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from devmod.backend import DiskCache, debug, environment_flag, open_regular
+from devmod.backend import HEADER, DiskCache, debug, environment_flag, open_regular
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, own_module
 from devmod_remote._http import HttpError, get_range
 from devmod_remote._keys import key_of
@@ -19,8 +19,6 @@ from devmod_remote._packages import describe_import
 
 #: The size of the first read. It contains the index of most bundles. With the headers of an HTTP response it is below 4 kB.
 FIRST = 3072
-#: The size of a bundle's header. It has the SHA-256 of the index, so another bundle has another header.
-_HEADER = 48
 #: The pause before the second attempt, in seconds. It doubles with each attempt.
 _PAUSE = 0.1
 _PERMANENT = (FormatError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FetchError)
@@ -150,7 +148,7 @@ class UrlSource:
             raise self._not_cached(f"a part of it ({stop - start} bytes)")
         data = self._fetch(start, stop)
         if _sha256(data) != digest:
-            if self._fetch(0, _HEADER) != self._first[:_HEADER]:
+            if self._fetch(0, HEADER) != self._first[:HEADER]:  # another bundle has another SHA-256 of its index there
                 raise FetchError(f"{self.place} was replaced by another file since devmod.load opened it. Load it again")
             data = self._fetch(start, stop)  # a proxy may have damaged the first answer
             if _sha256(data) != digest:

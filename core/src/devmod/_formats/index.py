@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x89devmod\n"
 #: The newest version. A file has the lowest version that has all of its parts.
 VERSION = 3
+#: The bytes of the header: magic, version, length and SHA-256 of the index. The page and remote files use the same number.
 HEADER = 48
 ALIGN = 64
 #: The kind of a node without bytes. Its imports are the candidates.
