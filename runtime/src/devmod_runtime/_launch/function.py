@@ -7,6 +7,7 @@ configuration. Any other call goes to `Call`, which implements everything and ra
 from __future__ import annotations
 
 from _weakref import ref
+from contextlib import suppress
 from struct import error as struct_error
 
 from devmod import Local
@@ -28,6 +29,7 @@ from devmod_runtime._launch.arguments import Signature
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.described import InstanceSignature, InstanceText, describe, type_of
+from devmod_runtime._launch.host_call import HostCall
 from devmod_runtime._launch.launch import Launch
 from devmod_runtime._launch.order import ArgumentOrder
 from devmod_runtime._launch.shared import local_sizer
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo, Interface, Origin
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._launch.host_call import HostCall
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
     from devmod_runtime._launch.order import Plan
 
@@ -293,10 +294,6 @@ class Function(ProcessLocal):
 
     def keep_host_call(self, call: Call, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, stream: Any) -> None:
         """Cache the form of a call with NumPy arrays, for the next one with the same grid, block, threads and stream."""
-        from contextlib import suppress
-
-        from devmod_runtime._launch.host_call import HostCall
-
         if not HostCall.repeats(call, args) or not (stream is call.stream or (stream is None and not _entered)):
             return
         if len(self._host_calls) >= _MAX_CALLERS:

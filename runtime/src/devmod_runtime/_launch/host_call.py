@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from numpy import may_share_memory, ndarray, uint8
-
 from devmod.backend import ConversionError
 
 TYPE_CHECKING = False
@@ -11,7 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    import numpy as np
+
     from devmod_runtime._launch.call import Call
+else:
+    from devmod._util.numpy import np
 
 
 class HostCall:
@@ -25,12 +27,14 @@ class HostCall:
         Its arguments.
     """
 
-    __slots__ = ("_buffers", "_device", "_enqueue", "_scalars", "_stream")
+    __slots__ = ("_buffers", "_device", "_enqueue", "_may_share", "_ndarray", "_scalars", "_stream", "_uint8")
 
     def __init__(self, call: Call, args: Sequence[Any]) -> None:
         arguments = call.function._signature.arguments
         assert call.stream is not None
         self._device, self._stream, self._enqueue = call.stream.device, call.stream, call.enqueue
+        # The names of NumPy once, and not at each call.
+        self._ndarray, self._uint8, self._may_share = np.ndarray, np.uint8, np.may_share_memory
         self._buffers = [
             (each.number, args[each.number].dtype, each.unit, each.size, each.written) for each in arguments if each.kind == "buffer"
         ]
@@ -43,7 +47,7 @@ class HostCall:
         buffers = [args[each.number] for each in arguments if each.kind == "buffer"]
         return (
             len(buffers) == len(call.transfers)
-            and all(type(each) is ndarray and each.dtype.isbuiltin == 1 for each in buffers)
+            and all(type(each) is np.ndarray and each.dtype.isbuiltin == 1 for each in buffers)
             and all(each.pack is not None or (each.kind == "buffer" and each.layout is None) for each in arguments)
         )
 
@@ -51,13 +55,14 @@ class HostCall:
         """Return the values of the scalars, and None for arrays; None if `Call` must check the arguments."""
         values: list[Any] = [None] * len(args)
         arrays: list[Any] = []
+        ndarray, may_share = self._ndarray, self._may_share
         for number, dtype, unit, size, written in self._buffers:
             array = args[number]
             # NumPy's own dtypes are one object each.
             if type(array) is not ndarray or array.dtype is not dtype or not array.nbytes or array.nbytes % unit or array.nbytes < size:
                 return None
             flags = array.flags
-            if not flags.c_contiguous or (written and not flags.writeable) or any(may_share_memory(array, other) for other in arrays):
+            if not flags.c_contiguous or (written and not flags.writeable) or any(may_share(array, other) for other in arrays):
                 return None
             arrays.append(array)
         try:
@@ -71,6 +76,7 @@ class HostCall:
         """Copy the arrays to the device, launch, and copy those back that the kernel may write to."""
         device, stream = self._device, self._stream
         results = []
+        uint8 = self._uint8
         for number, _, _, _, written in self._buffers:
             data = args[number].reshape(-1).view(uint8).data
             memory = values[number] = device.allocate(data.nbytes)
