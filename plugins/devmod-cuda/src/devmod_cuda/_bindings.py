@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuda.bindings import driver as cuda
 
 from devmod_cuda._functions import FUNCTIONS
-from devmod_cuda._interface import CudaDriver
+from devmod_cuda._calls import CudaDriver
 from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False

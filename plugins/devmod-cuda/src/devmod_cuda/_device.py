@@ -11,7 +11,7 @@ from devmod_driver_api.device import DriverDevice, list_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_cuda._interface import CudaDriver
+    from devmod_cuda._calls import CudaDriver
 
 _once = Once()
 

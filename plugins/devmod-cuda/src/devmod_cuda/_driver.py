@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_cuda._interface import CudaDriver
+    from devmod_cuda._calls import CudaDriver
 
 __all__ = ["VARIABLE", "DriverError", "driver_name", "get_driver", "version_text"]
 

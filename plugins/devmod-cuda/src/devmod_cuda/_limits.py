@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_cuda._interface import CudaDriver
+    from devmod_cuda._calls import CudaDriver
 
 #: CUDA's numbers of the attributes (CUdevice_attribute). The names are CUDA's without CU_DEVICE_ATTRIBUTE_, in lower case.
 ATTRIBUTES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
 
-from devmod_cuda._interface import CudaDriver
+from devmod_cuda._calls import CudaDriver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

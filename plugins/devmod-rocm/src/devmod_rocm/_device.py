@@ -10,7 +10,7 @@ from devmod_rocm._limits import read_limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_rocm._interface import HipDriver
+    from devmod_rocm._calls import HipDriver
 
 _once = Once()
 

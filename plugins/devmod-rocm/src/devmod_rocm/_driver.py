@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_rocm._interface import HipDriver
+    from devmod_rocm._calls import HipDriver
 
 __all__ = ["VARIABLE", "driver_name", "get_driver", "version_text"]
 

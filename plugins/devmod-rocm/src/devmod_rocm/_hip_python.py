@@ -9,7 +9,7 @@ except ModuleNotFoundError:  # before version 10
 
 from devmod_driver_api.errors import DriverError
 from devmod_rocm._functions import FUNCTIONS
-from devmod_rocm._interface import HipDriver
+from devmod_rocm._calls import HipDriver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_rocm._interface import HipDriver
+    from devmod_rocm._calls import HipDriver
 
 #: HIP's numbers of the attributes (hipDeviceAttribute_t), the same from HIP 5 on. The names are HIP's without hipDeviceAttribute, in the
 #: spelling of the other kinds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod_rocm._interface import HipDriver
+from devmod_rocm._calls import HipDriver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
