@@ -48,7 +48,7 @@ pre-commit: lint types  ## what the pre-commit hook runs
 test-metal: setup  ## on a Mac: Metal's tests, with the real framework and its GPU
 	@$(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
 
-test-cuda:  ## on a machine with an NVIDIA GPU: tests, kit and examples with both drivers; .venv, or wheels of cuda-wheels
+test-cuda:  ## on a machine with an NVIDIA GPU: tests and examples, and the kit with ctypes and with pycuda; .venv, or wheels of cuda-wheels
 	@$(PYTHON) tools/cuda_machine.py test
 
 bench-cuda:  ## on such a machine: the figures of CUDA, beside cuda.core and CuPy
@@ -63,7 +63,7 @@ test-others:  ## on such a machine: the suites of OpenCL, Vulkan and WebGPU
 cuda-wheels: setup  ## fetch what such a machine needs without a network: build/cuda-machine, in folders of 60 MiB (FOR=3.12 INSTALLED=list)
 	@$(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR)) $(if $(INSTALLED),--installed $(INSTALLED))
 
-test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the kit, with both drivers
+test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the kit
 	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests driver-api/tests
 
 pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here

@@ -10,8 +10,7 @@ import sys
 
 from devmod.backend import ConversionError, DeviceArray, array_bytes, dtype_name, parse_dtype
 from devmod.errors import ArgumentError
-from devmod_driver_api.api import PER_THREAD_STREAM
-from devmod_driver_api.calls import DEVICE, HOST
+from devmod_driver_api.api import DEVICE, HOST, PER_THREAD_STREAM
 from devmod_driver_api.dlpack import DeviceTensor, export
 from devmod_driver_api.errors import DriverError
 from devmod_driver_api.memory import Memory

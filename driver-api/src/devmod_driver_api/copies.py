@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 
 from devmod.backend import Once, Pool
-from devmod_driver_api.api import DISABLE_TIMING
-from devmod_driver_api.calls import HOST
+from devmod_driver_api.api import DISABLE_TIMING, HOST
 from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False

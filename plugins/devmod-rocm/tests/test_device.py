@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from standin_rocm import ROCM, Standin, needs_emulator, on_hardware
+from standin_rocm import Standin, needs_emulator, on_hardware
 
 from devmod_conformance.checks import run_python
-
-
-@pytest.fixture(params=ROCM.drivers)
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process with each driver."""
-    if on_hardware():
-        pytest.skip("reads the stand-in runtime")
-    return ROCM.driver_environment(request.param, tmp_path)
 
 
 def test_the_limits(device: Any, standin: Standin) -> None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo, Stream
     from devmod.backend import LaunchConfig
-    from devmod_cuda._device import CudaDevice
     from devmod_cuda._calls import CudaDriver
+    from devmod_cuda._device import CudaDevice
     from devmod_driver_api.images import LoadedImage
     from devmod_driver_api.limits import DriverLaunchConfig
     from devmod_targets.nvidia import KernelEntry
