@@ -18,7 +18,7 @@ def test_the_default_stream_is_hips_null_stream(device: Any) -> None:
 
 
 def test_a_stream_of_hip_python(device: Any) -> None:
-    hip = pytest.importorskip("hip.hip", reason="hip-python is not installed")
+    hip = pytest.importorskip("hip", reason="hip-python is not installed").hip
     status, stream = hip.hipStreamCreate()
     assert not status
     adopted = ROCM.adopt_stream(stream)
