@@ -45,6 +45,23 @@ def test_a_stream_of_pycuda(device: Any, add: Any) -> None:
         context.pop()
 
 
+def test_a_stream_and_a_buffer_of_cuda_core(device: Any, add: Any) -> None:
+    core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    owner = core.Device(0)
+    with device.context:
+        owner.set_current()
+        stream = owner.create_stream()
+        buffer = owner.allocate(256, stream=stream)
+    a, b = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2))
+    add(a, b, buffer, 64, grid=1, block=64, stream=stream)
+    add(buffer, b, a, 64, grid=1, block=64, stream=stream)
+    stream.sync()
+    assert a.numpy().tolist() == [5] * 64
+    buffer.close(stream)
+    stream.sync()
+    stream.close()
+
+
 @pytest.mark.each_driver
 def test_a_stream_of_another_context(device: Any, add: Any) -> None:
     a, b, c = (device.zeros(64, "float32") for _ in range(3))
