@@ -83,7 +83,7 @@ def test_errors_have_the_vendors_name_and_text(driver: Any, vendor: Vendor) -> N
     error, name = caught.value, vendor.error("out of memory").partition(" ")[0]
     assert (error.name, error.call) == (name, vendor.functions["allocate"])
     assert str(error) == f"{vendor.functions['allocate']}: {name} ({error.text})"
-    module, _ = driver.load_module(vendor.payload('extern "C" __global__ void k() {}'))
+    module = driver.load_module(vendor.payload('extern "C" __global__ void k() {}'))
     with pytest.raises(DriverError) as caught:
         driver.get_function(module, "nothing")
     assert caught.value.name == vendor.error("not found").partition(" ")[0]

@@ -377,13 +377,13 @@ class Driver(ABC):
     # -- modules and functions
 
     @abstractmethod
-    def load_module(self, data: bytes | memoryview) -> tuple[int, str]:
-        """Load an image into the current context. Return the module and the information log of the driver's compiler.
+    def load_module(self, data: bytes | memoryview) -> int:
+        """Load an image into the current context, and return the module.
 
         Raises
         ------
         DriverError
-            `log` is the error log.
+            `log` is the error log of the driver's compiler.
         """
 
     def unload_module(self, module: int) -> None:

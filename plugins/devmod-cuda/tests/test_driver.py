@@ -221,15 +221,14 @@ def test_pointers_that_the_driver_knows(driver: Any) -> None:
 
 @pytest.mark.each_driver
 def test_a_module_and_a_launch(driver: Any) -> None:
-    module, log = driver.load_module(ptx_of(COUNT).encode())
-    assert log == ""
+    module = driver.load_module(ptx_of(COUNT).encode())
     function, context = driver.get_function(module, "count"), driver.current_context()
     assert driver.param_places(function) == [(0, 8), (8, 4)]
     assert driver.function_attribute(function, 0) == 1024
     driver.set_function_attribute(function, 8, 1 << 16)
     assert driver.function_attribute(function, 8) == 1 << 16
     assert driver.max_active_blocks(function, 64, 0) >= 1
-    assert driver.preferred_block(function)[1] >= 32
+    assert driver.preferred_threads(function) >= 32
     table, nbytes = driver.get_global(module, "table")
     assert nbytes == 16
     pointer = driver.call("allocate", 256)
@@ -256,7 +255,7 @@ def test_a_module_and_a_launch(driver: Any) -> None:
 
 @pytest.mark.each_driver
 def test_a_captured_graph(driver: Any) -> None:
-    module, _ = driver.load_module(ptx_of(COUNT).encode())
+    module = driver.load_module(ptx_of(COUNT).encode())
     function, pointer, stream = driver.get_function(module, "count"), driver.call("allocate", 256), driver.call("create_stream", 1)
     driver.fill(pointer, 0, 256, 1)
     driver.synchronize_stream(1)
@@ -315,7 +314,7 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
 
     driver, context = device.driver, device.context
     with context:
-        module, _ = driver.load_module(ptx_of(COUNT).encode())
+        module = driver.load_module(ptx_of(COUNT).encode())
         function, pointer = driver.get_function(module, "count"), driver.call("allocate", 256)
         driver.fill(pointer, 0, 256, 1)
         driver.synchronize_stream(1)
@@ -347,7 +346,7 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
 
 
 def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
-    module, _ = driver.load_module(ptx_of(COUNT).encode())
+    module = driver.load_module(ptx_of(COUNT).encode())
     function, block = driver.get_function(module, "count"), ParameterBlock(12)
     context = driver.current_context()
     config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 1)

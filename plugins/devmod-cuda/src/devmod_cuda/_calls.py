@@ -13,13 +13,13 @@ from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from devmod_driver_api.driver import Dims, ParameterBlock
 
-#: Numbers of CUjit_option.
-JIT_MAX_REGISTERS, JIT_INFO_LOG, JIT_INFO_LOG_SIZE, JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE, JIT_OPTIMIZATION_LEVEL = 0, 3, 4, 5, 6, 7
+#: CUjit_option: ERROR_LOG_BUFFER and ERROR_LOG_BUFFER_SIZE_BYTES.
+_JIT_ERROR_LOG = (5, 6)
 #: The largest log of the driver's compiler.
 _LOG_BYTES = 16384
 #: CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and COMPUTE_CAPABILITY_MINOR.
@@ -145,38 +145,16 @@ class CudaDriver(Driver):
 
     # -- modules and functions
 
-    def load_module(self, data: bytes | memoryview, options: Mapping[int, int] | None = None) -> tuple[int, str]:
-        """Load PTX, a cubin or a fatbin into the current context. Return the module and the information log of the driver's compiler.
-
-        Parameters
-        ----------
-        data
-            The image. PTX ends with the zero byte behind it, which every bytes object has.
-        options
-            Values by number of CUjit_option, such as ``{JIT_MAX_REGISTERS: 32}``.
-
-        Raises
-        ------
-        DriverError
-            `log` is the error log.
-        """
-        image, module = bytes(data), c_void_p()
-        info, errors = ctypes.create_string_buffer(_LOG_BYTES), ctypes.create_string_buffer(_LOG_BYTES)
-        values = {
-            **(options or {}),
-            JIT_INFO_LOG: ctypes.addressof(info),
-            JIT_INFO_LOG_SIZE: _LOG_BYTES,
-            JIT_ERROR_LOG: ctypes.addressof(errors),
-            JIT_ERROR_LOG_SIZE: _LOG_BYTES,
-        }
-        count = len(values)
-        arrays = (c_int * count)(*values), (c_void_p * count)(*values.values())
+    def load_module(self, data: bytes | memoryview) -> int:
+        """Load PTX, a cubin or a fatbin into the current context. PTX ends with the zero byte behind it, which every bytes object has."""
+        image, module, log = c_char_p(bytes(data)), c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
+        values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         try:
-            self.check("cuModuleLoadDataEx", byref(module), c_char_p(image), c_uint(count), *arrays)
+            self.check("cuModuleLoadDataEx", byref(module), image, c_uint(2), (c_int * 2)(*_JIT_ERROR_LOG), values)
         except DriverError as error:
-            error.log = _text_of(errors)
+            error.log = log.value.decode(errors="replace").strip()
             raise
-        return module.value or 0, _text_of(info)
+        return module.value or 0
 
     def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
         """Set an attribute of a function by its number (CUfunction_attribute)."""
@@ -196,10 +174,10 @@ class CudaDriver(Driver):
                 raise
             places.append((offset, size))
 
-    def preferred_block(self, function: int, shared_memory: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the fewest blocks, and the threads of a block, with which a launch occupies the device best."""
-        blocks, threads = self.call("preferred_block", function, 0, shared_memory, limit)
-        return blocks, threads
+    def preferred_threads(self, function: int) -> int:
+        """Return the threads of a block with which a launch occupies the device best."""
+        _, threads = self.call("preferred_block", function, 0, 0, 0)
+        return int(threads)
 
     def encode_tensor_map(
         self,
@@ -245,7 +223,3 @@ def ptx_version(cuda: int) -> str:
     if major == 12:
         return _PTX_OF_12[min(minor, len(_PTX_OF_12) - 1)]
     return f"9.{minor}" if major == 13 else ""
-
-
-def _text_of(log: ctypes.Array[c_char]) -> str:
-    return log.value.decode(errors="replace").strip()

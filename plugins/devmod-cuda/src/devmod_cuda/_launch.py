@@ -91,7 +91,7 @@ class CudaKernel(DriverKernel):
     def preferred_block(self) -> tuple[int, int]:
         try:
             with self.context:
-                _, threads = self.driver.preferred_block(self.function)
+                threads = self.driver.preferred_threads(self.function)
         except DriverError as error:
             raise self.query_error(error) from error
         most = 1 << max(threads, 1).bit_length() - 1

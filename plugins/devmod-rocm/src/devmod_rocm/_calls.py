@@ -123,15 +123,15 @@ class HipDriver(Driver):
 
     # -- modules
 
-    def load_module(self, data: bytes | memoryview) -> tuple[int, str]:
-        """Load a code object into the current device. The runtime's compiler has no log.
+    def load_module(self, data: bytes | memoryview) -> int:
+        """Load a code object into the current device.
 
         The runtime reads the length of a code object from its headers, so the caller checks them.
         """
         image = ctypes.create_string_buffer(bytes(data), len(data) + 1)
         module = int(self.call("load_module", ctypes.addressof(image)))
         self._images[module] = image
-        return module, ""
+        return module
 
     def unload_module(self, module: int) -> None:
         super().unload_module(module)
