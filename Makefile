@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= 2
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
+CODE := core/src targets/src conformance/src runtime/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons lowest bench golden hexagon-runner rows commands docs wheels clean
@@ -36,8 +36,8 @@ lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 
-types: setup  ## mypy --strict over core, the plugins and tools/
-	@$(BIN)/mypy --no-error-summary $(CODE) tools
+types: setup  ## mypy --strict over the distributions, simulators/ and tools/
+	@$(BIN)/mypy --no-error-summary $(CODE) simulators/src tools
 
 format: setup  ## let ruff mend what it can and format the rest
 	@$(BIN)/ruff check --quiet --fix-only .
@@ -64,7 +64,7 @@ cuda-wheels: setup  ## fetch what such a machine needs without a network: build/
 	@$(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR)) $(if $(INSTALLED),--installed $(INSTALLED))
 
 test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the kit
-	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests driver-api/tests
+	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests runtime/tests/driver_api
 
 pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py

@@ -12,7 +12,7 @@ SOURCES = [
     ROOT / "core/src",
     ROOT / "targets/src",
     ROOT / "conformance/src",
-    ROOT / "driver-api/src",
+    ROOT / "runtime/src",
     ROOT / "remote/src",
     *sorted((ROOT / "plugins").glob("*/src")),
 ]

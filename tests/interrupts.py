@@ -17,7 +17,7 @@ import numpy as np
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod._util import fork as _fork
+from devmod_runtime import _fork
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = {

@@ -46,12 +46,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "tests"))
 
-import environment_variables  # noqa: E402 - beside this file
-
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *DOCS.rglob("*.md"),
-    *(path for folder in ("core", "targets", "conformance", "driver-api", "remote") for path in ROOT.glob(f"{folder}/*.md")),
+    *(path for folder in ("core", "targets", "conformance", "runtime", "remote", "simulators") for path in ROOT.glob(f"{folder}/*.md")),
     *ROOT.glob("plugins/*/*.md"),
     *ROOT.glob("examples/**/*.md"),
 ]
@@ -181,7 +179,7 @@ def code() -> str:
         "core/src",
         "targets/src",
         "conformance/src",
-        "driver-api/src",
+        "runtime/src",
         "remote/src",
         *(str(path) for path in ROOT.glob("plugins/*/src")),
     ]
@@ -206,9 +204,10 @@ def test_the_page_explains_messages_that_the_code_has() -> None:
 
 def environment_tables() -> dict[str, dict[str, str]]:
     """Return core's table of environment variables and those of the wheels, by folder."""
+    core = importlib.import_module("devmod._environment").VARIABLES
     targets = importlib.import_module("devmod_targets._environment").VARIABLES
     remote = importlib.import_module("devmod_remote._environment").VARIABLES
-    found = {"core/src": environment_variables.VARIABLES, "remote/src": remote, "targets/src": targets}
+    found = {"core/src": core, "remote/src": remote, "targets/src": targets}
     for path in sorted(ROOT.glob("plugins/*/src/*/__init__.py")):
         has_table = path.with_name("_environment.py").exists()
         found[f"plugins/{path.parts[-4]}"] = importlib.import_module(f"{path.parts[-2]}._environment").VARIABLES if has_table else {}

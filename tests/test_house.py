@@ -16,8 +16,7 @@ LAYERS = {
     "_values": {"errors", "_util"},
     "_plugins": {"errors", "_util", "_values", "targets"},
     "_formats": {"errors", "_util", "_values", "_plugins", "_modules", "targets"},
-    "_device": {"errors", "_util", "_values", "_plugins"},
-    "_launch": {"errors", "_util", "_values", "_device"},
+    "_arrays": {"errors", "_util", "_values"},
     "targets": {"errors", "_util", "_values"},
 }
 PROJECTS = sorted(
@@ -96,10 +95,34 @@ def test_core_has_no_network_code() -> None:
     assert found == set()
 
 
-def test_what_drivers_share_imports_core_alone() -> None:
+def test_the_runtime_imports_core_alone() -> None:
     graph = imports()
-    wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == "devmod_driver_api" for to in graph[module]}
-    assert wheels == {"devmod", "devmod_driver_api"}
+    wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == "devmod_runtime" for to in graph[module]}
+    assert wheels == {"devmod", "devmod_runtime"}
+
+
+#: What each part of devmod-runtime may import of its wheel besides itself.
+ROOMS = {
+    "_leases": set(),
+    "_fork": set(),
+    "_uninterrupted": set(),
+    "_device": {"_fork"},
+    "_launch": {"_device", "_fork"},
+    "_module": {"_launch"},
+    "_programs": {"_launch", "_module"},
+}
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_part_of_the_runtime_imports_the_parts_below_it_alone(name: str) -> None:
+    wrong = [
+        f"{module} imports {to}"
+        for module, found in imports().items()
+        if module.split(".")[0] == "devmod_runtime" and layer(module) == name
+        for to in sorted(found)
+        if to.split(".")[0] == "devmod_runtime" and layer(to) not in {name, *ROOMS[name]} and to != "devmod_runtime"
+    ]
+    assert wrong == []
 
 
 #: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a stranger.
@@ -136,9 +159,50 @@ def test_processes_are_started_in_few_modules_that_search_no_current_folder() ->
     assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
 
 
+#: The private names of core that devmod-runtime takes. Other wheels use public ones.
+TAKEN = {
+    "_arrays.copies.Copy",
+    "_arrays.copies.CopyableArray",
+    "_arrays.dlpack.device_capsule",
+    "_arrays.dlpack.host_capsule",
+    "_arrays.elements.bytes_of",
+    "_arrays.elements.count_of",
+    "_arrays.elements.dtype_of",
+    "_arrays.elements.numpy_dtype",
+    "_arrays.elements.packing_problem",
+    "_arrays.elements.scalar_shape",
+    "_arrays.elements.shape_of",
+    "_arrays.elements.unpack",
+    "_arrays.host.HostView",
+    "_arrays.host.host_view",
+    "_plugins.devices.VARIABLE",
+    "_plugins.devices.default_device",
+    "_util.buffers.read_only_view",
+    "_util.html.html_table",
+    "_util.numpy.keep_numpy",
+    "_util.numpy.np",
+    "_util.pickling.ProcessLocal",
+    "_util.text.escape_line",
+    "_values.conversion.describe_value",
+    "_values.dtypes.NUMBERS",
+    "_values.dtypes.is_packed",
+    "_values.layout.element_bytes",
+    "_values.layout.is_value",
+    "_values.layout.members_by_value",
+    "_values.layout.numpy_dtype",
+    "_values.layout.struct_dtype",
+    "_values.signature.block_text",
+    "_values.signature.kind_text",
+    "_values.signature.type_text",
+    "_values.tags.DIMENSIONS",
+    "_values.tags.SCOPES",
+}
+
+
 @pytest.mark.row("R7")
 def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
-    wrong = []
+    """devmod-runtime alone does: it pins core exactly. The modules of core that it takes such names from are listed."""
+    wrong, taken = [], set()
     for module, path in modules().items():
         own = module.split(".")[0]
         for node in ast.walk(ast.parse(path.read_text())):
@@ -153,8 +217,12 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
                 names = [name, *(alias.name for alias in node.names)] if isinstance(node, ast.ImportFrom) else [name]
                 private = any(re.match(r"_[a-z]", part) for each in names for part in each.split("."))
                 if name.startswith("devmod") and name.split(".")[0] != own and private:
-                    wrong.append(f"{module}: {ast.unparse(node)}")
+                    if own == "devmod_runtime" and name.startswith("devmod._"):
+                        taken |= {f"{name.removeprefix('devmod.')}.{alias.name}" for alias in node.names}
+                    else:
+                        wrong.append(f"{module}: {ast.unparse(node)}")
     assert wrong == []
+    assert taken == TAKEN
 
 
 def test_no_runtime_needs_a_compiler() -> None:
@@ -187,7 +255,7 @@ def test_all_distributions_share_one_version() -> None:
 def test_the_build_side_pins_core_exactly_and_the_runtimes_by_a_lower_bound(path: Path) -> None:
     project = METADATA[path]
     version = project["version"]
-    pinned = {"devmod", "devmod-targets", "devmod-conformance"}
+    pinned = {"devmod", "devmod-targets", "devmod-conformance", "devmod-runtime"}
     for requirement in project.get("dependencies", []):
         match = re.match(r"devmod-core(?:\[[^]]*\])?(.*)", requirement)
         if match:

@@ -124,7 +124,7 @@ def test_importing_the_public_names_imports_nothing_else(module: str) -> None:
     assert run(script) == f"{sorted({'__future__', 'devmod', module})}\n"
 
 
-@pytest.mark.parametrize("module", ["devmod", "devmod.backend"])
+@pytest.mark.parametrize("module", ["devmod", "devmod.backend", "devmod_runtime"])
 def test_type_checkers_see_the_names_where_python_finds_them(module: str) -> None:
     found = importlib.import_module(module)
     tree = ast.parse(Path(str(found.__file__)).read_text())
@@ -134,12 +134,12 @@ def test_type_checkers_see_the_names_where_python_finds_them(module: str) -> Non
     for name in found.__all__:
         home = found._HOME.get(name)
         if home is not None:
-            assert typed[name] == (f"devmod.{home}" if home else "devmod"), name
+            assert typed[name] == (f"{module.partition('.')[0]}.{home}" if home else "devmod"), name
             value = getattr(found, name)
             assert getattr(found, name) is value, name
 
 
-@pytest.mark.parametrize("module", ["devmod", "devmod.backend"])
+@pytest.mark.parametrize("module", ["devmod", "devmod.backend", "devmod_runtime"])
 def test_an_unknown_name_is_an_attribute_error(module: str) -> None:
     with pytest.raises(AttributeError, match=rf"^module '{module}' has no attribute 'compyle'$"):
         importlib.import_module(module).compyle  # noqa: B018

@@ -87,9 +87,12 @@ def core_speaking(wheels: Any, folder: Path, *protocols: str) -> Path:
     return altered(wheels["devmod-core"], folder, LATER, changes, protocols)
 
 
-def targets_of(wheels: Any, folder: Path) -> Path:
-    """The build side of the same later release, which pins core exactly."""
-    return altered(wheels["devmod-targets"], folder, LATER, {f"devmod-core=={NOW}": f"devmod-core=={LATER}"})
+def pinned_to(wheels: Any, folder: Path, name: str) -> Path:
+    """The runtime or the build side of the same later release. Both pin core exactly."""
+    changes = {f"devmod-core=={NOW}": f"devmod-core=={LATER}"}
+    if name == "devmod-runtime":
+        changes[f'__version__ = "{NOW}"'] = f'__version__ = "{LATER}"'
+    return altered(wheels[name], folder, LATER, changes)
 
 
 def use(box: Any, kind: str, distribution: str) -> dict[str, Any]:
@@ -155,10 +158,9 @@ def test_this_plugin_on_a_later_core(
     environment: Callable[..., Any], wheels: Any, projects: Mapping[str, Any], tmp_path: Path, plugin: str, kind: str
 ) -> None:
     version = projects[plugin]["version"]
-    build_side = (
-        [str(targets_of(wheels, tmp_path / "later"))] if any("devmod-targets" in each for each in projects[plugin]["dependencies"]) else []
-    )
-    box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), *build_side, wheels.direct(plugin))
+    needed = [name for name in ("devmod-runtime", "devmod-targets") if any(name in each for each in projects[plugin]["dependencies"])]
+    later = [str(pinned_to(wheels, tmp_path / "later", name)) for name in needed]
+    box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), *later, wheels.direct(plugin))
     message = (
         f"{plugin} {version} supports version 1 of devmod's plugin protocol, and devmod-core {LATER} supports version 2 and 3. Upgrade {plugin}: pip "
         f"install --upgrade {plugin}"
@@ -175,9 +177,22 @@ def test_sides_that_share_a_version_work_together(
     box = environment(wheels.direct("devmod-core"), str(both))
     assert use(box, kind, plugin)["made"] == package
     assert problems(box, plugin) == {""}
-    box.install("--no-deps", wheels.direct(plugin), str(core_speaking(wheels, tmp_path / "core", "1", "2")))
+    later = [str(core_speaking(wheels, tmp_path / "core", "1", "2")), str(pinned_to(wheels, tmp_path / "core", "devmod-runtime"))]
+    box.install("--no-deps", wheels.direct(plugin), *later)
     assert use(box, kind, plugin)["made"] == package
     assert problems(box, plugin) == {""}
+
+
+@pytest.mark.row("R8", "R44")
+def test_a_later_runtime_on_this_core_says_what_to_upgrade(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    """An installer upgrades both. --no-deps passes by the pin."""
+    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    box.install("--no-deps", str(pinned_to(wheels, tmp_path / "later", "devmod-runtime")))
+    message = (
+        f"devmod-runtime {LATER} needs devmod-core {LATER}, and devmod-core {NOW} is installed. Install both in one version: pip install "
+        f"--upgrade devmod-core=={LATER} devmod-runtime=={LATER}"
+    )
+    assert message in use(box, "opencl", "devmod-opencl")["loaded"]
 
 
 @pytest.mark.row("R8", "R44")

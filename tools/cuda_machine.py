@@ -35,9 +35,7 @@ BESIDE = "beside"
 #: What opens the driver, as DEVMOD_CUDA_DRIVER has it.
 DRIVERS = ("ctypes", "pycuda")
 #: The tests; the environment variable DEVMOD_TEST_CUDA=hardware makes them use the real driver.
-TESTS = ("plugins/devmod-cuda/tests", "driver-api/tests", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
-#: Those of the stand-in driver and of its interpreter, which need no GPU.
-NOT_ON_HARDWARE = ("*/test_ptx_*.py", "*/test_standin*.py")
+TESTS = ("plugins/devmod-cuda/tests", "runtime/tests/driver_api", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
 BENCHMARKS = ("bench_launch_cuda.py", "cuda_on_gpu.py", "bench_cuda_compile.py")
 OTHERS = ("opencl", "vulkan", "webgpu")
 #: Where NVIDIA's driver and container tools put the file by which the Vulkan loader finds the driver.
@@ -55,7 +53,7 @@ class Environment:
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables of a command: where Python, programs and libraries are."""
-        paths = [ROOT / folder for folder in ("tests/standin", "plugins/devmod-cuda/tests")]
+        paths = [ROOT / folder for folder in ("tests/vendors", "plugins/devmod-cuda/tests", "simulators/src")]
         system = FOLDER / "root" / "usr"
         return {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
@@ -142,8 +140,7 @@ def commands(task: str, environment: Environment, stand_in: bool) -> list[tuple[
     if task == "test":
         kit = [(f"the kit with {driver}", [python, "-m", "devmod", "conformance", "cuda"], hardware | {"DEVMOD_CUDA_DRIVER": driver})
                for driver in DRIVERS]  # fmt: skip
-        ignored = [f"--ignore-glob={pattern}" for pattern in NOT_ON_HARDWARE]
-        return [("tests", [*pytest, *parallel, *ignored, *TESTS], hardware), *([] if stand_in else kit)]
+        return [("tests", [*pytest, *parallel, *TESTS], hardware), *([] if stand_in else kit)]
     if task == "bench":
         return [(name, [python, str(ROOT / "benchmarks" / name)], hardware) for name in BENCHMARKS]
     if task == "others":

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 
 from environments import ROOT, InstallError, install, make_venv, python_of
@@ -47,14 +46,13 @@ def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) 
 
 
 def rocm_emulator() -> dict[str, str]:
-    """Return the variables for the stand-in HIP runtime of the tests and its emulator of AMD's RDNA3; {} if they cannot run here."""
-    sys.path[:0] = [str(ROOT / folder) for folder in ("plugins/devmod-rocm/tests", "tests/standin")]
-    import pytest
+    """Return the variables for the stand-in HIP runtime and its emulator of AMD's RDNA3; {} if they cannot run here."""
+    sys.path.insert(0, str(ROOT / "simulators" / "src"))
+    from devmod_simulators import UnavailableError, libamdhip64, rdna3
 
-    emulator, standin = import_module("rdna3_worker.emulator"), import_module("standin_rocm")
     try:
-        return {} if emulator.missing() else {**standin.child_environment(), emulator.VARIABLE: str(emulator.folder())}
-    except pytest.skip.Exception:
+        return {} if rdna3.missing() else {**libamdhip64.environment(), rdna3.VARIABLE: str(rdna3.folder())}
+    except UnavailableError:
         return {}
 
 
@@ -92,8 +90,8 @@ def main() -> None:
 
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
-    # devmod-cuda and devmod-rocm depend on devmod-driver-api.
-    own = {"devmod-core[cli]": core, "devmod-driver-api": wheel_of["devmod-driver-api"], **expected}
+    # devmod-cuda and devmod-rocm depend on devmod-runtime.
+    own = {"devmod-core[cli]": core, "devmod-runtime": wheel_of["devmod-runtime"], **expected}
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
     b = environment("device-box", [*requirements, build_side, *BESIDES], [targets, *own.values()])
     run(b, "-m", "devmod", "devices")

@@ -70,7 +70,7 @@ def projects() -> list[Path]:
         ROOT / "core",
         ROOT / "targets",
         ROOT / "conformance",
-        ROOT / "driver-api",
+        ROOT / "runtime",
         ROOT / "remote",
         *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")),
     ]

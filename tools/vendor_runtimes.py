@@ -3,7 +3,7 @@
     .venv/bin/python tools/vendor_runtimes.py [--force]
 
 On a machine without a card they report no device. They are in the user's cache folder, where the loader does not search, so other tests
-find none. `tests/standin/vendor_runtime.py` finds them for a test.
+find none. `tests/vendors/vendor_runtime.py` finds them for a test.
 """
 
 from __future__ import annotations

@@ -117,11 +117,11 @@ def environment(path: Iterable[Path], cache: Path, extra: Mapping[str, str] | No
 
 @functools.cache
 def _dependencies() -> Path:
-    """Return a folder with core's dependencies and no metadata, so a process discovers no distribution of this environment."""
+    """Return a folder with core's dependencies and devmod-runtime, without metadata: a process discovers no distribution of this environment."""
     result = tempfile.TemporaryDirectory()
     atexit.register(result.cleanup)
     folder = Path(result.name)
-    for name in ("importlib_metadata", "zipp", "lazy_importer", "msgpack", "pluggy"):
+    for name in ("importlib_metadata", "zipp", "lazy_importer", "msgpack", "pluggy", "devmod_runtime"):
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None:
             source = Path(found.origin)

@@ -13,8 +13,8 @@ import toy_backend as toy
 from support import needs_dlpack_1
 
 import devmod
-from devmod._device.device_array import DeviceArray
-from devmod._device.host_array import HostArray
+from devmod._arrays.host_array import HostArray
+from devmod_runtime._device.device_array import DeviceArray
 
 LABEL = "toy device 0 (toy number 0)"
 

@@ -15,7 +15,7 @@ from distributions import install
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
-from devmod import backend
+import devmod_runtime
 from devmod._plugins.specs import find_spec
 from devmod.backend import PayloadModule
 
@@ -30,10 +30,10 @@ class RuntimeModule(PayloadModule):
         return (lambda: info.name) if owner is self else owner.get_function(name, query_imports)
 
 
-class Receiver(backend.RuntimeModule):
+class Receiver(devmod_runtime.RuntimeModule):
     """A runtime module based on core's PayloadModule."""
 
-    def launcher(self, name: str, info: devmod.FunctionInfo) -> backend.Launcher:
+    def launcher(self, name: str, info: devmod.FunctionInfo) -> devmod_runtime.Launcher:
         self.payload()
         raise devmod.DeviceNotFoundError(f"there is no device for {name}")
 

@@ -18,10 +18,10 @@ import toy_backend as toy
 from support import needs_dlpack_1
 
 import devmod
-from devmod._device import dlpack
-from devmod._device.host_array import HostArray
-from devmod._launch.scalars import packer
+from devmod._arrays import dlpack
+from devmod._arrays.host_array import HostArray
 from devmod._values.conversion import ConversionError
+from devmod_runtime._launch.scalars import packer
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_every_export_of_a_host_array(dtype: str, shape: tuple[int, ...]) -> Non
 def test_a_host_array_is_used_without_numpy() -> None:
     program = (
         "import sys, struct\n"
-        "from devmod._device.host_array import HostArray\n"
+        "from devmod._arrays.host_array import HostArray\n"
         "a = HostArray(struct.pack('<6e', *range(6)), (2, 3), 'float16')\n"
         "v = memoryview(a)\n"
         "assert (v.format, v.shape, v.strides) == ('e', (2, 3), (6, 2)), v.format\n"
@@ -148,7 +148,7 @@ def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
     program = (
         "import sys; sys.modules['ml_dtypes'] = None\n"
         "import devmod\n"
-        "from devmod._device.host_array import HostArray\n"
+        "from devmod._arrays.host_array import HostArray\n"
         "try: HostArray(b'ab', (1,), 'bfloat16').numpy()\n"
         "except devmod.FormatError as error: print(error)\n"
     )
@@ -232,7 +232,7 @@ def test_a_consumer_of_old_dlpack_gets_a_copy() -> None:
 def test_a_dlpack_capsule_may_be_freed_at_interpreter_shutdown() -> None:
     program = (
         "import numpy as np\n"
-        "from devmod._device.host_array import HostArray\n"
+        "from devmod._arrays.host_array import HostArray\n"
         "a = HostArray(b'abcd', (4,), 'int8')\n"
         "keep = [np.from_dlpack(a), np.asarray(a), a.__dlpack__(), memoryview(a)]\n"
         "import builtins; builtins.keep = keep\n"

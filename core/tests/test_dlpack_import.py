@@ -14,11 +14,11 @@ import toy_backend as toy
 from support import needs_dlpack_1
 
 import devmod
-from devmod._device.array import Array
-from devmod._device.buffer import Pinned
-from devmod._device.device_array import DeviceArray
-from devmod._device.dlpack import Versioned, _capsule, host_capsule
+from devmod._arrays.array import Array
+from devmod._arrays.buffer import Pinned
+from devmod._arrays.dlpack import Versioned, _capsule, host_capsule
 from devmod._values.dtypes import parse_dtype
+from devmod_runtime._device.device_array import DeviceArray
 
 USED = "has a DLPack capsule that was used before; a capsule can be used once: export the array again"
 
@@ -344,7 +344,7 @@ def test_dlpack_of_a_device_has_its_pointer(version: tuple[int, int] | None) -> 
         assert device.waited == waited + 1
         name = b"dltensor_versioned" if version else b"dltensor"
         get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-        from devmod._device.dlpack import Managed, Versioned
+        from devmod._arrays.dlpack import Managed, Versioned
 
         tensor = (Versioned if version else Managed).from_address(get(capsule, name)).tensor
         assert (tensor.data, tensor.device_type, tensor.device_id, tensor.ndim) == (Pinned(array.memory).address, 2, 1, 1)

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from work import work
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod._cli import main
-from devmod.backend import block_packer
+from devmod_runtime import block_packer
 
 TAGS = ("blockIdx.x", "threadIdx.x")
 
@@ -506,6 +507,71 @@ def test_invalid_arguments_are_refused_after_valid_calls(devices: list[toy.ToyDe
         with pytest.raises(devmod.ArgumentError):
             f(*args, grid=1, block=8)
     assert [len(device.default_stream.queued) for device in devices] == counts
+
+
+@pytest.mark.row("R34")
+def test_a_repeated_call_with_numpy_arrays_checks_and_copies_as_the_first(
+    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def results(f: devmod.Function) -> list[Any]:
+        found: list[Any] = []
+        ones = np.ones(8, "float32")
+        read_only = ones.copy()
+        read_only.flags.writeable = False
+        overlapping, matrix = np.arange(12, dtype="float32"), np.ones((8, 2), "float32")
+        for x, y, alpha in (
+            (ones, ones.copy(), 2.0),
+            (np.arange(4, dtype="float32"), np.ones(9, "float32"), np.float32(0.5)),
+            (read_only, ones.copy(), 3),
+            (ones, matrix[:, 0], 1.0),
+            (matrix[:, 0], ones.copy(), 1.0),
+            (overlapping[:8], overlapping[:8], 1.0),
+            (ones, ones.astype("int32"), 1.0),
+            (ones.astype(">f4"), ones.copy(), 1.0),
+            (ones, read_only, 1.0),
+            (overlapping[:8], overlapping[4:], 1.0),
+            (np.zeros(0, "float32"), ones.copy(), 1.0),
+            (devices[0].from_numpy(ones), ones.copy(), 1.0),
+            (ones, bytearray(32), 1.0),
+            (ones, ones.copy(), "a"),
+            (ones, None, 1.0),
+        ):
+            try:
+                f(x, y, alpha, min(len(x), 8) if hasattr(y, "shape") else 0, grid=1, block=8)
+            except devmod.ArgumentError as error:
+                found.append(str(error))
+            else:
+                found.append(bytes(np.ascontiguousarray(y)))
+        return found
+
+    first, repeated = make_axpy(), make_axpy()
+    host = np.ones(8, "float32")
+    for _ in range(3):
+        repeated(host, host.copy(), 1.0, 8, grid=1, block=8)
+    expected = results(first)
+    assert results(repeated) == expected
+    assert sum(isinstance(each, str) for each in expected) == 7
+    # What chooses the device and the stream is asked again.
+    monkeypatch.setenv("DEVMOD_DEVICE", "toy:1")
+    y, queued = host.copy(), len(devices[1].default_stream.queued)
+    repeated(host, y, 1.0, 8, grid=1, block=8)
+    assert len(devices[1].default_stream.queued) == queued + 1
+    monkeypatch.delenv("DEVMOD_DEVICE")
+    stream = devices[0].stream()
+    with stream:
+        repeated(host, y, 1.0, 8, grid=1, block=8)
+    repeated(host, y, 1.0, 8, grid=1, block=8, stream=stream)
+    repeated(host, y, 1.0, 8, grid=1, block=8, stream=stream)
+    assert len(stream.queued) == 3
+    np.testing.assert_array_equal(y, np.full(8, 5))
+
+
+def test_a_repeated_call_with_numpy_arrays_is_short() -> None:
+    f = make_axpy()
+    x, y, strided = np.ones(8, "float32"), np.ones(8, "float32"), np.ones((8, 2), "float32")[:, 0]
+    for _ in range(2):
+        f(x, y, 1.0, 8, grid=1, block=8)
+    assert 4 * work(lambda: f(x, y, 1.0, 8, grid=1, block=8)) < work(lambda: f(strided, y, 1.0, 8, grid=1, block=8))
 
 
 @pytest.mark.row("R34")

@@ -17,7 +17,8 @@ from support import KINDS, sample
 
 import devmod
 from devmod._plugins.specs import find_spec
-from devmod.backend import Launcher, RuntimeModule, run_compiler
+from devmod.backend import run_compiler
+from devmod_runtime import Launcher, RuntimeModule
 
 pytestmark = pytest.mark.row("R31")
 #: The results that two kinds accept from a replaced compiler, and their formats, as in messages.

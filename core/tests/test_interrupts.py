@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from devmod.backend import Once, Pool, call_uninterrupted
+from devmod.backend import Once
+from devmod_runtime import Pool, call_uninterrupted
 
 #: Seconds after which a process or a thread hangs.
 HANGS = 600
@@ -225,7 +226,7 @@ def test_a_value_is_not_free_while_a_finalizer_uses_it_or_after_it_has_saved_it(
 
 UNINTERRUPTED = """
 import time
-from devmod.backend import call_uninterrupted, has_uninterrupted_calls
+from devmod_runtime import call_uninterrupted, has_uninterrupted_calls
 begun, done = [], []
 
 def work(number):
@@ -269,7 +270,7 @@ def test_calls_in_other_threads_do_not_wait_for_each_other() -> None:
 
 UNINTERRUPTED_FORK = """
 import os
-from devmod.backend import call_uninterrupted
+from devmod_runtime import call_uninterrupted
 call_uninterrupted(int)
 child = os.fork()
 if not child:

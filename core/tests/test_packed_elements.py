@@ -11,7 +11,7 @@ import pytest
 import toy_backend as toy
 
 import devmod
-from devmod._device.host_array import HostArray
+from devmod._arrays.host_array import HostArray
 from devmod._modules.const_loader import load_from_bytes as load_constants
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
 from devmod.errors import FormatError

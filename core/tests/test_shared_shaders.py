@@ -82,7 +82,7 @@ def test_a_file_that_would_save_little_has_version_1(shaders: dict[str, bytes]) 
 
 @pytest.mark.row("R18")
 def test_a_module_from_bytes_is_saved_to_the_same_file(register: Callable[[str, str, object], None]) -> None:
-    from devmod._modules.runtime import RuntimeModule
+    from devmod_runtime._module import RuntimeModule
 
     class Real(RuntimeModule):
         target = "metal"

@@ -13,6 +13,7 @@ from stored import Raw, entry, file_of, from_wire, module_of
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
+import devmod_runtime
 from devmod._cli import main
 from devmod._plugins import discovery
 from devmod._values.origin import Origin
@@ -269,7 +270,7 @@ def test_a_receiver_runs_the_functions_beside_an_invalid_one(register: Callable[
     spec = devmod.backend.find_spec("opencl")
     assert spec is not None
 
-    class Receiver(devmod.backend.RuntimeModule):
+    class Receiver(devmod_runtime.RuntimeModule):
         target = "opencl"
 
         def launcher(self, name: str, info: devmod.FunctionInfo) -> Any:
@@ -322,7 +323,7 @@ def test_the_look_ups_of_a_first_use_share_one_scan(register: Callable[..., None
     scan_all = discovery._scan_all
     monkeypatch.setattr(discovery, "_scan_all", lambda: (scans.append(None), scan_all())[1])
 
-    class Receiver(devmod.backend.RuntimeModule):
+    class Receiver(devmod_runtime.RuntimeModule):
         target = "opencl"
 
         def launcher(self, name: str, info: devmod.FunctionInfo) -> Any:

@@ -11,7 +11,8 @@ import numpy as np
 
 import devmod
 from devmod._values.spec import TargetSpec
-from devmod.backend import ConversionError, DeviceArray, Kernel, LaunchConfig, Launcher, RuntimeModule
+from devmod.backend import ConversionError
+from devmod_runtime import DeviceArray, Kernel, LaunchConfig, Launcher, RuntimeModule
 
 SPEC = TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("toy",), text_formats=("toy",), compiled_as={"text": "toy"})
 

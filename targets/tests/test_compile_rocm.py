@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rdna3_runner
 from two_folders import origin_in_two_folders
 
 import devmod
 from devmod import FunctionInfo
 from devmod_conformance.checks import check_error, code_of
+from devmod_simulators import rdna3
 from devmod_targets.amdgpu import read_code_object
 
 KERNELS = """
@@ -486,7 +486,7 @@ def test_a_folder_without_the_device_library_is_named(tmp_path: Path) -> None:
     )
 
 
-needs_emulator = pytest.mark.skipif(bool(rdna3_runner.missing()), reason=rdna3_runner.missing() or "-")
+needs_emulator = pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
 
 
 @pytest.mark.once
@@ -494,7 +494,7 @@ needs_emulator = pytest.mark.skipif(bool(rdna3_runner.missing()), reason=rdna3_r
 @pytest.mark.row("R37")
 def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    emulator = rdna3_runner.Emulator(code_of(kernels), tmp_path)
+    emulator = rdna3.Emulator(code_of(kernels), tmp_path)
     x, y = rng.random(200, "float32"), rng.random(200, "float32")
     expected = y.copy()
     expected[:190] += np.float32(2.5) * x[:190]
@@ -528,7 +528,7 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
 @needs_emulator
 def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
     module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=["shapes::scale<short>"])
-    emulator = rdna3_runner.Emulator(code_of(module), tmp_path)
+    emulator = rdna3.Emulator(code_of(module), tmp_path)
     x, y = np.zeros(70, "int16"), np.arange(70, dtype="int16")
     emulator.add(module.functions["shapes::scale<short>"].name, x, y, np.int16(3), np.int32(69), grid=(2, 1, 1), block=(64, 1, 1))
     emulator.run()
@@ -540,7 +540,7 @@ def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
 @needs_device_libs
 def test_functions_of_the_device_library_compute_on_the_emulator(tmp_path: Path) -> None:
     module = devmod.compile(DOUBLES, "rocm -arch=gfx1100", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"])
-    emulator = rdna3_runner.Emulator(code_of(module), tmp_path)
+    emulator = rdna3.Emulator(code_of(module), tmp_path)
     x, y = np.linspace(-3, 3, 64), np.zeros(64)
     emulator.add("_Z7doublesPKdPdi", x, y, np.int32(64), grid=(1, 1, 1), block=(64, 1, 1))
     emulator.run()
@@ -554,7 +554,7 @@ def test_the_math_functions_have_the_errors_of_the_page(tmp_path: Path) -> None:
     lines = "".join(f"    y[{number} * n + i] = {text};\n" for number, text in enumerate(MATH))
     source = f"__global__ void maths(const float *x, float *y, int n)\n{{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    float v = x[i];\n{lines}}}\n"
     module = devmod.compile(source, "rocm -arch=gfx1100", language="HIP")
-    emulator = rdna3_runner.Emulator(code_of(module), tmp_path)
+    emulator = rdna3.Emulator(code_of(module), tmp_path)
     x = np.linspace(-7, 7, 256, dtype="float32")
     y = np.zeros((len(MATH), 256), "float32")
     name = next(iter(module.functions.values())).name

@@ -10,7 +10,8 @@ import pytest
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod._plugins.specs import find_spec
-from devmod.backend import PipelineConstant, SetConstant, constants_of, specialize_constants
+from devmod.backend import PipelineConstant, constants_of
+from devmod_runtime import SetConstant, specialize_constants
 from devmod_targets.authoring import BlockMember, ReflectedShader, Resource, merge_declared, reflected_function
 
 

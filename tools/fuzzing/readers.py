@@ -126,7 +126,7 @@ def use_module(module: devmod.Module) -> None:
 
 def check_structs(info: devmod.FunctionInfo) -> None:
     """Pack a record of each struct by value, and raise Breach if its dtype or its bytes have another size than the struct."""
-    from devmod._launch.arguments import Signature
+    from devmod_runtime._launch.arguments import Signature
 
     if info.interface is None or not any(param.members for param in info.interface.params):
         return

@@ -81,7 +81,7 @@ class _Uses:
 
     def run_all(self) -> dict[str, Any]:
         """Run every prepared use in the child."""
-        from devmod.backend import check_driver
+        from devmod_runtime import check_driver
 
         outcomes = {name: self._outcome(action) for name, action in self.named.items()}
         return {"driver": self._outcome(lambda: check_driver(self.kind)), **outcomes}

@@ -13,12 +13,7 @@ if TYPE_CHECKING:
     from devmod import errors as errors
     from devmod import interop as interop
     from devmod import targets as targets
-    from devmod._device.array import Array as Array
-    from devmod._device.device import Device as Device
-    from devmod._device.find import device as device
-    from devmod._device.find import devices as devices
-    from devmod._device.stream import Event as Event
-    from devmod._device.stream import Stream as Stream
+    from devmod._arrays.array import Array as Array
     from devmod._formats.bundle_file import bundle as bundle
     from devmod._formats.bundle_file import dumps as dumps
     from devmod._formats.bundle_file import load as load
@@ -26,9 +21,6 @@ if TYPE_CHECKING:
     from devmod._formats.bundle_file import save as save
     from devmod._formats.installed import installed as installed
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
-    from devmod._launch.function import Function as Function
-    from devmod._launch.launch import Launch as Launch
-    from devmod._launch.launcher import LaunchConfig as LaunchConfig
     from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
     from devmod._modules.const_loader import const_loader as const_loader
@@ -37,6 +29,8 @@ if TYPE_CHECKING:
     from devmod._modules.create import load_from_bytes as load_from_bytes
     from devmod._modules.create import load_from_file as load_from_file
     from devmod._modules.module import Module as Module
+    from devmod._plugins.devices import device as device
+    from devmod._plugins.devices import devices as devices
     from devmod._plugins.hooks import set_compiler as set_compiler
     from devmod._plugins.registry import register as register
     from devmod._plugins.registry import registered as registered
@@ -63,29 +57,30 @@ if TYPE_CHECKING:
     from devmod.errors import PluginError as PluginError
     from devmod.errors import RuntimeNotLinkedError as RuntimeNotLinkedError
     from devmod.errors import ToolchainNotFoundError as ToolchainNotFoundError
+    from devmod_runtime import Device as Device
+    from devmod_runtime import Event as Event
+    from devmod_runtime import Function as Function
+    from devmod_runtime import Launch as Launch
+    from devmod_runtime import LaunchConfig as LaunchConfig
+    from devmod_runtime import Stream as Stream
 
 __version__ = "0.1.0.dev1"
 
 #: The module of each public name; "" for a name that is a module itself.
 _HOME = {
     "ArgumentError": "errors",
-    "Array": "_device.array",
+    "Array": "_arrays.array",
     "Block": "_values.info",
     "CompileError": "errors",
     "ConflictError": "errors",
-    "Device": "_device.device",
     "DeviceMemoryError": "errors",
     "DeviceNotFoundError": "errors",
     "DevmodError": "errors",
-    "Event": "_device.stream",
     "FetchError": "errors",
     "FormatError": "errors",
-    "Function": "_launch.function",
     "FunctionInfo": "_values.info",
     "FunctionNotFoundError": "errors",
     "Interface": "_values.info",
-    "Launch": "_launch.launch",
-    "LaunchConfig": "_launch.launcher",
     "LaunchError": "errors",
     "Local": "_values.local",
     "Member": "_values.param",
@@ -95,7 +90,6 @@ _HOME = {
     "Param": "_values.param",
     "PluginError": "errors",
     "RuntimeNotLinkedError": "errors",
-    "Stream": "_device.stream",
     "Target": "_values.target",
     "TargetSpec": "_values.spec",
     "ToolchainNotFoundError": "errors",
@@ -106,8 +100,8 @@ _HOME = {
     "const_loader": "_modules.const_loader",
     "create": "_modules.create",
     "create_with_fallback": "_modules.create",
-    "device": "_device.find",
-    "devices": "_device.find",
+    "device": "_plugins.devices",
+    "devices": "_plugins.devices",
     "dumps": "_formats.bundle_file",
     "errors": "",
     "installed": "_formats.installed",
@@ -124,16 +118,20 @@ _HOME = {
     "targets": "",
 }
 
-__all__ = sorted([*_HOME, "__version__"])
+#: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
+_IN_RUNTIME = ("Device", "Event", "Function", "Launch", "LaunchConfig", "Stream")
+
+__all__ = sorted([*_HOME, *_IN_RUNTIME, "__version__"])
 
 
 def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:
     """Import a public name of the module with this namespace, and bind it there. `home` has the module of each name."""
+    package = namespace["__name__"]
     if name not in home:
-        raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
     import sys
 
-    module = f"devmod.{home[name] or name}"
+    module = f"{package.partition('.')[0]}.{home[name] or name}"
     __import__(module)  # importlib takes longer to import than most modules of devmod
     value: object = sys.modules[module]
     if home[name]:
@@ -145,7 +143,22 @@ def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> obje
 if not TYPE_CHECKING:  # type checkers then report unknown names
 
     def __getattr__(name: str) -> object:
-        return _resolve(globals(), _HOME, name)
+        if name not in _IN_RUNTIME:
+            return _resolve(globals(), _HOME, name)
+        try:
+            import devmod_runtime
+        except ModuleNotFoundError as error:
+            if error.name != "devmod_runtime":
+                raise
+            from devmod.errors import RuntimeNotLinkedError
+            from devmod.targets import KINDS
+
+            raise RuntimeNotLinkedError(
+                f"devmod.{name} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
+                f"pip install devmod-opencl (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
+            ) from None
+        globals()[name] = value = getattr(devmod_runtime, name)
+        return value
 
 
 def __dir__() -> list[str]:

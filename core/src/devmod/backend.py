@@ -1,7 +1,7 @@
-"""The names for authors of backends, in addition to the public names of devmod.
+"""The names for authors of other wheels, in addition to the public names of devmod: backends, compilers, readers.
 
-A backend needs a subclass of `devmod.Module`; this module has the code that backends share. A runtime derives from RuntimeModule,
-Launcher and Kernel. `devmod_targets.authoring` is the module for authors of compilers.
+A backend whose modules run derives from the classes of `devmod_runtime`. `devmod_targets.authoring` is the module for authors of
+compilers.
 """
 
 from __future__ import annotations
@@ -10,39 +10,20 @@ from devmod import _resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._device.device_array import DeviceArray as DeviceArray
-    from devmod._device.dlpack_import import read_capsule as read_capsule
-    from devmod._device.elements import dtype_name_of as dtype_name_of
-    from devmod._device.find import devices_of as devices_of
-    from devmod._device.stream import Batch as Batch
-    from devmod._device.stream import check_earlier_event as check_earlier_event
-    from devmod._device.stream import check_event as check_event
-    from devmod._device.variables import global_array as global_array
+    from devmod._arrays.dlpack_import import read_capsule as read_capsule
+    from devmod._arrays.elements import dtype_name_of as dtype_name_of
+    from devmod._formats.closed_source import closed_source as closed_source
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
     from devmod._formats.source_options import OPTIONS_LINE as OPTIONS_LINE
     from devmod._formats.source_options import option_problem as option_problem
     from devmod._formats.source_options import split_options as split_options
     from devmod._formats.wire import decode as decode
-    from devmod._launch.arguments import block_packer as block_packer
-    from devmod._launch.arguments import write_access as write_access
-    from devmod._launch.constants import SetConstant as SetConstant
-    from devmod._launch.constants import constants_of as constants_of
-    from devmod._launch.constants import specialize_constants as specialize_constants
-    from devmod._launch.launcher import Kernel as Kernel
-    from devmod._launch.launcher import LaunchConfig as LaunchConfig
-    from devmod._launch.launcher import Launcher as Launcher
-    from devmod._launch.specialize import source_constants as source_constants
-    from devmod._launch.specialize import specialize_source as specialize_source
-    from devmod._modules.closed_source import closed_source as closed_source
     from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
     from devmod._modules.payload import PayloadModule as PayloadModule
     from devmod._modules.payload import check_fmap as check_fmap
-    from devmod._modules.programs import Programs as Programs
-    from devmod._modules.runtime import RuntimeModule as RuntimeModule
-    from devmod._modules.runtime import source_text as source_text
     from devmod._modules.tree import walk as walk
     from devmod._modules.variant import payload_of as payload_of
     from devmod._plugins.hooks import has_compiler as has_compiler
@@ -58,12 +39,6 @@ if TYPE_CHECKING:
     from devmod._util.environment import debug as debug
     from devmod._util.environment import environment_flag as environment_flag
     from devmod._util.environment import environment_text as environment_text
-    from devmod._util.fork import check_driver as check_driver
-    from devmod._util.fork import fork_safe as fork_safe
-    from devmod._util.fork import open_driver as open_driver
-    from devmod._util.leases import Lease as Lease
-    from devmod._util.leases import Pool as Pool
-    from devmod._util.leases import lend as lend
     from devmod._util.magic import detect_form as detect_form
     from devmod._util.once import Once as Once
     from devmod._util.programs import find_program as find_program
@@ -71,8 +46,6 @@ if TYPE_CHECKING:
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
     from devmod._util.text import is_valid_name as is_valid_name
-    from devmod._util.uninterrupted import call_uninterrupted as call_uninterrupted
-    from devmod._util.uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
     from devmod._util.within import path_problem as path_problem
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
@@ -84,6 +57,7 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
     from devmod._values.info import PipelineConstant as PipelineConstant
+    from devmod._values.info import constants_of as constants_of
     from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
     from devmod._values.tags import GRID_TAGS as GRID_TAGS
@@ -101,50 +75,34 @@ if TYPE_CHECKING:
 #: The module of each name.
 _HOME = {
     "BINARY_SERIALIZABLE": "_modules.module",
-    "Batch": "_device.stream",
     "COOPERATIVE_TAG": "_values.tags",
     "ConversionError": "_values.conversion",
     "DYNAMIC_SHARED_MEMORY": "_values.tags",
-    "DeviceArray": "_device.device_array",
     "DiskCache": "_util.disk_cache",
     "FallbackModule": "_modules.fallback",
     "GRID_TAGS": "_values.tags",
-    "Kernel": "_launch.launcher",
-    "LaunchConfig": "_launch.launcher",
-    "Launcher": "_launch.launcher",
-    "Lease": "_util.leases",
     "OPTIONS_LINE": "_formats.source_options",
     "Once": "_util.once",
     "PROGRAMMATIC_TAG": "_values.tags",
     "PayloadModule": "_modules.payload",
     "PipelineConstant": "_values.info",
-    "Pool": "_util.leases",
-    "Programs": "_modules.programs",
     "REQUIRED_BLOCK_TAG": "_values.tags",
     "RUNNABLE": "_modules.module",
-    "RuntimeModule": "_modules.runtime",
     "STRUCT_FORMATS": "_values.dtypes",
-    "SetConstant": "_launch.constants",
     "Value": "_values.value",
     "WRITE_ACCESS_TAG": "_values.tags",
     "array_bytes": "_values.dtypes",
-    "block_packer": "_launch.arguments",
     "cache_dir": "_util.cache_folder",
-    "call_uninterrupted": "_util.uninterrupted",
-    "check_driver": "_util.fork",
-    "check_earlier_event": "_device.stream",
-    "check_event": "_device.stream",
     "check_fmap": "_modules.payload",
-    "closed_source": "_modules.closed_source",
+    "closed_source": "_formats.closed_source",
     "compile_error": "errors",
-    "constants_of": "_launch.constants",
+    "constants_of": "_values.info",
     "debug": "_util.environment",
     "decode": "_formats.wire",
     "detect_form": "_util.magic",
-    "devices_of": "_device.find",
     "driver_import_error": "errors",
     "dtype_name": "_values.dtypes",
-    "dtype_name_of": "_device.elements",
+    "dtype_name_of": "_arrays.elements",
     "enforce_bound": "_util.cache_files",
     "environment_flag": "_util.environment",
     "environment_text": "_util.environment",
@@ -153,35 +111,25 @@ _HOME = {
     "find_program": "_util.programs",
     "find_spec": "_plugins.specs",
     "folder_problem": "_util.cache_folder",
-    "fork_safe": "_util.fork",
     "function_not_found": "errors",
     "function_to_json": "_formats.raw",
-    "global_array": "_device.variables",
     "has_compiler": "_plugins.hooks",
-    "has_uninterrupted_calls": "_util.uninterrupted",
     "is_valid_name": "_util.text",
-    "lend": "_util.leases",
-    "open_driver": "_util.fork",
     "open_regular": "_util.regular_files",
     "option_problem": "_formats.source_options",
     "parse_dtype": "_values.dtypes",
     "path_problem": "_util.within",
     "payload_of": "_modules.variant",
-    "read_capsule": "_device.dlpack_import",
+    "read_capsule": "_arrays.dlpack_import",
     "read_payload": "_formats.raw",
     "read_private": "_util.cache_folder",
     "run_compiler": "_plugins.hooks",
     "size_bound": "_util.disk_cache",
-    "source_constants": "_launch.specialize",
-    "source_text": "_modules.runtime",
-    "specialize_constants": "_launch.constants",
-    "specialize_source": "_launch.specialize",
     "split_options": "_formats.source_options",
     "tag_problem": "_values.tags",
     "value_tags": "_values.tags",
     "walk": "_modules.tree",
     "with_shared_memory_last": "_values.tags",
-    "write_access": "_launch.arguments",
     "write_private": "_util.cache_folder",
 }
 

@@ -9,6 +9,7 @@ from devmod._plugins.claim import SHARED_GROUPS as SHARED_GROUPS
 from devmod._plugins.claim import Claim as Claim
 from devmod._plugins.claim import Distribution as Distribution
 from devmod._plugins.claim import normalize_name as normalize_name
+from devmod._plugins.devices import devices_of as devices_of
 from devmod._plugins.discovery import distributions as distributions
 from devmod._plugins.entries import CORE_ENTRIES as CORE_ENTRIES
 from devmod._plugins.entries import declared_claims as declared_claims
@@ -32,6 +33,7 @@ __all__ = [
     "Distribution",
     "claims",
     "declared_claims",
+    "devices_of",
     "distributions",
     "excluding_variable",
     "find",

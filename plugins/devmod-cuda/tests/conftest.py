@@ -54,17 +54,3 @@ def environment(driver_name: str, tmp_path: Path) -> dict[str, str]:
 def device(cuda_driver: str) -> Any:
     """The first CUDA device."""
     return first_device("cuda")
-
-
-@pytest.fixture
-def context(standin: Standin) -> Iterator[Any]:
-    """The primary context of the first device, current."""
-    from standin_calls import check, cuda
-
-    check(cuda.cuInit(0))
-    device = check(cuda.cuDeviceGet(0))
-    handle = check(cuda.cuDevicePrimaryCtxRetain(device))
-    check(cuda.cuCtxSetCurrent(handle))
-    yield handle
-    check(cuda.cuCtxSetCurrent(cuda.CUcontext(0)))
-    check(cuda.cuDevicePrimaryCtxRelease(device))

@@ -5,20 +5,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from standin_build import BuildError
-from standin_driver import StandinDriver as Standin
-from vendor import Vendor, library_class, python_command
+from vendor import Vendor, library_class
+
+from devmod_simulators import StandinDriver as Standin
+from devmod_simulators import libcuda
 
 if TYPE_CHECKING:
     import devmod
 
-__all__ = ["CUDA", "Standin", "child_environment", "library", "missing_driver", "on_hardware", "standin", "worker"]
+__all__ = ["CUDA", "Standin", "child_environment", "missing_driver", "on_hardware", "standin"]
 
 #: NVIDIA's texts of errors, by the words of their names.
 _TEXTS = {
@@ -38,7 +37,7 @@ class Cuda(Vendor):
     drivers = ("ctypes", "pycuda")
     variable = "DEVMOD_CUDA_DRIVER"
     format = "ptx"
-    library = "libcuda.so.1"
+    driver_library = libcuda
     device_name = "stand-in driver (no GPU)"
     dlpack_type = 2
     legacy_stream = 1
@@ -99,17 +98,6 @@ class Cuda(Vendor):
 
         return ptx_of(source).encode()
 
-    def worker(self) -> str:
-        return python_command(str(self.folder / "ptx_interpreter"))
-
-    def includes(self) -> list[Path]:
-        """Return the folder of cuda.h, in the wheel nvidia-cuda-runtime."""
-        with suppress(metadata.PackageNotFoundError):
-            for file in metadata.files("nvidia-cuda-runtime") or ():
-                if file.name == "cuda.h":
-                    return [Path(str(file.locate())).resolve().parent]
-        raise BuildError("cuda.h is not installed, which the stand-in driver needs: pip install nvidia-cuda-runtime")
-
     def child_environment(self, **settings: object) -> dict[str, str]:
         # A source is compiled to PTX: the stand-in driver runs no cubins.
         return {**super().child_environment(**settings), "CUDA_FORCE_PTX_JIT": "1"}
@@ -117,4 +105,4 @@ class Cuda(Vendor):
 
 CUDA = Cuda(Path(__file__).resolve().parent)
 on_hardware, missing_driver, child_environment = CUDA.on_hardware, CUDA.missing_driver, CUDA.child_environment
-library, worker, standin = CUDA.built_library, CUDA.worker, CUDA.standin
+standin = CUDA.standin

@@ -1,4 +1,4 @@
-"""Arrays of libraries for CUDA alone: `__cuda_array_interface__`, pycuda, memory of other contexts. driver-api/tests has DLPack."""
+"""Arrays of libraries for CUDA alone: `__cuda_array_interface__`, pycuda, memory of other contexts. runtime/tests/driver_api has DLPack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only CUDA's devices have: limits, versions, contexts; driver-api/tests has the tests of devices."""
+"""What only CUDA's devices have: limits, versions, contexts; runtime/tests/driver_api has the tests of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only CUDA's driver has: the errors of opening it, its own calls; driver-api/tests has the tests of drivers."""
+"""What only CUDA's driver has: the errors of opening it, its own calls; runtime/tests/driver_api has the tests of drivers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from standin_cuda import CUDA, Standin, on_hardware
 
 from devmod_conformance.checks import run_python
 from devmod_cuda._calls import ptx_version
-from devmod_driver_api.driver import ParameterBlock
-from devmod_driver_api.errors import DriverError
+from devmod_runtime.driver_api.driver import ParameterBlock
+from devmod_runtime.driver_api.errors import DriverError
 
 NO_DEVICE = "no CUDA device can be used"
 COUNT = """extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }

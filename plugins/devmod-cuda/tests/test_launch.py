@@ -1,4 +1,4 @@
-"""What only CUDA's launches have: required blocks, clusters, dependent launches; driver-api/tests has the tests of launches."""
+"""What only CUDA's launches have: required blocks, clusters, dependent launches; runtime/tests/driver_api has the tests of launches."""
 
 from __future__ import annotations
 

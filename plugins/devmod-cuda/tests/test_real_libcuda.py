@@ -72,7 +72,7 @@ def messages(error: str) -> str:
 
 def run(runtime: VendorRuntime, program: str, **environment: str) -> str:
     """Run a program in which CUDA is the only runtime."""
-    allowed = {"DEVMOD_PLUGINS_ALLOW": "devmod-core,devmod-targets,devmod-driver-api,devmod-cuda"}
+    allowed = {"DEVMOD_PLUGINS_ALLOW": "devmod-core,devmod-targets,devmod-runtime,devmod-cuda"}
     return runtime.run(BEGIN + program, **allowed, **environment)
 
 
@@ -174,10 +174,10 @@ NEWER = {"cuFuncGetParamInfo": 12040, "cuEventElapsedTime_v2": 12080}
 def test_a_driver_has_the_functions_that_devmod_calls(driver: VendorRuntime) -> None:
     """Each symbol in the sources, of the shared table and of single calls."""
     import devmod_cuda
-    import devmod_driver_api
+    import devmod_runtime.driver_api
 
     names = {function.symbol or function.name for function in FUNCTIONS.values()}
-    for package in (devmod_cuda, devmod_driver_api):
+    for package in (devmod_cuda, devmod_runtime.driver_api):
         for file in Path(str(package.__file__)).parent.glob("*.py"):
             text = file.read_text()
             names |= set(re.findall(r'(?:symbol|check)\(\s*"(cu\w+)"', text))
@@ -203,7 +203,7 @@ CALLS = """
 import ctypes
 from devmod_cuda._api import FUNCTIONS
 from devmod_cuda._calls import CudaDriver
-from devmod_driver_api.errors import DriverError
+from devmod_runtime.driver_api.errors import DriverError
 driver = CudaDriver(ctypes.CDLL("libcuda.so.1"))
 config = driver.launch_config((1, 1, 1), (1, 1, 1), 0, 0)
 def call(name):

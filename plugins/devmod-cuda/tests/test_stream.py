@@ -1,4 +1,4 @@
-"""What only CUDA's streams have; driver-api/tests has the tests of streams, events and graphs."""
+"""What only CUDA's streams have; runtime/tests/driver_api has the tests of streams, events and graphs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A double of Metal: it records every call in order, and computes launches in NumPy. It does not show that a kernel runs on a device.
 
-Kernels that are not in KERNELS run as C++ on the CPU (`msl_on_cpu`).
+Kernels that are not in KERNELS run as C++ on the CPU (`devmod_simulators.metal`).
 
 devmod's reader of Metal parses the sources. So the double refuses sources with errors, unknown functions and wrong arguments, as Metal does.
 Commands run only when the host waits for them, so a test that reads too early sees the old values.
@@ -181,13 +181,13 @@ class Double:
 
         def run() -> None:
             if pipeline.found.symbol not in KERNELS:
-                from msl_on_cpu import program
+                from devmod_simulators.metal import compile_kernel
 
                 data = {
                     ("threadgroup" if table == "local" else table, index): each.data if isinstance(each, Buffer) else each
                     for (table, index), each in given.items()
                 }
-                program(pipeline.text, pipeline.found.symbol)(data, grid, block)
+                compile_kernel(pipeline.text, pipeline.found.symbol)(data, grid, block)
                 return
             arguments = {param.name: _argument(pipeline.found.symbol, param, given) for param in pipeline.found.params}
             KERNELS[pipeline.found.symbol](

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from framework_double import KNOWN, PLAIN, REGISTERED, FrameworkDouble
 
 import devmod
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError
+from devmod_simulators.metal import FrameworkDouble
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def test_pyobjcs_metadata_have_every_selector_of_the_driver() -> None:
     own = {"autorelease_pool", "registerMetaDataForSelector", "MTLCopyAllDevices", "MTLSizeMake", "dispatch_data_create", "pyobjc_id"}
     python = {"cast", "ljust", "partition", "rpartition", "startswith"}
     called = {node.func.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
-    assert called - own - python == set(KNOWN["selectors"]) | set(PLAIN) | set(REGISTERED)
+    assert called - own - python == FrameworkDouble.selectors
     named = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute) and node.attr.startswith("MTL")}
-    assert named - own - {"MTLCompileOptions", "MTLFunctionConstantValues"} <= set(KNOWN["enums"])
+    assert named - own - {"MTLCompileOptions", "MTLFunctionConstantValues"} <= FrameworkDouble.enums
 
 
 def test_devices_and_their_properties(framework: FrameworkDouble, driver: Any) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msl_on_cpu import COMPILER
 
 import devmod
+from devmod_simulators import metal
 
 REPOSITORY = Path(__file__).parents[3]
 sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
@@ -20,8 +20,8 @@ sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
 from build import compile_kind  # noqa: E402
 from cases import CASES  # noqa: E402
 
-no_compiler = not COMPILER and sys.platform != "darwin"
-pytestmark = [pytest.mark.row("R37"), pytest.mark.skipif(no_compiler, reason="no C++ compiler is installed")]
+no_compiler = metal.missing() if sys.platform != "darwin" else ""
+pytestmark = [pytest.mark.row("R37"), pytest.mark.skipif(bool(no_compiler), reason=no_compiler)]
 
 #: Sizes of the cases whose kernels have barriers: each thread of a block is a thread of the CPU.
 SMALL = {

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import standin_hiprtc
 from standin_rocm import ROCM, Standin, needs_emulator, on_hardware
 
 from devmod.backend import Once
 from devmod_conformance.checks import first_device
+from devmod_simulators import libhiprtc
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +58,7 @@ def hiprtc(rocm_driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in for hiprtc, which the processes find that devmod-rocm starts."""
     if on_hardware():
         return
-    for variable, value in standin_hiprtc.environment().items():
+    for variable, value in libhiprtc.environment().items():
         monkeypatch.setenv(variable, value)
 
 

@@ -11,7 +11,7 @@ from standin_rocm import device_arch
 
 import devmod
 from devmod_conformance.checks import code_of
-from devmod_driver_api.images import LoadedImage
+from devmod_runtime.driver_api.images import LoadedImage
 
 DIMENSIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 ADD = """

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rdna3_worker.emulator import TARGET
-from rdna3_worker.emulator import missing as missing_emulator
-from standin_driver import StandinDriver as Standin
-from vendor import Vendor, library_class, python_command
+from vendor import Vendor, library_class
+
+from devmod_simulators import StandinDriver as Standin
+from devmod_simulators import libamdhip64, rdna3
 
 if TYPE_CHECKING:
     import devmod
 
 __all__ = [
-    "FOLDER",
     "ROCM",
     "SONAME",
     "Standin",
@@ -31,7 +30,6 @@ __all__ = [
     "needs_emulator",
     "on_hardware",
     "standin",
-    "worker",
 ]
 
 
@@ -40,8 +38,8 @@ class Rocm(Vendor):
 
     kind, title, api, maker = "rocm", "ROCm", "HIP", "AMD"
     format = "hsaco"
-    #: The name by which hip-python loads the runtime, and the first name that devmod-rocm tries.
-    library = "libamdhip64.so"
+    #: Its name is the one by which hip-python loads the runtime, and the first that devmod-rocm tries.
+    driver_library = libamdhip64
     device_name = "stand-in runtime (no GPU)"
     dlpack_type = 10
     legacy_stream = 0
@@ -89,7 +87,7 @@ class Rocm(Vendor):
 
     def missing_execution(self) -> str:
         """Return why no machine code of gfx1100 can be executed here; "" if it can."""
-        return "" if self.on_hardware() else missing_emulator()
+        return "" if self.on_hardware() else rdna3.missing()
 
     def driver_environment(self, name: str, folder: Path) -> dict[str, str]:
         from rocm_kernels import VARIABLE, payload
@@ -108,21 +106,18 @@ class Rocm(Vendor):
 
         return code_object(source)
 
-    def worker(self) -> str:
-        return python_command("-W", "ignore", str(self.folder / "rdna3_worker"))
-
 
 ROCM = Rocm(Path(__file__).resolve().parent)
-FOLDER, SONAME = ROCM.folder, ROCM.library
+SONAME = ROCM.library
 on_hardware, child_environment = ROCM.on_hardware, ROCM.child_environment
-library, worker, standin, needs_emulator = ROCM.built_library, ROCM.worker, ROCM.standin, ROCM.needs_execution
+library, standin, needs_emulator = ROCM.built_library, ROCM.standin, ROCM.needs_execution
 
 
 @cache
 def device_arch() -> str:
     """Return the processor that the tests compile for: the emulator's, or that of the first device, which another process asks for."""
     if not on_hardware():
-        return TARGET
+        return rdna3.TARGET
     code = "import devmod; print(devmod.device('rocm').arch)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     if process.returncode:

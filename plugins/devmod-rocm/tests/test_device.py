@@ -1,4 +1,4 @@
-"""What only ROCm's devices have: limits, versions, the current device; driver-api/tests has the tests of devices."""
+"""What only ROCm's devices have: limits, versions, the current device; runtime/tests/driver_api has the tests of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only ROCm's driver has: the errors of opening it, its own calls; driver-api/tests has the tests of drivers."""
+"""What only ROCm's driver has: the errors of opening it, its own calls; runtime/tests/driver_api has the tests of drivers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hip_sources import code_object
 from standin_rocm import ROCM, SONAME, Standin, child_environment, library, needs_emulator, on_hardware
 
 from devmod_conformance.checks import run_python
-from devmod_driver_api.driver import ParameterBlock
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.limits import COOPERATIVE
 from devmod_rocm import _driver
+from devmod_runtime.driver_api.driver import ParameterBlock
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.limits import COOPERATIVE
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (

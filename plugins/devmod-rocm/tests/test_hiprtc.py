@@ -185,10 +185,10 @@ def test_a_process_that_does_not_answer(failure: Any, text: str, tmp_path: Path,
 
 
 def test_a_frozen_program_compiles_in_its_own_process(hiprtc: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from standin_hiprtc import library
+    from devmod_simulators import libhiprtc
 
     monkeypatch.setattr("sys.frozen", True, raising=False)
-    monkeypatch.setattr(_hiprtc, "_candidates", lambda path: [str(library())])
+    monkeypatch.setattr(_hiprtc, "_candidates", lambda path: [str(libhiprtc.build())])
     text = SCALE.replace("FACTOR +", "5 +")
     assert _hiprtc.compile_source(text, ["-DOFFSET=1"], "gfx1100", str(tmp_path / "libamdhip64.so"))[:4] == b"\x7fELF"
 

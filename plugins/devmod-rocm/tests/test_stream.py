@@ -1,4 +1,4 @@
-"""What only ROCm's streams have; driver-api/tests has the tests of streams, events and graphs."""
+"""What only ROCm's streams have; runtime/tests/driver_api has the tests of streams, events and graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standin_rocm import ROCM
 from vendor import library_class
 
 import devmod
-from devmod_driver_api.errors import DriverError
+from devmod_runtime.driver_api.errors import DriverError
 
 
 def test_the_default_stream_is_hips_null_stream(device: Any) -> None:

@@ -1034,7 +1034,7 @@ def test_an_interrupt_of_a_wait_leaves_started_reads_valid(device: Any) -> None:
 
 LATE_SUBMISSION = """
 import numpy as np, devmod
-from devmod.backend import call_uninterrupted, has_uninterrupted_calls
+from devmod_runtime import call_uninterrupted, has_uninterrupted_calls
 device = devmod.device("webgpu")
 import wgpu
 text = "@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 2 * x[0] + 1; }"

@@ -46,6 +46,10 @@ _TARGET_ONLY = {
     "tests/test_target.py": "tests_target.py",
 }
 #: The runtime's entry points.
+_RUNTIME_DEPENDENCIES = """\
+    "devmod-runtime>={core}",  # devices, arrays and launches
+    "numpy>=1.26",  # for the toy device; replace it by your driver
+"""
 _ENTRIES = """
 [project.entry-points."devmod.create"]
 {kind} = "{package}:create"
@@ -122,7 +126,7 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
         "author": author,
         "conformance_step": "" if target_only else f"      - run: devmod conformance {kind}",
         "core": __version__,
-        "dependencies": "" if target_only else '    "numpy>=1.26",  # for the toy device; replace it by your driver\n',
+        "dependencies": "" if target_only else _RUNTIME_DEPENDENCIES.format(core=__version__),
         "description": f"The {title} {'target' if target_only else 'backend'} of devmod",
         "distribution": f"devmod-{kind}",
         "entries": "" if target_only else _ENTRIES.format(kind=kind, package=package, name=name),

@@ -140,14 +140,13 @@ def get_function(module: devmod.Module, name: str) -> Any:
 
 def list_devices(case: Conformance) -> list[devmod.Device]:
     """Return the devices of the kind. Raise Skip if there are none."""
-    from devmod import backend
-    from devmod.plugins import find
+    from devmod.plugins import devices_of, find
 
     group = find("devmod.device", case.kind)
     if group is None:
         raise Skip(f"the backend lists no devices (devmod.device.{case.kind})")
     with skip_without_device():
-        devices = backend.devices_of(case.kind, group)
+        devices = devices_of(case.kind, group)
     if not devices:
         raise Skip(f"this machine has no {case.kind} device")
     return devices

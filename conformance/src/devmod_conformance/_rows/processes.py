@@ -18,7 +18,7 @@ from devmod_conformance._rows._tools import compare_arrays, reference_arrays, re
 #: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
 _CHILD_TIME = 1 / 3
 _HANG_REMEDY = (
-    ". Call devmod.backend.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
+    ". Call devmod_runtime.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
     "calls the driver"
 )
 _INTERRUPT_REMEDY = (
@@ -50,13 +50,13 @@ def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, A
     for use, outcome in part["outcomes"].items():
         types, text = outcome["types"], outcome["text"]
         if may_refuse:
-            actual = f"got {types[0]}: {text}" if types else "but no error was raised; call devmod.backend.check_driver there"
+            actual = f"got {types[0]}: {text}" if types else "but no error was raised; call devmod_runtime.check_driver there"
             require("LaunchError" in types and outcome["kind"] == case.kind, f"{use}, in {child}: expected LaunchError, {actual}")
             continue
         if "DeviceNotFoundError" in types:
             raise Skip(f"this machine has no {case.kind} device: {text}")
         wrong = f"{types[0]}: {text}" if types else ""
-        require(not types, f"{use}, in {child}, raises {wrong}. Call devmod.backend.open_driver before the driver's first call")
+        require(not types, f"{use}, in {child}, raises {wrong}. Call devmod_runtime.open_driver before the driver's first call")
         if outcome["arrays"] is not None:
             _compare(call, outcome["arrays"], f"launched in {child}")
 

@@ -6,7 +6,8 @@ import math
 import time
 
 import devmod
-from devmod.backend import Kernel, Launcher, RuntimeModule, read_payload
+from devmod.backend import read_payload
+from devmod_runtime import Kernel, Launcher, RuntimeModule
 from devmod_toy import TARGET
 from devmod_toy._device import devices, driver
 

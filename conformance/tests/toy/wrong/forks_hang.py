@@ -8,7 +8,7 @@ from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
 
 ROWS = ("R37-forks",)
 REASON = (
-    "a child of a process that has used the backend hangs. Call devmod.backend.open_driver before the driver's first call, and check_driver "
+    "a child of a process that has used the backend hangs. Call devmod_runtime.open_driver before the driver's first call, and check_driver "
     "in each method of a device, stream or event that calls the driver"
 )
 _OPENED: set[int] = set()
@@ -16,10 +16,15 @@ _OPENED: set[int] = set()
 
 class Kernel(ToyKernel):
     def caller(self, stream, shape):
-        _OPENED.add(os.getpid())
-        if len(_OPENED) > 1:
-            time.sleep(1000)
-        return super().caller(stream, shape)
+        enqueue = super().caller(stream, shape)
+
+        def call(values):
+            _OPENED.add(os.getpid())
+            if len(_OPENED) > 1:
+                time.sleep(1000)
+            return enqueue(values)
+
+        return call
 
 
 class Launcher(ToyLauncher):

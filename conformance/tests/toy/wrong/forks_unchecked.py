@@ -2,10 +2,10 @@
 
 from devmod_toy._device import ToyDevice, driver
 
-from devmod.backend import open_driver
+from devmod_runtime import open_driver
 
 ROWS = ("R37-forks",)
-REASON = "Device.empty, in a child of a process that has used the backend: expected LaunchError, but no error was raised; call devmod.backend.check_driver there"
+REASON = "Device.empty, in a child of a process that has used the backend: expected LaunchError, but no error was raised; call devmod_runtime.check_driver there"
 _DEVICES = []
 
 

@@ -14,7 +14,6 @@ from devmod._formats.bundle_file import tree_of
 from devmod._formats.index import HEADER, MAGIC, MAX_DEPTH, aligned
 from devmod._formats.raw import read_payload
 from devmod._formats.wire import StoredFunctions
-from devmod._launch.constants import constants_of
 from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
@@ -27,7 +26,7 @@ from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
 from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
-from devmod._values.info import FunctionInfo
+from devmod._values.info import FunctionInfo, constants_of
 from devmod._values.signature import block_text, signature_text
 from devmod._values.tags import tag_problem
 from devmod.errors import FormatError

@@ -10,12 +10,15 @@ import click
 from devmod._cli._known import KNOWN
 from devmod._cli._options import debug_option, quiet_drivers
 from devmod._cli._output import echo, plugins_at_work, print_json, print_table, size
-from devmod._device.device import Device
-from devmod._device.find import GROUP, probe
 from devmod._plugins import registry
 from devmod._plugins.claim import Claim
+from devmod._plugins.devices import GROUP, probe
 from devmod.errors import DevmodError, describe_error
 from devmod.worker import answer_items, answers, can_start_python
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod import Device
 
 #: The width of an architecture in the table: Vulkan's has every capability. `--json` prints all of it.
 _ARCH_WIDTH = 24

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
-    from devmod._device.array import Array
-    from devmod._device.device import Device
-    from devmod._launch.function import Function
+    from devmod import Device, Function
+    from devmod._arrays.array import Array
     from devmod._modules.agreement import Agreement
     from devmod._values.info import FunctionInfo
 
@@ -153,18 +152,18 @@ class BundleModule(Module):
         def get(module: Module, fitting_device: Device | None) -> Any:
             return module.get_function(name) if fitting_device is None else module._function_on(name, fitting_device)
 
-        from devmod._launch.function import Function
         from devmod._modules.agreement import agreement, has_names
 
         fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
         function = choose(name, fitting, prefer, get, device)
-        if not isinstance(function, Function):  # a backend may have functions of its own, and a const_loader has
+        replace = getattr(function, "replace", None)
+        if replace is None:  # a backend may have functions of its own, and a const_loader has
             return function
         # Without names, the arguments can only be given in the candidate's own order.
         common = None
         if has_names(function.info.interface):
             common = agreement(name, owners) if self.agreements is None else self.agreements().get(name)
-        return function.replace(
+        return replace(
             keywords_only=common.keywords_only if common is not None else "",
             flattened=common.flattened if common is not None else frozenset(),
             resolve=lambda device: self._choose_on(name, owners, device),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._device.device import Device
+    from devmod import Device
     from devmod._modules.module import Module
 
 #: The errors of an unavailable candidate, after which the next one is tried.
@@ -156,7 +156,7 @@ def _devices(kind: str) -> Sequence[Any] | None:
     """
     if registry.find("devmod.device", kind) is None:
         return None
-    from devmod._device.find import default_device, probe
+    from devmod._plugins.devices import default_device, probe
 
     default = default_device(kind)
     devices = probe(kind) if default is None else [default]

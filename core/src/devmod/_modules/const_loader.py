@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod._device.array import Array
-    from devmod._device.device import Device
+    from devmod import Device
+    from devmod._arrays.array import Array
     from devmod._values.code import Binary
 
 KIND = "const_loader"
@@ -114,7 +114,7 @@ class ConstLoaderModule(Module):
         constant = self.tensors.get(name)
         if constant is None:
             raise function_not_found(KIND, name, self.tensors, noun="constant")
-        from devmod._device.host_array import HostArray
+        from devmod._arrays.host_array import HostArray
 
         return HostArray(constant.data, constant.shape, dtype_name(constant.dtype))
 
@@ -243,8 +243,8 @@ def _items(values: Mapping[str, Any], subject: str) -> list[tuple[str, Any]]:
 
 
 def _constant(name: str, tensor: Any) -> ConstantTensor:
-    from devmod._device.array import Array
-    from devmod._device.host_array import HostArray
+    from devmod._arrays.array import Array
+    from devmod._arrays.host_array import HostArray
 
     if isinstance(tensor, HostArray):  # its buffer has integers for bfloat16 and fp8
         return ConstantTensor(parse_dtype(tensor.dtype), tensor.shape, tensor.data)
@@ -269,7 +269,7 @@ def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
         import numpy as np
     except ImportError:
         raise FormatError(f"{subject} is a DLPack array, and reading it needs NumPy: pip install numpy", kind=KIND) from None
-    from devmod._device.elements import dtype_name_of, elements_of
+    from devmod._arrays.elements import dtype_name_of, elements_of
 
     try:
         array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)

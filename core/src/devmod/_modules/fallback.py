@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod._device.array import Array
-    from devmod._device.device import Device
+    from devmod import Device
+    from devmod._arrays.array import Array
     from devmod.errors import RuntimeNotLinkedError
 
 

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from devmod._device.array import Array
-    from devmod._device.device import Device
-    from devmod._launch.function import Function
+    from devmod import Device, Function
+    from devmod._arrays.array import Array
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
 

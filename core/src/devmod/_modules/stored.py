@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from devmod._device.array import Array
-    from devmod._device.device import Device
+    from devmod import Device, Function
+    from devmod._arrays.array import Array
     from devmod._formats.index import Entry, Repeats
-    from devmod._launch.function import Function
     from devmod._util.once import Once
     from devmod._values.code import Binary, Code, Source
     from devmod._values.info import FunctionInfo

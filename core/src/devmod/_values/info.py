@@ -276,3 +276,17 @@ def _threads(value: Sequence[int] | None, subject: str, least: int) -> tuple[int
     if min(value) < least:
         raise FormatError(f"{subject} is three numbers of {least} or more, not {value!r}")
     return (value[0], value[1], value[2])
+
+
+def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
+    """Return the constants of an interface.
+
+    Raises
+    ------
+    FormatError
+        The entry ``constants`` is not a list of constants.
+    """
+    fields = interface.extra.get("constants", []) if interface is not None else []
+    if not isinstance(fields, list):
+        raise FormatError(f"the constants of an interface: expected a list, got {type(fields).__name__}")
+    return tuple(map(PipelineConstant.from_dict, fields))

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The scopes of a launch, in the order of `devmod._launch.config`: grid, block, cluster, preferred cluster.
+#: The scopes of a launch, in the order of `devmod_runtime._launch.config`: grid, block, cluster, preferred cluster.
 SCOPES = ("blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx")
 #: Tag to (index in `SCOPES`, axis).
 DIMENSIONS = {f"{scope}.{axis}": (index, number) for index, scope in enumerate(SCOPES) for number, axis in enumerate("xyz")}

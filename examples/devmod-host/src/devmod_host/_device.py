@@ -9,8 +9,9 @@ from threading import RLock
 from time import perf_counter
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once, check_earlier_event, check_event, fork_safe
+from devmod.backend import Once
 from devmod_host import _driver
+from devmod_runtime import check_earlier_event, check_event, fork_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import shlex
 import subprocess
 import tempfile
 
-from devmod.backend import call_uninterrupted, find_program
+from devmod.backend import find_program
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError
+from devmod_runtime import call_uninterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from time import perf_counter
 
-from devmod.backend import Kernel, LaunchConfig, Launcher
 from devmod.errors import FormatError, LaunchError
 from devmod_host import _driver
 from devmod_host._device import HostStream, devices
 from devmod_host._types import C_TYPES
+from devmod_runtime import Kernel, LaunchConfig, Launcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

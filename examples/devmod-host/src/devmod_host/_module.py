@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from devmod.backend import RuntimeModule, source_text
+from devmod_runtime import RuntimeModule, source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import Launcher
     from devmod_host._program import Program
+    from devmod_runtime import Launcher
 
 
 class HostModule(RuntimeModule):

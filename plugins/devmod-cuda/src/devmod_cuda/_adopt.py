@@ -11,16 +11,16 @@ from devmod.backend import ConversionError, dtype_name_of
 from devmod.errors import FormatError
 from devmod_cuda._api import CUDA, LEGACY_STREAM
 from devmod_cuda._device import devices
-from devmod_driver_api.adoption import Adoption, library_of, strided_error
-from devmod_driver_api.dlpack import is_contiguous
+from devmod_runtime.driver_api.adoption import Adoption, library_of, strided_error
+from devmod_runtime.driver_api.dlpack import is_contiguous
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from devmod.backend import DeviceArray
-    from devmod_driver_api.adoption import Adopted
+    from devmod_runtime import DeviceArray
+    from devmod_runtime.driver_api.adoption import Adopted
 
 #: pycuda's objects for untyped memory.
 _ALLOCATIONS = ("DeviceAllocation", "PooledDeviceAllocation", "ManagedAllocation")

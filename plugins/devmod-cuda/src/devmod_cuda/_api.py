@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctypes import c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 
-from devmod_driver_api.api import Api, DriverFunction
+from devmod_runtime.driver_api.api import Api, DriverFunction
 
 #: The handle of the legacy default stream (CU_STREAM_LEGACY), which PyTorch and CuPy use by default.
 LEGACY_STREAM = 1
@@ -31,7 +31,7 @@ _LIMITS = {
     "tensor_map_access_supported": 127,
 }
 _handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
-#: The function of each operation of `devmod_driver_api.driver.Driver`.
+#: The function of each operation of `devmod_runtime.driver_api.driver.Driver`.
 FUNCTIONS = {
     "initialize": DriverFunction("cuInit", (), (_number,)),
     "version": DriverFunction("cuDriverGetVersion", (c_int,), ()),

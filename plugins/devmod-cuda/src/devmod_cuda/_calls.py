@@ -8,15 +8,15 @@ from functools import partial
 from itertools import repeat, starmap
 
 from devmod_cuda._api import CUDA
-from devmod_driver_api.driver import Driver, Failures
-from devmod_driver_api.errors import DriverError
+from devmod_runtime.driver_api.driver import Driver, Failures
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod_driver_api.driver import Dims, ParameterBlock
+    from devmod_runtime.driver_api.driver import Dims, ParameterBlock
 
 #: CUjit_option: ERROR_LOG_BUFFER and ERROR_LOG_BUFFER_SIZE_BYTES.
 _JIT_ERROR_LOG = (5, 6)

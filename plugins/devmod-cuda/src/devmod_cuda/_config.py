@@ -6,13 +6,13 @@ from math import prod
 from struct import pack
 
 from devmod.backend import PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG
-from devmod_driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
+from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import LaunchConfig
     from devmod_cuda._device import CudaDevice
+    from devmod_runtime import LaunchConfig
     from devmod_targets.nvidia import KernelEntry
 
     Dims = tuple[int, int, int]

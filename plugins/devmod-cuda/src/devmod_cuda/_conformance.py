@@ -11,7 +11,7 @@ from devmod import FunctionInfo
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_cuda._samples import LINEAR, LINEAR_PTX, SHIFT_PTX, TRANSPOSE_PTX
-from devmod_driver_api.conformance import shift, shift_info, shift_table, watch_builds
+from devmod_runtime.driver_api.conformance import shift, shift_info, shift_table, watch_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

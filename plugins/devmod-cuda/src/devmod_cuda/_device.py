@@ -5,8 +5,8 @@ from __future__ import annotations
 from devmod.backend import Once
 from devmod_cuda._api import CUDA
 from devmod_cuda._driver import get_driver
-from devmod_driver_api.device import DriverDevice, list_devices
-from devmod_driver_api.stream import DriverStream
+from devmod_runtime.driver_api.device import DriverDevice, list_devices
+from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

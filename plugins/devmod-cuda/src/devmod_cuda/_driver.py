@@ -6,12 +6,13 @@ import ctypes
 import os
 import re
 
-from devmod.backend import Once, check_driver, driver_import_error, environment_text
+from devmod.backend import Once, driver_import_error, environment_text
 from devmod.errors import DeviceNotFoundError
 from devmod_cuda._api import CUDA
 from devmod_cuda._calls import CudaDriver
-from devmod_driver_api.driver import record_open_driver
-from devmod_driver_api.errors import DriverError
+from devmod_runtime import check_driver
+from devmod_runtime.driver_api.driver import record_open_driver
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

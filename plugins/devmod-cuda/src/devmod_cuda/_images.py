@@ -9,7 +9,7 @@ from devmod.backend import compile_error
 from devmod.errors import CompileError
 from devmod_cuda._api import CUDA
 from devmod_cuda._image_reader import check_payload, read_image
-from devmod_driver_api.images import DriverImages, LoadedImage, load_error
+from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from devmod.errors import DevmodError
     from devmod_cuda._device import CudaDevice
-    from devmod_driver_api.errors import DriverError
+    from devmod_runtime.driver_api.errors import DriverError
 
 #: A line of the log of the driver's compiler with an error.
 _LOG_ERROR = re.compile(r"\b(error|fatal)\b")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import prod
 from threading import Lock
 
-from devmod.backend import fork_safe
 from devmod.errors import ArgumentError
 from devmod_cuda._adopt import ADOPTION
 from devmod_cuda._config import CudaLimits
 from devmod_cuda._parameters import parameter_layout, tensor_map_interface, tensor_map_numbers
 from devmod_cuda._tensor_map import TensorMap
-from devmod_driver_api.errors import DriverError, describe
-from devmod_driver_api.kernel import DriverKernel
-from devmod_driver_api.launcher import DriverLauncher
+from devmod_runtime import fork_safe
+from devmod_runtime.driver_api.errors import DriverError, describe
+from devmod_runtime.driver_api.kernel import DriverKernel
+from devmod_runtime.driver_api.launcher import DriverLauncher
 from devmod_targets.nvidia import ParamPlace
 
 TYPE_CHECKING = False
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo, Interface, Stream
-    from devmod.backend import LaunchConfig
     from devmod_cuda._calls import CudaDriver
     from devmod_cuda._device import CudaDevice
-    from devmod_driver_api.images import DriverImages, LoadedImage
-    from devmod_driver_api.limits import DriverLaunchConfig
+    from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.images import DriverImages, LoadedImage
+    from devmod_runtime.driver_api.limits import DriverLaunchConfig
     from devmod_targets.nvidia import KernelEntry
 
 #: Numbers of CUfunction_attribute.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from devmod import Target
-from devmod_driver_api.module import DriverModule
+from devmod_runtime.driver_api.module import DriverModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from devmod import FunctionInfo
-    from devmod.backend import Binary, Code, Launcher, Source
+    from devmod.backend import Binary, Code, Source
     from devmod_cuda._images import Images
+    from devmod_runtime import Launcher
 
 
 class CudaModule(DriverModule):

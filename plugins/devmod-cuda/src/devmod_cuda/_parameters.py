@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod import Interface, Param
-from devmod_driver_api.parameters import Argument, ParameterLayout, Place, declared_arguments
-from devmod_driver_api.parameters import parameter_layout as make_layout
+from devmod_runtime.driver_api.parameters import Argument, ParameterLayout, Place, declared_arguments
+from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 from devmod_targets.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG
 
 TYPE_CHECKING = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from devmod.backend import DeviceArray
 from devmod.errors import ArgumentError, LaunchError
 from devmod_cuda._device import CudaDevice
-from devmod_driver_api.errors import DriverError, driver_error
+from devmod_runtime import DeviceArray
+from devmod_runtime.driver_api.errors import DriverError, driver_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

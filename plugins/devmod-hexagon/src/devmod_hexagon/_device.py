@@ -9,10 +9,11 @@ from functools import partial
 from threading import RLock
 
 from devmod import Device
-from devmod.backend import Once, check_driver, environment_text, fork_safe, open_driver
+from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_hexagon._memory import Memory, Part
 from devmod_hexagon._stream import HexagonStream
+from devmod_runtime import check_driver, fork_safe, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

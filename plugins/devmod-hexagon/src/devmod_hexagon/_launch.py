@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from devmod.backend import Kernel, LaunchConfig, Launcher
 from devmod.errors import FormatError, LaunchError
 from devmod_hexagon._abi import MAX_STACK_BYTES, CallLayout, result_reader
 from devmod_hexagon._device import HexagonDevice, devices
 from devmod_hexagon._image import PACKED, is_packed
 from devmod_hexagon._memory import Memory
 from devmod_hexagon._runner import call_item
+from devmod_runtime import Kernel, LaunchConfig, Launcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

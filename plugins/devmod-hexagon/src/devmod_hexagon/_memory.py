@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 
-from devmod.backend import lend
+from devmod_runtime import lend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod.backend import Lease
     from devmod_hexagon._runner_thread import RunnerThread
+    from devmod_runtime import Lease
 
 #: The vectors of HVX have 128 bytes.
 ALIGNMENT = 128

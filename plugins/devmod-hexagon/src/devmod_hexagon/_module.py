@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from devmod.backend import RuntimeModule, find_spec, global_array
+from devmod.backend import find_spec
 from devmod.errors import FormatError, FunctionNotFoundError
+from devmod_runtime import RuntimeModule, global_array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Array, Device, FunctionInfo
-    from devmod.backend import Binary, Launcher
+    from devmod.backend import Binary
     from devmod_hexagon._device import HexagonDevice
     from devmod_hexagon._runner import Image
     from devmod_hexagon._runner_thread import RunnerThread
+    from devmod_runtime import Launcher
 
 
 class HexagonModule(RuntimeModule):

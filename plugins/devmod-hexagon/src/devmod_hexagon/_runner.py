@@ -14,20 +14,20 @@ from contextlib import suppress
 
 import msgpack  # type: ignore[import-untyped]
 
-from devmod.backend import lend
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, FormatError
 from devmod_hexagon._image import PACKED
 from devmod_hexagon._memory import Arena, Memory
 from devmod_hexagon._transport import Disconnected, TimedOut
+from devmod_runtime import lend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
-    from devmod.backend import Lease
     from devmod_hexagon._runner_thread import RunnerThread
     from devmod_hexagon._transport import Limit, Transport
+    from devmod_runtime import Lease
 
     Handler = Callable[[Sequence[Any]], object]
 

@@ -10,9 +10,10 @@ from _thread import RLock, get_ident, start_new_thread
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from devmod.backend import environment_text, fork_safe
+from devmod.backend import environment_text
 from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
 from devmod_hexagon._runner import Runner, end_reason
+from devmod_runtime import fork_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

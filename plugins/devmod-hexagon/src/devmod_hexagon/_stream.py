@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod import Event, Stream
-from devmod.backend import check_driver, check_earlier_event, check_event
+from devmod_runtime import check_driver, check_earlier_event, check_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

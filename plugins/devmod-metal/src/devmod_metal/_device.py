@@ -5,17 +5,18 @@ from __future__ import annotations
 from itertools import count
 
 from devmod import Device, Stream
-from devmod.backend import Once, check_driver, lend, open_driver
+from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_metal._open import metal
 from devmod_metal._stream import MetalStream
+from devmod_runtime import check_driver, lend, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod.backend import Lease
+    from devmod_runtime import Lease
 
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from devmod import Block, Interface, Param
-from devmod.backend import Kernel, LaunchConfig, Launcher, block_packer, constants_of, specialize_constants
+from devmod.backend import constants_of
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
 from devmod_metal._device import Memory, MetalDevice, devices
 from devmod_metal._interface import ConstantValue, MetalError
 from devmod_metal._open import metal
 from devmod_metal._stream import MetalStream, wait_for
+from devmod_runtime import Kernel, LaunchConfig, Launcher, block_packer, specialize_constants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from devmod.backend import RuntimeModule
+from devmod_runtime import RuntimeModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import Launcher
     from devmod_metal._library import Libraries
+    from devmod_runtime import Launcher
 
 
 class MetalModule(RuntimeModule):

@@ -6,10 +6,11 @@ from itertools import count
 from threading import RLock
 
 from devmod import Event, Stream
-from devmod.backend import Once, check_driver, check_earlier_event, check_event, fork_safe
+from devmod.backend import Once
 from devmod.errors import LaunchError
 from devmod_metal._interface import MetalError
 from devmod_metal._open import metal
+from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

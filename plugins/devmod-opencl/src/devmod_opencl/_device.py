@@ -10,19 +10,20 @@ from itertools import count
 from threading import RLock
 
 from devmod import Device, Stream
-from devmod.backend import Once, check_driver, fork_safe, lend, open_driver
+from devmod.backend import Once
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
 from devmod_opencl._pocl import repair
 from devmod_opencl._stream import OpenCLStream, driver_error, finish
+from devmod_runtime import check_driver, fork_safe, lend, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from devmod.backend import Lease
     from devmod.errors import LaunchError
+    from devmod_runtime import Lease
 
 #: DLPack's kDLOpenCL.
 _DLPACK_OPENCL = 4

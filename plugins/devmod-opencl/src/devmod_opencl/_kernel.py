@@ -6,11 +6,11 @@ from itertools import repeat, starmap
 from math import prod
 from operator import itemgetter
 
-from devmod.backend import Kernel, LaunchConfig
 from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
 from devmod_opencl._stream import OpenCLStream, driver_error, no_time
+from devmod_runtime import Kernel, LaunchConfig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from devmod import Interface
-from devmod.backend import ConversionError, DeviceArray, Launcher, dtype_name_of
+from devmod.backend import ConversionError, dtype_name_of
 from devmod.errors import FormatError
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, device_of
 from devmod_opencl._driver import cl
 from devmod_opencl._kernel import OpenCLKernel
+from devmod_runtime import DeviceArray, Launcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

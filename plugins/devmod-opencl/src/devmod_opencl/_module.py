@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from devmod.backend import RuntimeModule, detect_form, source_text
+from devmod.backend import detect_form
 from devmod.errors import FormatError
+from devmod_runtime import RuntimeModule, source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import Launcher
     from devmod_opencl._program import OpenCLPrograms
+    from devmod_runtime import Launcher
 
 #: The first bytes of the vendors' binaries.
 _VENDOR_MAGIC = {"xclbin": b"xclbin2", "awsxclbin": b"xclbin2", "aocx": b"\x7fELF"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from devmod.backend import DiskCache, Once, Programs
+from devmod.backend import DiskCache, Once
 from devmod.errors import DeviceNotFoundError, FormatError
 from devmod.targets.opencl import supports_option
 from devmod_opencl import _driver
 from devmod_opencl._device import devices
+from devmod_runtime import Programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from devmod import Event, Stream
-from devmod.backend import check_driver, check_earlier_event, check_event
 from devmod.errors import LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
+from devmod_runtime import check_driver, check_earlier_event, check_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

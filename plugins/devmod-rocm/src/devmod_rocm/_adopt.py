@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from devmod.errors import ArgumentError
-from devmod_driver_api.adoption import Adoption, library_of
-from devmod_driver_api.errors import DriverError
 from devmod_rocm._api import HIP
 from devmod_rocm._device import devices
+from devmod_runtime.driver_api.adoption import Adoption, library_of
+from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.device import DriverDevice
 
 #: hip-python's class of streams. Its package is hip, and rocm from version 10 on.
 _HIP_PYTHON, _HIP_PYTHON_STREAM = ("hip", "rocm"), "ihipStream_t"

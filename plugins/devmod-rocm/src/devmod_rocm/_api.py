@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctypes import c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 
-from devmod_driver_api.api import Api, DriverFunction
+from devmod_runtime.driver_api.api import Api, DriverFunction
 
 #: The handle of a device's null stream, which PyTorch and CuPy use by default.
 NULL_STREAM = 0
@@ -26,7 +26,7 @@ _LIMITS = {
     "cooperative_launch": 10,
 }
 _handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
-#: The function of each operation of `devmod_driver_api.driver.Driver`. A context is the number of its device.
+#: The function of each operation of `devmod_runtime.driver_api.driver.Driver`. A context is the number of its device.
 FUNCTIONS = {
     "initialize": DriverFunction("hipInit", (), (_number,)),
     "version": DriverFunction("hipRuntimeGetVersion", (c_int,), ()),

@@ -9,18 +9,18 @@ import ctypes
 from ctypes import Structure, byref, c_int, c_uint, c_void_p
 from threading import local
 
-from devmod_driver_api.api import DEVICE, HOST
-from devmod_driver_api.driver import Driver
-from devmod_driver_api.errors import DriverError
-from devmod_driver_api.limits import COOPERATIVE
 from devmod_rocm._api import HIP
+from devmod_runtime.driver_api.api import DEVICE, HOST
+from devmod_runtime.driver_api.driver import Driver
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.limits import COOPERATIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod_driver_api.driver import Dims, ParameterBlock
+    from devmod_runtime.driver_api.driver import Dims, ParameterBlock
 
 #: The first version with the structures and enumerations of HIP 6.
 _HIP_6 = 60000000

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
-from devmod_driver_api.conformance import shift, shift_info, shift_table, watch_builds
 from devmod_rocm._samples import SOURCE, bundle, code_objects
+from devmod_runtime.driver_api.conformance import shift, shift_info, shift_table, watch_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from devmod.backend import Once
-from devmod_driver_api.device import DriverDevice, list_devices
 from devmod_rocm._api import HIP
 from devmod_rocm._driver import get_driver
+from devmod_runtime.driver_api.device import DriverDevice, list_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

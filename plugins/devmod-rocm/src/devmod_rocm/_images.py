@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from devmod_driver_api.images import DriverImages, LoadedImage, load_error
 from devmod_rocm._api import HIP
 from devmod_rocm._image_reader import check_payload, read_image
 from devmod_rocm._library import loaded_library
+from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from devmod.errors import DevmodError
-    from devmod_driver_api.errors import DriverError
     from devmod_rocm._device import RocmDevice
     from devmod_rocm._image_reader import Image
+    from devmod_runtime.driver_api.errors import DriverError
 
 #: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it. Older ones may load it too.
 _LOADED_BY = {5: 60000000, 6: 70000000}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from struct import pack
 
-from devmod_driver_api.kernel import DriverKernel
-from devmod_driver_api.launcher import DriverLauncher
-from devmod_driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
-from devmod_driver_api.parameters import ParameterLayout, Place, declared_arguments
-from devmod_driver_api.parameters import parameter_layout as make_layout
 from devmod_rocm._adopt import ADOPTION
+from devmod_runtime.driver_api.kernel import DriverKernel
+from devmod_runtime.driver_api.launcher import DriverLauncher
+from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
+from devmod_runtime.driver_api.parameters import ParameterLayout, Place, declared_arguments
+from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import LaunchConfig
-    from devmod_driver_api.images import LoadedImage
+    from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.images import LoadedImage
     from devmod_targets.amdgpu import CodeObjectKernel
 
 #: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.

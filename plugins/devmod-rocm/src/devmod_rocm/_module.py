@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from devmod_driver_api.module import DriverModule
+from devmod_runtime.driver_api.module import DriverModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import Launcher
     from devmod_rocm._images import RocmImages
+    from devmod_runtime import Launcher
 
 
 class RocmModule(DriverModule):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Lock
 
-from devmod.backend import Pool, fork_safe
+from devmod_runtime import Pool, fork_safe
 from devmod_vulkan._driver import ffi, make, vk
 
 TYPE_CHECKING = False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod import Event
-from devmod.backend import check_earlier_event
 from devmod.errors import LaunchError
+from devmod_runtime import check_earlier_event
 from devmod_vulkan._driver import ffi, vk
 
 TYPE_CHECKING = False

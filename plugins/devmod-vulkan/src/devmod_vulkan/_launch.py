@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from devmod.backend import Kernel, LaunchConfig, Launcher, constants_of, specialize_constants
+from devmod.backend import constants_of
 from devmod.errors import ArgumentError, LaunchError
+from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod_vulkan._device import VulkanDevice, devices
 from devmod_vulkan._limits import check_device
 from devmod_vulkan._pipeline import Pipeline
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Interface, Stream
-    from devmod.backend import PipelineConstant, SetConstant
+    from devmod.backend import PipelineConstant
+    from devmod_runtime import SetConstant
     from devmod_vulkan._shader import Shader
 
     #: Builds the pipeline of a shader. Equal shaders share one pipeline.

@@ -11,8 +11,8 @@ from collections import deque
 from itertools import count
 from threading import Lock, RLock
 
-from devmod.backend import check_driver, fork_safe, lend, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod_runtime import check_driver, fork_safe, lend, open_driver
 from devmod_vulkan import _driver
 from devmod_vulkan._commands import CommandPools
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod.backend import Lease
+    from devmod_runtime import Lease
     from devmod_vulkan._device import VulkanDevice
 
 #: The most queues to create. Streams share them.

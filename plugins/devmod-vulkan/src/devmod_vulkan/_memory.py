@@ -13,8 +13,8 @@ from bisect import bisect_left
 from collections import deque
 from threading import RLock
 
-from devmod.backend import fork_safe, lend
 from devmod.errors import LaunchError
+from devmod_runtime import fork_safe, lend
 from devmod_vulkan._driver import MEMORY_ERRORS, error_name, ffi, make, vk
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod.backend import Lease
+    from devmod_runtime import Lease
     from devmod_vulkan._logical import Logical
 
 _BLOCK = 64 << 20

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from devmod.backend import RuntimeModule
+from devmod_runtime import RuntimeModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod.backend import Launcher
+    from devmod_runtime import Launcher
     from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._pipeline import Pipeline
     from devmod_vulkan._shader import Shader

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from devmod.backend import DiskCache, Pool
+from devmod.backend import DiskCache
 from devmod.errors import CompileError
+from devmod_runtime import Pool
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
 from devmod_vulkan._places import STORAGE, UNIFORM, Places
 

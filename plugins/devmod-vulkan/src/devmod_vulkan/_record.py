@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod.backend import block_packer
 from devmod.errors import LaunchError
+from devmod_runtime import block_packer
 from devmod_vulkan._copy import AFTER, AFTER_BARRIER, BEFORE, BEFORE_BARRIER
 from devmod_vulkan._driver import array, ffi, make, vk
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from devmod import FunctionInfo
-    from devmod.backend import SetConstant
+    from devmod_runtime import SetConstant
     from devmod_targets.authoring import ReflectedShader
 
 #: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 
 from devmod import Event, Stream
-from devmod.backend import Batch, check_event, lend
 from devmod.errors import LaunchError
+from devmod_runtime import Batch, check_event, lend
 from devmod_vulkan._driver import array, ffi, make, vk
 from devmod_vulkan._event import VulkanEvent, ticks_between
 from devmod_vulkan._wait import Waiter

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod import Block, Interface, Param
-from devmod.backend import block_packer, write_access
 from devmod.errors import FormatError
+from devmod_runtime import block_packer, write_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ WebGPU copies whole words of four bytes. A part of a buffer may begin and end wi
 
 from __future__ import annotations
 
-from devmod.backend import Once, call_uninterrupted
+from devmod.backend import Once
+from devmod_runtime import call_uninterrupted
 from devmod_webgpu import _driver
 from devmod_webgpu._driver import wgpu
 

@@ -6,8 +6,9 @@ import atexit
 import weakref
 
 from devmod import Device
-from devmod.backend import Once, call_uninterrupted, check_driver, open_driver
+from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod_runtime import call_uninterrupted, check_driver, open_driver
 from devmod_webgpu import _copy, _driver
 from devmod_webgpu._driver import launch_error, wgpu
 from devmod_webgpu._stream import WebGPUStream

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod import Interface
-from devmod.backend import Kernel, LaunchConfig
 from devmod.errors import ArgumentError, FormatError, LaunchError
+from devmod_runtime import Kernel, LaunchConfig
 from devmod_webgpu import _driver
 from devmod_webgpu._bindings import Bindings
 from devmod_webgpu._copy import Region

@@ -6,8 +6,9 @@ from copy import copy
 from math import isfinite
 
 from devmod import Interface
-from devmod.backend import ConversionError, DeviceArray, Launcher, constants_of, specialize_constants
+from devmod.backend import ConversionError, constants_of
 from devmod.errors import ArgumentError, CompileError, FormatError
+from devmod_runtime import DeviceArray, Launcher, specialize_constants
 from devmod_targets.wgsl import read_wgsl
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._device import WebGPUDevice, devices

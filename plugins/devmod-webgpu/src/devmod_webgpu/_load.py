@@ -13,7 +13,8 @@ from contextlib import suppress
 from importlib import import_module
 from types import CodeType
 
-from devmod.backend import Once, call_uninterrupted
+from devmod.backend import Once
+from devmod_runtime import call_uninterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod.backend import RuntimeModule, source_text
 from devmod.errors import CompileError, FormatError
+from devmod_runtime import RuntimeModule, source_text
 from devmod_targets.wgsl import check_for_naga, read_wgsl
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
-    from devmod.backend import Launcher
+    from devmod_runtime import Launcher
     from devmod_targets.authoring import ReflectedFunction
     from devmod_webgpu._device import WebGPUDevice
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod import Event, Stream
-from devmod.backend import check_driver, check_earlier_event, check_event
 from devmod.errors import LaunchError
+from devmod_runtime import check_driver, check_earlier_event, check_event
 from devmod_webgpu import _driver
 from devmod_webgpu._driver import launch_error
 

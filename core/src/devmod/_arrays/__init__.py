@@ -1,0 +1,1 @@
+"""Arrays: what all have in common, and those in the memory of the host."""

@@ -1,0 +1,204 @@
+"""DLPack export, without NumPy.
+
+A consumer of DLPack 1 gets a versioned capsule with the read-only flag. Older versions have no such flag, so an older consumer gets a
+writable copy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import pythonapi
+
+from devmod._arrays.buffer import Pinned
+from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from devmod._values.dtypes import DType
+    from devmod_runtime import DeviceArray
+
+CPU = (1, 0)
+READ_ONLY, _IS_COPIED = 1, 2
+
+
+class Tensor(ctypes.Structure):
+    """``DLTensor``: data, device, ndim, dtype, shape, strides, byte_offset."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class Managed(ctypes.Structure):
+    """``DLManagedTensor`` of versions before 1."""
+
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class Versioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    )
+
+
+#: For the address of each exported structure that its consumer has not freed: the objects to which it points.
+_exported: dict[int, object] = {}
+#: The capsules that may not have a consumer yet, with the addresses and names of their structures.
+_unclaimed: list[tuple[object, int, bytes]] = []
+
+_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", pythonapi))
+_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", pythonapi))
+
+
+def _references(entry: tuple[object, ...]) -> int:
+    return sys.getrefcount(entry[0])
+
+
+#: The result of `_references` for an object with no other reference than its tuple.
+_OWN_REFERENCES = _references((object(),))
+
+
+# The default keeps the dict reachable at interpreter shutdown.
+def _release(address: int, _exported: dict[int, object] = _exported) -> None:
+    _exported.pop(address, None)
+
+
+def _drop_unused() -> None:
+    """Free the memory of capsules that have no consumer and no reference.
+
+    A destructor of the capsule could free the memory at once. But a consumer that rejects a capsule destroys it while its exception is
+    set, and a destructor in Python would clear that exception.
+    """
+    for entry in _unclaimed[:]:
+        is_consumed = not _capsule_is_valid(entry[0], entry[2])  # a consumer renames the capsule
+        if not is_consumed and _references(entry) > _OWN_REFERENCES:
+            continue
+        try:
+            _unclaimed.remove(entry)
+        except ValueError:
+            continue  # another thread removed it
+        if not is_consumed:
+            _release(entry[1])
+
+
+def _pointer_to(callback: Any) -> int:
+    # A consumer may call the pointer at interpreter shutdown, after this module is gone: the callback must never be freed.
+    ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))(callback)
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0
+
+
+# A consumer may call the deleter without the interpreter's lock: CFUNCTYPE acquires it.
+_release_pointer = _pointer_to(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release))
+
+
+def host_capsule(
+    data: memoryview, shape: Sequence[int], dtype: DType, max_version: tuple[int, int] | None, dl_device: object, copy: bool | None
+) -> object:
+    """Return a DLPack capsule of C-contiguous host memory. The last three parameters are those of ``__dlpack__``.
+
+    Raises
+    ------
+    BufferError
+        The consumer requests another device, or forbids a copy that its version of DLPack needs.
+    """
+    if dl_device is not None and tuple(dl_device) != CPU:  # type: ignore[arg-type]
+        raise BufferError(f"this array is in the memory of the host; it cannot be exported to the DLPack device {dl_device!r}")
+    size = array_bytes(dtype, shape)
+    if size != data.nbytes:
+        raise BufferError(f"an array of shape {tuple(shape)} and type {dtype_name(dtype)} has {size} bytes, not {data.nbytes}")
+    _check_elements(dtype)
+    versioned = _is_versioned(max_version)
+    if not versioned and copy is False and data.readonly:
+        raise _read_only_error("pass max_version=(1, 0), or allow a copy")
+    is_copy = bool(copy) or (not versioned and data.readonly)
+    pinned = Pinned(bytearray(data) if is_copy else data)
+    flags = _IS_COPIED if is_copy else READ_ONLY if data.readonly else 0
+    return _capsule(pinned, CPU, pinned.address, 0, shape, dtype, flags, versioned)
+
+
+def device_capsule(
+    array: DeviceArray, device: tuple[int, int], address: int, byte_offset: int, max_version: tuple[int, int] | None
+) -> object:
+    """Return a DLPack capsule of a device's memory, which keeps the array alive.
+
+    Raises
+    ------
+    BufferError
+        The consumer's version of DLPack has no read-only arrays.
+    """
+    dtype = parse_dtype(array.dtype)
+    _check_elements(dtype)
+    versioned = _is_versioned(max_version)
+    if array.read_only and not versioned:
+        raise _read_only_error("pass max_version=(1, 0)")
+    flags = READ_ONLY if array.read_only else 0
+    return _capsule(array, device, address, byte_offset, array.shape, dtype, flags, versioned)
+
+
+def _is_versioned(max_version: tuple[int, int] | None) -> bool:
+    return max_version is not None and max_version[0] >= 1
+
+
+def _read_only_error(advice: str) -> BufferError:
+    return BufferError(f"this array is read-only, which DLPack before version 1 cannot express: {advice}")
+
+
+def _check_elements(dtype: DType) -> None:
+    if dtype[1] * dtype[2] % 8 and dtype != (1, 1, 1):
+        # Until version 1.1 DLPack rounded the size of an element up to bytes, and some consumers still do.
+        raise BufferError(
+            f"elements of {dtype_name(dtype)} end within a byte, which not all DLPack consumers can read; unpack them with array.numpy()"
+        )
+
+
+def _capsule(
+    owner: object,
+    device: tuple[int, int],
+    address: int,
+    byte_offset: int,
+    shape: Sequence[int],
+    dtype: DType,
+    flags: int,
+    versioned: bool,
+) -> object:
+    """Return a capsule that keeps `owner` alive until its consumer frees it."""
+    steps, step = [], 1
+    for length in reversed(shape):
+        steps.append(step)
+        step *= max(length, 1)
+    sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *reversed(steps))
+    shape_address = ctypes.addressof(sizes)
+    tensor = Tensor(address, *device, len(shape), *dtype, shape_address, shape_address + 8 * len(shape), byte_offset)
+    managed: Versioned | Managed
+    if versioned:
+        managed = Versioned(1, 0, None, _release_pointer, flags, tensor)
+        name = b"dltensor_versioned"
+    else:
+        managed = Managed(tensor, None, _release_pointer)
+        name = b"dltensor"
+    address = ctypes.addressof(managed)
+    _drop_unused()
+    _exported[address] = (managed, sizes, owner)
+    capsule = _capsule_new(address, name, None)
+    _unclaimed.append((capsule, address, name))
+    return capsule

@@ -1,0 +1,144 @@
+"""Host arrays: which objects are host arrays, and their bytes."""
+
+from __future__ import annotations
+
+from devmod._arrays.array import Array
+from devmod._arrays.elements import bytes_of, dtype_name_of, elements_of, unpack
+from devmod._values.conversion import ConversionError, describe_value
+from devmod._values.dtypes import is_packed, parse_dtype
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+else:
+    from devmod._util.numpy import np
+
+#: DLPack's kDLCPU, kDLCUDAHost and kDLROCMHost.
+_HOST_TYPES = (1, 3, 11)
+#: The names of DLPack's other device types in messages.
+_DEVICE_NAMES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA (managed)", 14: "oneAPI", 15: "WebGPU"}
+
+
+class HostView:
+    """A NumPy array over one array in the host's memory.
+
+    Attributes
+    ----------
+    array
+        The array; an array of bytes or of unsigned integers if NumPy does not support the element type.
+    dtype
+        devmod's name of the element type.
+    shape
+        The length of each dimension.
+    packed
+        Whether the elements have one byte each here, and less on a device.
+    """
+
+    __slots__ = ("array", "dtype", "packed", "shape", "staging")
+
+    def __init__(self, array: np.ndarray[Any, Any], dtype: str) -> None:
+        self.array = array
+        self.dtype = dtype
+        self.shape: tuple[int, ...] = array.shape
+        self.packed = is_packed(parse_dtype(dtype))
+        self.staging: np.ndarray[Any, Any] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the elements."""
+        return self.array.nbytes
+
+    @property
+    def start(self) -> int:
+        """The address of the first element."""
+        return int(self.array.ctypes.data)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements are in C order without gaps."""
+        return bool(self.array.flags.c_contiguous)
+
+    def read(self) -> memoryview:
+        """Return the bytes in C order, as a device has them; a copy if the array is not contiguous, or is packed."""
+        array = self.array if self.contiguous else np.ascontiguousarray(self.array)
+        return elements_of(array) if self.packed else bytes_of(array)
+
+    def write_target(self) -> memoryview:
+        """Return memory to which a device buffer is copied. Call `finish` after the copy."""
+        if self.packed:
+            self.staging = np.empty(-(-self.array.size * parse_dtype(self.dtype)[1] // 8), np.uint8)
+            return bytes_of(self.staging)
+        if self.contiguous:
+            return bytes_of(self.array)
+        self.staging = np.empty(self.array.shape, self.array.dtype)
+        return bytes_of(self.staging)
+
+    def finish(self) -> None:
+        """Copy the bytes of `write_target` to the elements of the array, if they are separate."""
+        if self.staging is None:
+            return
+        if self.packed:
+            elements = unpack(self.staging.data, parse_dtype(self.dtype)[1], self.array.size)
+            self.array[...] = elements.view(self.array.dtype).reshape(self.shape)
+        else:
+            self.array[...] = self.staging
+        self.staging = None
+
+
+def host_view(value: object) -> HostView | None:
+    """Return the view of a host array; None if `value` is not a host array.
+
+    Raises
+    ------
+    ConversionError
+        No device supports the elements of the host array, or its memory is not the host's.
+    """
+    if isinstance(value, Array):
+        data = value._host_bytes
+        if data is None:
+            return None
+        view = HostView(np.frombuffer(data, np.uint8), value.dtype)
+        view.shape, view.packed = value.shape, False
+        return view
+    result = _as_numpy(value)
+    if result is None:
+        return None
+    array, dtype = result
+    try:
+        return HostView(array, dtype or dtype_name_of(array.dtype))
+    except FormatError as error:
+        raise ConversionError(f"has elements of an unsupported type: {error}") from None
+
+
+def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
+    """Return a NumPy array over a host array, and the name of its element type if NumPy does not support it."""
+    if isinstance(value, (int, float, complex, str, list, tuple, dict)) or value is None:
+        return None
+    if isinstance(value, np.ndarray):
+        return np.asarray(value), ""
+    if isinstance(value, np.generic):
+        return None
+    try:
+        return np.asarray(memoryview(value)), ""
+    except (TypeError, ValueError, BufferError, NotImplementedError):
+        pass
+    from devmod._arrays.dlpack_import import device_of, import_array, is_capsule
+
+    if not is_capsule(value) and not (hasattr(value, "__dlpack_device__") and hasattr(value, "__dlpack__")):
+        return None
+    try:
+        device_type, number = device_of(value)
+        if device_type not in _HOST_TYPES:
+            name = _DEVICE_NAMES.get(device_type, f"DLPack type {int(device_type)}")
+            raise ConversionError(
+                f"is {describe_value(value)} on {name} device {number}, whose memory this backend cannot use; copy it to the host first: "
+                "tensor.cpu() in PyTorch, array.get() in CuPy, jax.device_get(array) in JAX"
+            )
+        return import_array(value)
+    except ConversionError:
+        raise
+    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError, NotImplementedError) as error:
+        raise ConversionError(f"is {describe_value(value)} that its library does not export by DLPack: {error}") from None

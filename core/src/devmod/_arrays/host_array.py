@@ -1,0 +1,127 @@
+"""Read-only arrays in the host's memory."""
+
+from __future__ import annotations
+
+from devmod._arrays.buffer import BufferBase
+from devmod._arrays.copies import CopyableArray
+from devmod._arrays.elements import count_of, numpy_dtype, packing_problem, scalar_shape, unpack
+from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import numpy as np
+else:
+    from devmod._util.numpy import np
+
+_DLPACK_HOST = 1
+
+
+class HostArray(CopyableArray):
+    """A read-only array in the host's memory, with the buffer protocol, DLPack and, if it is installed, NumPy.
+
+    Parameters
+    ----------
+    data
+        The elements in C order. The memory is not copied.
+    shape
+        The length of each dimension.
+    dtype
+        The element type. The buffer protocol has no bfloat16, fp8 or lanes: ``memoryview(array)`` has the bits of the
+        first two as unsigned integers, and lanes as last dimension. It has no elements that share bytes (int4, fp6, lanes of
+        a bit): `data` has their packed bytes, and `numpy` unpacks them.
+
+    Raises
+    ------
+    FormatError
+        The size of `data` does not match `shape` and `dtype`.
+    """
+
+    __slots__ = ("_data",)
+
+    def __new__(cls, data: bytes | memoryview, shape: Sequence[int], dtype: str) -> HostArray:
+        # Before Python 3.12 a class with a buffer cannot raise an error with a message. So a packed array has a class without a buffer.
+        return super().__new__(_ViewableArray if cls is HostArray and not packing_problem(dtype) else cls)
+
+    def __init__(self, data: bytes | memoryview, shape: Sequence[int], dtype: str) -> None:
+        code = parse_dtype(dtype)
+        self.shape, self.dtype = tuple(shape), dtype
+        self._data = memoryview(data).toreadonly().cast("B")
+        expected = array_bytes(code, self.shape)
+        if self._data.nbytes != expected:
+            raise FormatError(f"an array of shape {self.shape} and type {dtype} has {expected} bytes, not {self._data.nbytes}")
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of the elements."""
+        return self._data
+
+    def __buffer__(self, flags: int) -> memoryview:
+        problem = packing_problem(self.dtype)
+        if problem:
+            raise BufferError(f"{problem}; read the packed bytes from array.data, or unpack the elements with array.numpy()")
+        if flags & 1:  # PyBUF_WRITABLE
+            raise BufferError("this array is read-only")
+        from devmod._arrays.buffer import typed_view
+
+        base, shape, width = scalar_shape(self.dtype, self.shape)
+        fmt = "H" if base == "bfloat16" else STRUCT_FORMATS.get(base)
+        if fmt is None:
+            fmt = {1: "B", 2: "H", 4: "I", 8: "Q"}.get(width, f"{width}s")
+        return typed_view(self._data, fmt, width, shape)
+
+    def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        """Return a read-only NumPy array over the same memory, or `out`, as `Array.numpy`. Packed elements are unpacked into a copy."""
+        if out is not None:
+            return self._copy_to_numpy(out)
+        base, shape, _ = scalar_shape(self.dtype, self.shape)
+        dtype = numpy_dtype(base)
+        if packing_problem(self.dtype):
+            unpacked = unpack(self._data, parse_dtype(base)[1], count_of(shape)).view(dtype).reshape(shape)
+            unpacked.flags.writeable = False
+            return unpacked
+        return np.frombuffer(self._data, dtype).reshape(shape)
+
+    @property
+    def _host_bytes(self) -> memoryview:
+        return self._data
+
+    def _view(self, offset: int, shape: tuple[int, ...]) -> HostArray:
+        nbytes = array_bytes(parse_dtype(self.dtype), shape)
+        return HostArray(self._data[offset : offset + nbytes], shape, self.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        # NumPy calls this method only for a class without a buffer. NumPy 1 has no copy=None.
+        array = np.asarray(self.numpy(), dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        from devmod._arrays.dlpack import host_capsule
+
+        return host_capsule(self._data, self.shape, parse_dtype(self.dtype), max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (_DLPACK_HOST, 0)
+
+    def __repr__(self) -> str:
+        return f"<HostArray {self.dtype}{list(self.shape)}>"
+
+
+class _ViewableArray(HostArray, BufferBase):
+    """A HostArray that exports its buffer."""
+
+    __slots__ = ()

@@ -1,0 +1,171 @@
+"""Finding devices: `devmod.device`, `devmod.devices`, and the entry points of the group ``devmod.device``."""
+
+from __future__ import annotations
+
+from devmod._plugins import registry
+from devmod._plugins.lookup import lookup
+from devmod._util.environment import environment_items, environment_text
+from devmod._util.text import is_valid_name
+from devmod.errors import (
+    ArgumentError,
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    NotRegisteredError,
+    PluginError,
+    describe_error,
+    did_you_mean,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from devmod import Device
+
+GROUP = "devmod.device"
+VARIABLE = "DEVMOD_DEVICE"
+
+
+def device(kind: str, index: int | None = None) -> Device:
+    """Return a device by its kind and number.
+
+    Parameters
+    ----------
+    kind
+        The backend's kind, such as "opencl". A number may follow a colon, as in "opencl:1".
+    index
+        The device's number among the devices of that kind, from 0. Default: the number in `kind`, or else the kind's number in
+        ``DEVMOD_DEVICE``, or else 0.
+
+    Raises
+    ------
+    ArgumentError
+        The text after the colon is not a number, or both `kind` and `index` give a number.
+    NotRegisteredError
+        The kind's runtime is not installed; the message has the command that installs it.
+    DeviceNotFoundError
+        There is no driver, or no device of that number.
+    FormatError
+        ``DEVMOD_DEVICE`` is invalid.
+    """
+    if isinstance(kind, str) and ":" in kind:
+        kind, index = _parse_numbered_kind(kind, index)
+    default = default_device(kind) if index is None and isinstance(kind, str) else None
+    if default is not None:
+        return default
+    candidates, index = devices_of(kind, lookup(GROUP, kind)), 0 if index is None else index
+    if type(index) is not int or not 0 <= index < len(candidates):
+        raise DeviceNotFoundError(f"there is no {kind} device {index!r}; there are: {_list(candidates)}", kind=kind)
+    return candidates[index]
+
+
+def _parse_numbered_kind(text: str, index: int | None) -> tuple[str, int]:
+    """Parse a text such as "opencl:1" into kind and number."""
+    kind, _, number = text.partition(":")
+    if index is not None:
+        raise ArgumentError(f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})", argument="index")
+    if not _is_index(number):
+        raise ArgumentError(f"device({text!r}): expected a number from 0 behind the colon, as in {kind + ':0'!r}", argument="kind")
+    return kind, int(number)
+
+
+def default_device(kind: str) -> Device | None:
+    """Return the device that ``DEVMOD_DEVICE`` names for a kind, as in ``opencl:1,vulkan:0``; None if it names none.
+
+    Raises
+    ------
+    FormatError
+        The variable is not a list of such items, has a kind twice, or has an unknown kind.
+    NotRegisteredError, DeviceNotFoundError
+        As for `device`.
+    """
+    numbers: dict[str, int] = {}
+    for item in environment_items(VARIABLE):
+        name, _, number = item.partition(":")
+        if not is_valid_name(name) or not _is_index(number):
+            raise _invalid(f"expected items such as opencl:1, separated by commas, got {item!r}")
+        if name in numbers:
+            raise _invalid(f"it has two devices of kind {name!r}: {name}:{numbers[name]} and {item}")
+        if not any(registry.is_claimed(group, name) for group in ("devmod.targets", GROUP)):
+            kinds = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
+            raise _invalid(f"unknown kind {name!r}{did_you_mean(name, kinds)}")
+        numbers[name] = int(number)
+    index = numbers.get(kind)
+    if index is None:
+        return None
+    candidates = devices_of(kind, lookup(GROUP, kind))
+    if index < len(candidates):
+        return candidates[index]
+    raise DeviceNotFoundError(
+        f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and there is no {kind} device {index}; "
+        f"there are: {_list(candidates)}",
+        kind=kind,
+    )
+
+
+def _invalid(problem: str) -> FormatError:
+    return FormatError(f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}: {problem}")
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+def _list(candidates: Sequence[Device]) -> str:
+    return "; ".join(f"{each.index} {each.name}" for each in candidates) or "none"
+
+
+def devices() -> list[Device]:
+    """Return all devices of all installed kinds, ordered by kind and number.
+
+    A kind without a driver or a device adds none. A broken plugin, or a driver that raises an exception of its own, adds none either and
+    issues a RuntimeWarning; the devices of the other kinds are returned.
+    """
+    result: list[Device] = []
+    for kind in sorted(registry.registered(GROUP)):
+        try:
+            result.extend(probe(kind))
+        except (DeviceNotFoundError, NotRegisteredError):  # the latter: a concurrent uninstall
+            continue
+        except DevmodError as error:
+            import warnings
+
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+    return result
+
+
+def probe(kind: str) -> list[Device]:
+    """Return the devices of one kind, and raise nothing but DevmodError.
+
+    Raises
+    ------
+    DevmodError
+        As for `device`. An exception of the driver becomes the cause of a PluginError that names the distribution.
+    """
+    find = lookup(GROUP, kind)
+    try:
+        return devices_of(kind, find)
+    except DevmodError:
+        raise
+    except (Exception, SystemExit) as error:
+        claim = registry.used_claim(GROUP, kind)
+        source = f"{GROUP}.{kind} of {claim.provider}" if claim else f"{GROUP}.{kind}, registered in this process,"
+        raise PluginError(
+            f"{source} failed: {describe_error(error)}", kind=kind, key=f"{GROUP}.{kind}", distribution=claim.distribution if claim else ""
+        ) from error
+
+
+def devices_of(kind: str, find: Any) -> list[Device]:
+    """Call `find`, the entry ``devmod.device.<kind>``, and check the result."""
+    from devmod import Device
+
+    result = registry.call_entry(GROUP, kind, find)
+    listing = list(result) if isinstance(result, (list, tuple)) else [result]
+    wrong = [type(each).__name__ for each in listing if not isinstance(each, Device)]
+    if wrong:
+        from devmod._plugins.messages import wrong_result
+
+        raise wrong_result(GROUP, kind, f"returned {wrong[0]}, not a sequence of devmod.Device", kind, registry.used_claim(GROUP, kind))
+    return listing

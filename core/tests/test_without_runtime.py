@@ -1,0 +1,149 @@
+"""A build box: core and the build side are installed, and no runtime is. devmod-runtime cannot be imported there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: Hides devmod-runtime from the imports of a process, and every runtime from the registry.
+HIDE = """
+import sys
+sys.modules["devmod_runtime"] = None
+import numpy as np
+import devmod
+"""
+KERNEL = "__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }"
+
+
+def run(script: str, *arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", HIDE + script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"DEVMOD_PLUGINS_ALLOW": "devmod-core,devmod-targets", "PYTHONUTF8": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.row("R24", "R29")
+def test_a_build_box_compiles_saves_loads_and_inspects(tmp_path: Path) -> None:
+    file = tmp_path / "twice.devmod"
+    found = run(
+        f"module = devmod.compile({KERNEL!r}, 'opencl')\n"
+        "devmod.save(module, sys.argv[1])\n"
+        "again = devmod.load(sys.argv[1])\n"
+        "print(again.kind, list(again), again.functions['twice'].arg_types, again.save_to_bytes() == module.save_to_bytes())\n"
+        "print(devmod.devices())\n"
+        "from devmod.__main__ import main\n"
+        "sys.argv = ['devmod', 'inspect', sys.argv[1]]\n"
+        "main()\n",
+        file,
+    )
+    first, second, *inspected = found.splitlines()
+    assert first == "opencl ['twice'] ('handle',) True"
+    assert second == "[]"
+    assert any("twice(x: float32* rw)" in line for line in inspected)
+
+
+def test_a_build_box_has_constants_and_copies_them(tmp_path: Path) -> None:
+    found = run(
+        "module = devmod.bundle(devmod.const_loader({'w': np.arange(4, dtype=np.float32)}, {'init': ['w']}))\n"
+        "module = devmod.loads(devmod.dumps(module))\n"
+        "(constant,) = module['init']()\n"
+        "out = np.zeros(4, np.float32)\n"
+        "constant.copy_to(out)\n"
+        "print(out.tolist(), constant.numpy(out=out).tolist(), isinstance(constant, devmod.Array), memoryview(constant).tolist())\n"
+        "print(np.from_dlpack(constant).tolist() if np.__version__ >= '2.1' else [0.0, 1.0, 2.0, 3.0])\n"
+        "try:\n"
+        "    constant.copy_from(out)\n"
+        "except devmod.ArgumentError as error:\n"
+        "    print(error)\n"
+    )
+    assert found.splitlines() == [
+        "[0.0, 1.0, 2.0, 3.0] [0.0, 1.0, 2.0, 3.0] True [0.0, 1.0, 2.0, 3.0]",
+        "[0.0, 1.0, 2.0, 3.0]",
+        "copy_from: the target is read-only",
+    ]
+
+
+@pytest.mark.row("R4")
+def test_a_device_of_a_missing_runtime_names_the_wheel() -> None:
+    found = run(
+        "from devmod._plugins import discovery\ndiscovery._scan_all = lambda: iter(())\n"
+        "try:\n    devmod.device('vulkan')\nexcept devmod.NotRegisteredError as error:\n    print(error)\n"
+    )
+    assert "devmod.device.vulkan" in found
+    assert "pip install devmod-vulkan" in found
+
+
+@pytest.mark.row("R4")
+@pytest.mark.parametrize("name", ["Device", "Event", "Function", "Launch", "LaunchConfig", "Stream"])
+def test_the_error_of_a_class_of_the_runtime_names_the_wheels_that_bring_it(name: str) -> None:
+    found = run(f"try:\n    from devmod import {name}\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n")
+    assert found == (
+        f"devmod.{name} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: pip install devmod-opencl "
+        "(or devmod-cuda, devmod-rocm, devmod-metal, devmod-vulkan, devmod-hexagon, devmod-webgpu)\n"
+    )
+
+
+@pytest.mark.row("R6", "R28", "R39")
+def test_compiling_and_saving_a_fallback_imports_nothing_of_an_installed_runtime() -> None:
+    script = (
+        "import sys, devmod\n"
+        f"devmod.dumps(devmod.compile({KERNEL!r}, 'opencl'))\n"
+        "print([name for name in sys.modules if name.startswith('devmod_runtime')])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1", "PYTHONUTF8": "1"},
+    )
+    assert done.stdout == "[]\n"
+
+
+#: The modules of core that a process imports to open a file.
+LOADING = {
+    "devmod",
+    "devmod._formats",
+    "devmod._formats.bundle_file",
+    "devmod._formats.index",
+    "devmod._formats.msgpack",
+    "devmod._modules",
+    "devmod._modules.module",
+    "devmod._modules.stored",
+    "devmod._util",
+    "devmod._util.digest",
+    "devmod._util.own_module",
+    "devmod._util.pickling",
+    "devmod._util.regular_files",
+    "devmod._util.text",
+    "devmod.errors",
+}
+
+
+@pytest.mark.row("R39")
+def test_opening_a_file_imports_a_closed_list_of_modules(tmp_path: Path) -> None:
+    file = tmp_path / "twice.devmod"
+    run(f"devmod.save(devmod.compile({KERNEL!r}, 'opencl'), sys.argv[1])", file)
+    script = "import sys, devmod; devmod.load(sys.argv[1]); print(*sorted(name for name in sys.modules if name.startswith('devmod')))"
+    done = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == LOADING
+
+
+@pytest.mark.row("R44")
+def test_a_runtime_of_another_version_is_refused(tmp_path: Path) -> None:
+    script = "devmod.__version__ = '0.0.9'\ndel sys.modules['devmod_runtime']\ntry:\n    import devmod_runtime\nexcept devmod.PluginError as error:\n    print(error)\n"
+    import devmod
+
+    version = devmod.__version__
+    assert run(script) == (
+        f"devmod-runtime {version} needs devmod-core {version}, and devmod-core 0.0.9 is installed. Install both in one version: pip install "
+        f"--upgrade devmod-core=={version} devmod-runtime=={version}\n"
+    )

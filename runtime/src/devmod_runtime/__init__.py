@@ -1,0 +1,97 @@
+"""devmod-runtime: devices, arrays, streams and launches of every backend. Importing it imports no NumPy and opens no driver.
+
+Programs use the public names of `devmod`. An author of a backend derives from `RuntimeModule`, `Launcher` and `Kernel`, and uses the other
+names of this module. `devmod_runtime.driver_api` is for drivers with CUDA's model.
+"""
+
+from __future__ import annotations
+
+import devmod
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_runtime._device.device import Device as Device
+    from devmod_runtime._device.device_array import DeviceArray as DeviceArray
+    from devmod_runtime._device.stream import Batch as Batch
+    from devmod_runtime._device.stream import Event as Event
+    from devmod_runtime._device.stream import Stream as Stream
+    from devmod_runtime._device.stream import check_earlier_event as check_earlier_event
+    from devmod_runtime._device.stream import check_event as check_event
+    from devmod_runtime._device.variables import global_array as global_array
+    from devmod_runtime._fork import check_driver as check_driver
+    from devmod_runtime._fork import fork_safe as fork_safe
+    from devmod_runtime._fork import open_driver as open_driver
+    from devmod_runtime._launch.arguments import block_packer as block_packer
+    from devmod_runtime._launch.arguments import write_access as write_access
+    from devmod_runtime._launch.constants import SetConstant as SetConstant
+    from devmod_runtime._launch.constants import specialize_constants as specialize_constants
+    from devmod_runtime._launch.function import Function as Function
+    from devmod_runtime._launch.launch import Launch as Launch
+    from devmod_runtime._launch.launcher import Kernel as Kernel
+    from devmod_runtime._launch.launcher import LaunchConfig as LaunchConfig
+    from devmod_runtime._launch.launcher import Launcher as Launcher
+    from devmod_runtime._launch.specialize import source_constants as source_constants
+    from devmod_runtime._launch.specialize import specialize_source as specialize_source
+    from devmod_runtime._leases import Lease as Lease
+    from devmod_runtime._leases import Pool as Pool
+    from devmod_runtime._leases import lend as lend
+    from devmod_runtime._module import RuntimeModule as RuntimeModule
+    from devmod_runtime._module import source_text as source_text
+    from devmod_runtime._programs import Programs as Programs
+    from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
+    from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
+
+#: Equal to `devmod.__version__`, because this wheel imports private modules of core.
+__version__ = "0.1.0.dev1"
+
+if devmod.__version__ != __version__:
+    raise devmod.PluginError(
+        f"devmod-runtime {__version__} needs devmod-core {__version__}, and devmod-core {devmod.__version__} is installed. "
+        f"Install both in one version: pip install --upgrade devmod-core=={__version__} devmod-runtime=={__version__}",
+        distribution="devmod-runtime",
+    )
+
+#: The module of each name.
+_HOME = {
+    "Batch": "_device.stream",
+    "Device": "_device.device",
+    "DeviceArray": "_device.device_array",
+    "Event": "_device.stream",
+    "Function": "_launch.function",
+    "Kernel": "_launch.launcher",
+    "Launch": "_launch.launch",
+    "LaunchConfig": "_launch.launcher",
+    "Launcher": "_launch.launcher",
+    "Lease": "_leases",
+    "Pool": "_leases",
+    "Programs": "_programs",
+    "RuntimeModule": "_module",
+    "SetConstant": "_launch.constants",
+    "Stream": "_device.stream",
+    "block_packer": "_launch.arguments",
+    "call_uninterrupted": "_uninterrupted",
+    "check_driver": "_fork",
+    "check_earlier_event": "_device.stream",
+    "check_event": "_device.stream",
+    "fork_safe": "_fork",
+    "global_array": "_device.variables",
+    "has_uninterrupted_calls": "_uninterrupted",
+    "lend": "_leases",
+    "open_driver": "_fork",
+    "source_constants": "_launch.specialize",
+    "source_text": "_module",
+    "specialize_constants": "_launch.constants",
+    "specialize_source": "_launch.specialize",
+    "write_access": "_launch.arguments",
+}
+
+__all__ = sorted(_HOME)
+
+if not TYPE_CHECKING:  # type checkers then report unknown names
+
+    def __getattr__(name: str) -> object:
+        return devmod._resolve(globals(), _HOME, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,257 @@
+"""Devices: the base class of each backend's own.
+
+A backend's Device implements `allocate`, `write`, `read` and the streams. Core implements arrays (`DeviceArray`); an array holds the
+object that `allocate` returned. The other methods have defaults; a driver that can do better overrides them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from devmod._arrays.elements import dtype_of, shape_of
+from devmod._arrays.host import host_view
+from devmod._util.html import html_table
+from devmod._util.pickling import ProcessLocal
+from devmod._util.text import escape_line
+from devmod.backend import ConversionError, array_bytes, parse_dtype
+from devmod.errors import ArgumentError, DeviceMemoryError
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.stream import current_stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    import numpy as np
+
+    from devmod import Array
+    from devmod_runtime._device.stream import Stream
+else:
+    from devmod._util.numpy import np
+
+
+class Device(ProcessLocal, ABC):
+    """A device of one kind. `devmod.device` returns one; the device allocates nothing before its first use.
+
+    Attributes
+    ----------
+    kind : str
+        The backend's kind, such as "opencl".
+    index : int
+        The device's number among the devices of its kind.
+    name, vendor, driver_version : str
+        The texts that the driver reports.
+    memory : int
+        The device's memory in bytes; 0 if the driver's interface does not report it (WebGPU).
+    limits : Mapping[str, int]
+        The limits of a launch by name, as errors name them. ``view_alignment`` is the alignment in bytes of a view's start, if the view is
+        an argument of a kernel.
+    arch : str
+        The architecture by which variants are chosen (R40), such as "sm_90"; "" if the kind has none.
+    dlpack_type : int
+        DLPack's device type.
+    """
+
+    _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
+
+    kind: str
+    index: int
+    name: str = ""
+    vendor: str = ""
+    driver_version: str = ""
+    memory: int = 0
+    limits: Mapping[str, int] = {}
+    arch: str = ""
+    dlpack_type: int = 12  # kDLExtDev: a kind without a number in DLPack
+
+    # -- implemented by a backend
+
+    @property
+    @abstractmethod
+    def default_stream(self) -> Stream:
+        """The stream of a launch outside of ``with stream:`` that names none; the same object each time."""
+
+    @abstractmethod
+    def stream(self) -> Stream:
+        """Return a new stream."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all streams of the device are done. Raise LaunchError for a failure that the device reports."""
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Any:
+        """Return memory of at least `nbytes` (1 or more) bytes. The memory is freed with the returned object.
+
+        Raises
+        ------
+        DeviceMemoryError
+            The device has too little free memory. `memory_error` makes it.
+        """
+
+    @abstractmethod
+    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+        """Copy `data` (bytes, contiguous, not empty) to the start of `memory`, in the stream's order.
+
+        The caller may change `data` as soon as this method returns. Any stream may use new memory then: its first copy is done.
+        """
+
+    @abstractmethod
+    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        """Copy the start of `memory` to `out` (bytes, contiguous, not empty), in the stream's order, and wait for the copy."""
+
+    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+        """Queue the copy of `write`. The caller does not change `data` before the copy is done; this method keeps it alive until then."""
+        self.write(memory, data, stream)
+
+    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        """Queue the copy of `read`. `out` has the bytes when the stream, the device or a later event is waited for, and is kept alive."""
+        self.read(memory, out, stream)
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+        """Queue a copy of the first `nbytes` (1 or more) bytes of `source` to the start of `target`, in the stream's order.
+
+        Both are memory of this device, and they do not overlap. They must stay valid in the driver until the copy is done. By default the
+        bytes pass the host.
+        """
+        data = memoryview(bytearray(nbytes))
+        self.read(source, data, stream)
+        self.write(target, data, stream)
+
+    def slice(self, memory: Any, offset: int, nbytes: int) -> Any:
+        """Return the part of `memory` with `nbytes` (1 or more) bytes from byte `offset`. The part keeps `memory` alive.
+
+        The other methods of the device take it like `memory`. Kernels take it if `offset` is a multiple of ``limits["view_alignment"]``.
+        `memory` is what `allocate` returned, never a part.
+
+        Raises
+        ------
+        ArgumentError
+            The backend has no parts of memory, which is the default.
+        """
+        raise ArgumentError(f"the {self.kind} backend has no views of a part of an array; copy the part through the host", kind=self.kind)
+
+    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+        """Set the bytes of memory that `allocate` just returned to zero, and wait: any stream may use it next."""
+        self.write(memory, memoryview(bytes(nbytes)), stream)
+
+    def view(self, memory: Any) -> memoryview | None:
+        """Return a writable view of `memory` from the host, without a copy; None if host and device do not share memory.
+
+        The view keeps `memory` alive.
+        """
+        return None
+
+    def pointer(self, memory: Any) -> tuple[int, int] | None:
+        """Return DLPack's ``data`` and ``byte_offset`` of `memory`; None if other libraries cannot use the device's pointers.
+
+        For CUDA and ROCm (`dlpack_type` 2, 10 and 13) arrays then have ``__cuda_array_interface__`` too.
+        """
+        return None
+
+    def share(self, stream: object) -> int | None:
+        """Order all work queued on the device before the use of its memory by another library. By default, wait for it.
+
+        Parameters
+        ----------
+        stream
+            The consumer's stream as in ``__dlpack__``: None, or a number that the kind defines.
+
+        Returns
+        -------
+        int or None
+            The stream in whose order the memory is complete, as in ``__cuda_array_interface__``; None if it is complete now.
+        """
+        self.synchronize()
+        return None
+
+    def free_memory(self) -> int | None:
+        """Return the free bytes of the device; None if the driver does not report them."""
+        return None
+
+    def memory_error(self, nbytes: int, reason: str) -> DeviceMemoryError:
+        """Return the error for a failed allocation.
+
+        Parameters
+        ----------
+        nbytes
+            The requested bytes; 0 if they are unknown.
+        reason
+            The reason, such as the driver's name of the error.
+        """
+        free = self.free_memory()
+        subject = f"{self} cannot allocate {nbytes} bytes" if nbytes else f"{self} has too little free memory"
+        report = "" if free is None else f"; {free} bytes are free" + (f" of {self.memory}" if self.memory else "")
+        error = DeviceMemoryError(f"{subject}: {reason}{report}", kind=self.kind)
+        error.requested, error.free = nbytes, free
+        return error
+
+    # -- implemented by core
+
+    @property
+    def current_stream(self) -> Stream:
+        """The stream of a launch that names none: that of the innermost ``with stream:`` in this context, else `default_stream`."""
+        return current_stream(self) or self.default_stream
+
+    def empty(self, shape: int | Sequence[int], dtype: object) -> Array:
+        """Return an uninitialized array.
+
+        Parameters
+        ----------
+        shape
+            A length, or one for each dimension.
+        dtype
+            A name such as "float32" or "float32x4", or a NumPy dtype.
+
+        Raises
+        ------
+        ArgumentError
+            `shape` or `dtype` is invalid.
+        DeviceMemoryError
+            The device has too little free memory.
+        """
+        lengths, name = shape_of(shape), dtype_of(dtype)
+        nbytes = array_bytes(parse_dtype(name), lengths)
+        return DeviceArray(self, self.allocate(max(nbytes, 1)), lengths, name)
+
+    def zeros(self, shape: int | Sequence[int], dtype: object) -> Array:
+        """Return an array of zeros. The parameters and errors are those of `empty`."""
+        array = self.empty(shape, dtype)
+        assert isinstance(array, DeviceArray)
+        if array.nbytes:
+            self.clear(array.memory, array.nbytes, self.current_stream)
+        return array
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
+        """Copy an array of the host to this device: a NumPy array, any object with a buffer or DLPack, or what ``numpy.asarray`` accepts.
+
+        Raises
+        ------
+        ArgumentError
+            No device supports the element type, or the memory is not the host's.
+        DeviceMemoryError
+            The device has too little free memory.
+        """
+        try:
+            view = host_view(array)
+            if view is None:
+                view = host_view(np.asarray(array))
+        except ConversionError as error:
+            raise ArgumentError(f"from_numpy: the array {error}", argument="array") from None
+        except (TypeError, ValueError) as error:  # NumPy's errors for an object that is no array
+            raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
+        assert view is not None
+        data = view.read()
+        result = DeviceArray(self, self.allocate(max(data.nbytes, 1)), view.shape, view.dtype)
+        if data.nbytes:
+            self.write(result.memory, data, self.current_stream)
+        return result
+
+    def __repr__(self) -> str:
+        return escape_line(f"{self.kind} device {self.index} ({self.name})")
+
+    def _repr_html_(self) -> str:
+        rows = [("name", self.name), ("vendor", self.vendor), ("driver", self.driver_version), ("architecture", self.arch)]
+        rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
+        return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])

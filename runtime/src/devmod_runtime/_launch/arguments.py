@@ -1,0 +1,228 @@
+"""The signature of a function, made once from its FunctionInfo: each call checks and converts its arguments by it."""
+
+from __future__ import annotations
+
+from sys import intern
+
+from devmod._values.dtypes import is_packed
+from devmod._values.tags import DIMENSIONS, SCOPES
+from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
+from devmod.errors import FormatError
+from devmod_runtime._launch.scalars import packer, plain_packer
+from devmod_runtime._launch.structs import BufferLayout, struct_packer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod import FunctionInfo, Interface, Local
+    from devmod_runtime._launch.scalars import Packer
+
+#: The place of the launch value of dynamic shared memory.
+SHARED_MEMORY = (len(SCOPES), 0)
+
+
+class Argument:
+    """One argument of a function.
+
+    Attributes
+    ----------
+    number, name
+        The position from 0, and the name; "" if it is unknown.
+    kind
+        "buffer", "scalar", "uniform", "local", "image" or "sampler".
+    type
+        A buffer's element type or a scalar's type; "" if it is unknown.
+    type_text
+        The element type in a message.
+    unit
+        The bytes of one element; 1 if the size is unknown.
+    size
+        The bytes that the kernel declares for a buffer; an array must have at least as many. 0 if the size is unknown.
+    written
+        Whether the kernel may write to the buffer.
+    accepts_local
+        Whether a `Local` is accepted as well: a handle of a function without an interface may be a ``__local`` pointer.
+    default
+        The value of a call that omits the argument; None if it is required.
+    plain_packer, pack
+        For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod_runtime._launch.scalars`).
+    layout
+        For a buffer of structs with known members: their layout; else None.
+    """
+
+    __slots__ = (
+        "_base", "accepts_local", "default", "kind", "layout", "name", "number", "pack", "plain_packer", "size", "type", "type_text",
+        "unit", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        kind: str,
+        type: str,  # noqa: A002 - the field's name in the format
+        written: bool,
+        accepts_local: bool,
+        pack: Packer | None,
+        align: int,
+        size: int = 0,
+        default: Local | int | None = None,
+        layout: BufferLayout | None = None,
+    ) -> None:
+        self.default, self.layout = default, layout
+        self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
+        self.written, self.accepts_local = written, accepts_local
+        self.pack = pack
+        self.size = size if kind == "buffer" else 0
+        self.type_text = type
+        self.plain_packer = plain_packer(type) if kind == "scalar" and not align else None
+        if kind == "buffer" and type:
+            code, bits, lanes = parse_dtype(type)
+            self._base = dtype_name((code, bits, 1))
+            if align:
+                self.type_text = f"structs of {lanes} bytes"
+            # Packed elements may end within a byte, and a type of no bits has no elements: any number of bytes is valid.
+            padded_type = (code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes)
+            self.unit = 1 if is_packed(padded_type) else max(array_bytes(padded_type), 1)
+        else:
+            self._base, self.unit = "", 1
+
+    @property
+    def label(self) -> str:
+        """The argument in a message: ``argument 2 'b'``."""
+        return f"argument {self.number + 1} {self.name!r}" if self.name else f"argument {self.number + 1}"
+
+    @property
+    def text(self) -> str:
+        """The argument in a list: its name, or else its type."""
+        return self.name or self.type or self.kind
+
+    @property
+    def element(self) -> str:
+        """The type of a buffer's numbers; "" for structs and unknown types."""
+        return "" if self.type_text != self.type else self._base
+
+    def accepts_type(self, dtype: str) -> bool:
+        """Return whether the elements of an array of type `dtype` can be elements of this buffer."""
+        if not self.type or dtype in (self.type, self._base, "void"):
+            return True
+        code, bits, lanes = parse_dtype(dtype)
+        if (code, bits) == (1, 8):
+            # NumPy's records: an array of structs or vectors may have such a type.
+            return lanes > 1 and array_bytes((code, bits, lanes)) == self.unit
+        return dtype_name((code, bits, 1)) == self._base
+
+    def accepts_array(self, dtype: str, nbytes: int) -> bool:
+        """Return whether an array of type `dtype` and `nbytes` bytes is a whole number of this buffer's elements."""
+        return self.accepts_type(dtype) and (dtype == "void" or nbytes % self.unit == 0)
+
+
+class Signature:
+    """The arguments and launch values of a function.
+
+    Attributes
+    ----------
+    arguments : tuple of Argument
+        The arguments in order.
+    launch : tuple of (int, int)
+        For each launch value that may follow the arguments: 0 grid, 1 block, 2 cluster, 3 preferred cluster, and the axis;
+        `SHARED_MEMORY` for dynamic shared memory.
+    tags : tuple of str
+        The launch tags of those values.
+    interface : Interface or None
+        The function's interface.
+    """
+
+    __slots__ = ("arguments", "interface", "launch", "tags")
+
+    def __init__(self, info: FunctionInfo, *, interface: Interface | None = None, bool_bytes: int = 1, vec3_lanes: int = 4) -> None:
+        interface = interface or info.interface
+        access = write_access(info)
+        arguments = []
+        buffers = 0
+        for number, arg_type in enumerate(info.arg_types):
+            if interface is not None:
+                param = interface.params[number]
+                name, kind, align, size, declared_access = param.name, param.kind, param.align, param.size, param.access
+                type_, default = param.type or (arg_type if kind in ("scalar", "uniform") else ""), param.default
+                members = param.members
+            else:
+                name, align, size, declared_access, default, members = "", 0, 0, "", None, ()
+                kind, type_ = ("buffer", "") if arg_type == "handle" else ("scalar", arg_type)
+            written = declared_access != "r"
+            if kind == "buffer":
+                if not declared_access and buffers < len(access):
+                    written = access[buffers]
+                buffers += 1
+            pack = layout = None
+            if members and kind == "buffer":
+                layout = BufferLayout(name, members)
+            elif members:
+                pack = struct_packer(name, members, parse_dtype(type_)[2])
+            elif kind in ("scalar", "uniform"):
+                pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align)
+            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default, layout))
+        self.arguments = tuple(arguments)
+        self.interface = interface
+        self.tags = value_tags(info.launch_param_tags)
+        self.launch = tuple(DIMENSIONS.get(tag, SHARED_MEMORY) for tag in self.tags)
+
+    @property
+    def text(self) -> str:
+        """The arguments in a message: ``a, b, c, n``, or the types of arguments without a name."""
+        return ", ".join(each.text for each in self.arguments)
+
+
+def write_access(info: FunctionInfo) -> list[bool]:
+    """Return for each buffer in order whether the kernel writes to it, by TVM's tag ``paramWriteAccess:[0,0,1]``; [] without the tag."""
+    for tag in info.launch_param_tags:
+        if tag.startswith(WRITE_ACCESS_TAG):
+            return [digit != "0" for digit in tag[len(WRITE_ACCESS_TAG) :] if digit in "01"]
+    return []
+
+
+def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes, ...]]:
+    """Return a function that packs scalars into blocks of memory, for a backend that passes them so.
+
+    Parameters
+    ----------
+    interface
+        The layout: its `blocks`, and each scalar's `at` (number of the block, byte offset).
+
+    Returns
+    -------
+    callable
+        Takes the values in the order of the arguments (scalars as bytes). Returns the bytes of each block, in the order of
+        ``interface.blocks``.
+
+    Raises
+    ------
+    FormatError
+        A scalar is outside its block, or its block does not exist.
+    """
+    sizes = tuple(block.size for block in interface.blocks)
+    places = [
+        (number, param.at[0], param.at[1])
+        for number, param in enumerate(interface.params)
+        # A uniform is a separate binding with the value as its content; its place is (set, binding).
+        if param.kind == "scalar" and isinstance(param.at, tuple)
+    ]
+
+    for number, block, offset in places:
+        if block >= len(sizes):
+            raise FormatError(f"argument {number + 1} is in block {block} (counted from 0), and the interface has {len(sizes)}")
+        if offset >= sizes[block]:
+            raise FormatError(f"argument {number + 1} is at byte {offset} of a block of {sizes[block]} bytes")
+
+    def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
+        blocks = [bytearray(size) for size in sizes]
+        for number, block, offset in places:
+            value = values[number]
+            # The padding of a value (a three-vector's fourth lane) may reach beyond the block's end; it is dropped.
+            room = len(blocks[block]) - offset
+            blocks[block][offset : offset + len(value)] = value[:room]
+        return tuple(map(bytes, blocks))
+
+    return pack

@@ -1,0 +1,302 @@
+"""A complete call of a function: it checks every argument, raises the errors, and copies host arrays in and back."""
+
+from __future__ import annotations
+
+from devmod import Local
+from devmod._arrays.host import host_view
+from devmod._values.conversion import describe_value
+from devmod._values.dtypes import NUMBERS
+from devmod.backend import ConversionError
+from devmod.errors import ArgumentError, LaunchError
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.stream import Stream, current_stream
+from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.structs import StructError
+from devmod_runtime._launch.transfers import OverlapError, plan_transfers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod._arrays.host import HostView
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.function import Function
+    from devmod_runtime._launch.launcher import Kernel
+    from devmod_runtime._launch.transfers import Transfer
+
+_UNSUPPORTED = {"image": "images", "sampler": "samplers"}
+
+
+class Call:
+    """A checked and converted call. The constructor launches nothing.
+
+    Parameters
+    ----------
+    function, args, grid, block, threads, stream, shared_memory
+        The function and its arguments in the kernel's order, as for `Function.__call__`.
+    bound
+        Whether the call is for a prepared launch, which supports no host arrays.
+
+    Attributes
+    ----------
+    function
+        The function.
+    transfers
+        The copies of host arrays.
+    enqueue
+        The function that queues a launch with values; missing for a prepared launch, and for a grid with a zero.
+    kernel, stream, shape, values
+        The arguments of `Kernel.prepare`. `shape` is None for a grid with a zero. The value of a host array is set by `launch`.
+
+    Raises
+    ------
+    ArgumentError, LaunchError
+        As for `Function.__call__`.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        args: Sequence[Any],
+        grid: Any,
+        block: Any,
+        threads: Any,
+        stream: Any,
+        shared_memory: Any,
+        *,
+        bound: bool = False,
+    ) -> None:
+        check_driver(function._launcher.kind)
+        self.function = function
+        self._launcher = function._launcher
+        self._device: Device | None = function._device
+        self._device_label = "the function"
+        self._adopted_streams: list[Stream | None] = []
+        self._host_views: list[tuple[int, HostView, bool]] = []
+        self._adopted_arrays: list[Any] = []
+        has_launch_values = len(args) != len(function._signature.arguments)
+        for argument in function._signature.arguments:
+            if argument.kind in _UNSUPPORTED:
+                plural = _UNSUPPORTED[argument.kind]
+                raise LaunchError(
+                    f"{function.label} cannot be called: {argument.label} is of kind {argument.kind}, and {plural} are not supported yet",
+                    kind=self._launcher.kind,
+                    function=function.name,
+                    argument=argument.name,
+                )
+        reader = function._config_reader
+        args, request = reader.read(args, grid, block, threads, shared_memory)
+        self.stream = self._open_stream(stream)
+        self.values: list[Any] = [
+            self._convert(argument, value, bound) for argument, value in zip(function._signature.arguments, args, strict=True)
+        ]
+        self.transfers, self._transfer_of = self._plan_transfers()
+        device = self._device if self._device is not None else function.default_device()
+        current = current_stream(device) if stream is None else self.stream
+        self.stream = current or next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
+        # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
+        # known stream needs no wait if the caller passes stream=: the caller then orders the work.
+        chosen = self.stream
+        self._must_wait = any(each is not chosen if each is not None else stream is None for each in self._adopted_streams)
+        if stream is None and current is not None and not bound:
+            self._order_adopted_work(current)
+        self.kernel: Kernel = function.open(device)
+        config = reader.resolve(request, self.kernel)
+        self.shape: Any = reader.shape(request, config, self.kernel)
+        self.enqueue: Callable[[list[Any]], Any]
+        if self.shape is not None:
+            set_sizes = function.local_sizer(self.kernel, device, config)
+            if set_sizes is not None:
+                set_sizes(self.values)
+            if not bound:
+                # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
+                plain = not has_launch_values and shared_memory == 0
+                key_device = device if function._first_buffer >= 0 else None
+                key = (key_device, grid, block, threads, current) if plain else (device, config.key, chosen)
+                self.enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
+                if plain and self.transfers:
+                    function.keep_host_call(self, args, grid, block, threads, stream)
+
+    def launch(self) -> Any:
+        """Launch once and return what the function returns. With host arrays, wait and copy back."""
+        if self.shape is None:
+            return None
+        assert self.stream is not None
+        if self.transfers:
+            result = self._launch_with_host_arrays(self.stream)
+        else:
+            result = self.enqueue(self.values)
+        if self._must_wait:
+            self.stream.synchronize()
+        return result
+
+    def _launch_with_host_arrays(self, stream: Stream) -> Any:
+        device = stream.device
+        memories = []
+        for transfer in self.transfers:
+            memory = device.allocate(max(transfer.nbytes, 1))
+            if transfer.nbytes:
+                device.write(memory, transfer.source.read(), stream)
+            memories.append(memory)
+        values = list(self.values)
+        for number, transfer_number in self._transfer_of.items():
+            values[number] = memories[transfer_number]
+        result = self.enqueue(values)
+        is_complete = False
+        for transfer, memory in zip(self.transfers, memories, strict=True):
+            if transfer.back is not None and transfer.back.nbytes:
+                device.read(memory, transfer.back.write_target(), stream)
+                transfer.back.finish()
+                is_complete = True
+        if not is_complete:
+            stream.synchronize()
+        return result
+
+    # -- one argument
+
+    def _convert(self, argument: Argument, value: Any, bound: bool) -> Any:
+        try:
+            if argument.pack is not None:
+                return argument.pack(value)
+            if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
+                self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
+                return value
+            if argument.kind == "local":
+                raise ConversionError(
+                    f"is {describe_value(value)}, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
+                )
+            return self._convert_buffer(argument, value, bound)
+        except ConversionError as error:
+            raise self._error(argument, error) from None
+
+    def _convert_buffer(self, argument: Argument, value: Any, bound: bool) -> Any:
+        array = value
+        if not isinstance(value, DeviceArray):
+            adopted = self._launcher.adopt(value)
+            if adopted is None:
+                return self._convert_host_array(argument, value, bound)
+            array, stream = adopted
+            self._adopted_streams.append(stream)
+            self._adopted_arrays.append(array)
+        if array.device.kind != self._launcher.kind:
+            through_host = "copy it through the host: pass array.numpy()"
+            on_device = "call f.on(array.device), which takes the candidate for that device, or " if self.function.is_of_bundle else ""
+            raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
+        self._set_device(array.device, argument.label)
+        if argument.layout is not None:
+            argument.layout.check(getattr(value, "dtype", None), argument.number)
+        self._check_elements(argument, value, array.dtype, array.nbytes)
+        if array.misaligned:
+            raise ConversionError(array.misaligned)
+        if array.read_only and argument.written:
+            raise ConversionError(
+                f"is {describe_value(value)} that is read-only, and the kernel may write to it; pass an array that kernels may write to"
+            )
+        return array.memory
+
+    def _convert_host_array(self, argument: Argument, value: Any, bound: bool) -> None:
+        view = host_view(value)
+        if view is None:
+            raise ConversionError(
+                f"is {describe_value(value)}, and the kernel takes an array{f' of {argument.type_text}' if argument.type_text else ''}"
+            )
+        if view.packed:
+            raise ConversionError(
+                f"has elements of {view.dtype}, which have one byte each in NumPy and are packed on a device: pass device.from_numpy(array)"
+            )
+        if argument.layout is not None:
+            argument.layout.check(view.array.dtype, argument.number)
+        self._check_elements(argument, value, view.dtype, view.nbytes)
+        if bound:
+            raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
+        if argument.written and not view.array.flags.writeable:
+            raise ConversionError("is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)")
+        self._host_views.append((argument.number, view, argument.written))
+
+    def _check_elements(self, argument: Argument, value: object, dtype: str, nbytes: int) -> None:
+        if not argument.accepts_type(dtype):
+            raise ConversionError(f"is an array of {dtype}, and the kernel takes {argument.type_text}{_conversion(argument, dtype, value)}")
+        if not argument.accepts_array(dtype, nbytes):
+            each = f"{argument.type} of {argument.unit} bytes" if argument.type_text == argument.type else argument.type_text
+            raise ConversionError(f"has {nbytes} bytes, which is not a whole number of {each}")
+        if nbytes < argument.size:
+            raise ConversionError(
+                f"has {nbytes} bytes, and the kernel declares {argument.size}; pass an array of {argument.size} bytes or more"
+            )
+
+    # -- stream and device
+
+    def _order_adopted_work(self, stream: Stream) -> None:
+        """Delay the launch until the work that other libraries have queued on the arrays is done."""
+        for each in dict.fromkeys(self._adopted_streams):
+            if each is not None and each is not stream:
+                stream.wait(each.record())
+
+    def _open_stream(self, stream: Any) -> Stream | None:
+        if stream is None:
+            return None
+        result = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
+        problem = ""
+        if result is None or result.device.kind != self._launcher.kind:
+            problem = f"expected a stream of kind {self._launcher.kind}"
+        elif self._device is not None and self._device is not result.device:
+            problem = f"the function is on {self._device}"
+        if result is None or problem:
+            got = describe_value(stream) if result is None else f"a stream of {result.device}"
+            raise ArgumentError(
+                f"{self.function.label} was given stream=, which is {got}: {problem}",
+                kind=self._launcher.kind,
+                function=self.function.name,
+                argument="stream",
+            )
+        self._set_device(result.device, "the stream")
+        return result
+
+    def _set_device(self, device: Device, label: str) -> None:
+        if self._device is None:
+            self._device, self._device_label = device, label
+        elif self._device is not device:
+            raise ConversionError(
+                f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: copy the array through "
+                "the host"
+            )
+
+    def _plan_transfers(self) -> tuple[list[Transfer], dict[int, int]]:
+        if not self._host_views:
+            return [], {}
+        try:
+            return plan_transfers(self._host_views)
+        except OverlapError as error:
+            first, second = (self.function._signature.arguments[number] for number in (error.first, error.second))
+            text = f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it"
+            raise self._error(second, ConversionError(text)) from None
+
+    def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
+        # The text for a scalar begins with the value, the text for an array with the verb.
+        separator = ":" if argument.pack is not None else ""
+        parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
+        if parameter.name != argument.name and isinstance(error, StructError):
+            error = error.of_member(parameter.name)
+        return ArgumentError(
+            f"{self.function.label}: {parameter.label}{separator} {error}",
+            kind=self._launcher.kind,
+            function=self.function.name,
+            argument=parameter.name or str(parameter.number + 1),
+        )
+
+
+def _conversion(argument: Argument, dtype: str, value: object) -> str:
+    """Return how to convert an array to the kernel's element type, as the end of a message; "" if NumPy cannot."""
+    wanted = argument.element
+    if dtype[:7] == "complex":
+        call = f"view(np.float{int(dtype[7:]) // 2})"
+    elif wanted in NUMBERS and dtype in NUMBERS:
+        call = f"astype(np.{wanted})"
+    else:
+        return ""
+    if isinstance(value, DeviceArray):
+        return f"; convert it before the call: array = device.from_numpy(array.numpy().{call})"
+    # Bytes and memoryviews, without astype, may have the right numbers under another type.
+    return f"; convert it before the call: array = array.{call}" if hasattr(value, "astype") else ""

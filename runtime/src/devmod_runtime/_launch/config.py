@@ -1,0 +1,222 @@
+"""The launch configuration of a call: grid or threads, and block; or TVM's launch values after the arguments."""
+
+from __future__ import annotations
+
+from devmod.errors import ArgumentError, LaunchError
+from devmod_runtime._launch.arguments import SHARED_MEMORY
+from devmod_runtime._launch.launcher import LaunchConfig
+from devmod_runtime._launch.scalars import explain_not_int
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from devmod.backend import PipelineConstant
+    from devmod_runtime._launch.arguments import Signature
+    from devmod_runtime._launch.launcher import Kernel, Launcher
+
+    Dims = int | Sequence[int] | None
+
+_MAX = 2**63 - 1
+
+
+class LaunchRequest:
+    """The launch that a call requests, before the device is known.
+
+    Attributes
+    ----------
+    grid, threads, block : tuple of int or None
+        The values of the call in x, y, z. One of `grid` and `threads` is None. `block` is None if the backend chooses it.
+    cluster, shared_memory, preferred_cluster
+        As in `LaunchConfig`.
+    """
+
+    __slots__ = ("block", "cluster", "grid", "preferred_cluster", "shared_memory", "threads")
+
+    def __init__(self) -> None:
+        self.grid: tuple[int, int, int] | None = None
+        self.threads: tuple[int, int, int] | None = None
+        self.block: tuple[int, int, int] | None = None
+        self.cluster = self.preferred_cluster = (1, 1, 1)
+        self.shared_memory = 0
+
+
+class LaunchConfigReader:
+    """Reads the launch configuration from the calls of one function.
+
+    Parameters
+    ----------
+    label, name
+        The function in a message, and its name.
+    launcher, signature
+        The function's launcher and signature.
+    """
+
+    __slots__ = ("_label", "_launcher", "_name", "_signature", "_unset")
+
+    def __init__(self, label: str, name: str, launcher: Launcher, signature: Signature) -> None:
+        self._label = label
+        self._name = name
+        self._launcher = launcher
+        self._signature = signature
+        #: The constants without a value; None before the first call.
+        self._unset: Sequence[PipelineConstant] | None = None
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        """The block of a call that names none: the fixed block, or the default; None without one."""
+        interface = self._signature.interface
+        return (interface.block or interface.default_block) if interface is not None else None
+
+    def read(self, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int) -> tuple[Sequence[Any], LaunchRequest]:
+        """Return the arguments without launch values, and the requested launch.
+
+        Raises
+        ------
+        ArgumentError
+            A value is not a count, or the grid or the block is missing or given twice.
+        LaunchError
+            The function has constants that must be set.
+        """
+        if self._unset is None:
+            self._unset = self._launcher.unset_constants
+        if self._unset:  # before the block, which may depend on them
+            keywords = ", ".join(each.keyword for each in self._unset)
+            raise LaunchError(
+                f"{self._label} has constants without a value; set them: f.specialize({keywords})",
+                kind=self._launcher.kind,
+                function=self._name,
+            )
+        request = LaunchRequest()
+        count = len(self._signature.arguments)
+        if len(args) > count:
+            self._read_values(args[count:], grid, block, threads, shared_memory, request)
+            return args[:count], request
+        if self._launcher.has_grid:
+            if grid is not None and threads is not None:
+                problem = f"was given grid={grid!r} and threads={threads!r}"
+                raise self._error("threads", f"{problem}: give grid=, the number of blocks, or threads=, the number of threads")
+            if threads is not None:
+                request.threads = self._triple("threads", threads, 0)
+            elif grid is not None:
+                request.grid = self._triple("grid", grid, 0)
+            else:
+                expected = "threads=, the number of threads, or grid=, the number of blocks"
+                raise self._error("grid", f"needs {expected}: an int, or up to three ints for x, y, z")
+        elif grid is not None or block is not None or threads is not None:
+            word = "grid" if grid is not None else "block" if block is not None else "threads"
+            raise self._error(word, f"has no grid and no threads, since a launch is one call; omit {word}=")
+        else:
+            request.grid = (1, 1, 1)
+        request.block = self._block(None if block is None else self._triple("block", block, 1))
+        request.shared_memory = self._shared_memory_size(shared_memory)
+        return args, request
+
+    def resolve(self, request: LaunchRequest, kernel: Kernel) -> LaunchConfig:
+        """Return the configuration of a launch on the device of `kernel`. A zero in its grid launches nothing."""
+        block = request.block if request.block is not None else kernel.choose_block(request.threads)
+        grid = request.grid
+        if grid is None:
+            assert request.threads is not None
+            x, y, z = (-(-threads // size) for threads, size in zip(request.threads, block, strict=True))
+            grid = x, y, z
+        interface = self._signature.interface
+        shared_memory = request.shared_memory or (interface.shared_memory if interface is not None else 0)
+        return LaunchConfig(grid, block, request.cluster, shared_memory, request.preferred_cluster)
+
+    def shape(self, request: LaunchRequest, config: LaunchConfig, kernel: Kernel) -> Any:
+        """Return the kernel's shape of a launch; None for a grid with a zero.
+
+        Raises
+        ------
+        LaunchError
+            The launch exceeds a limit of the device. For a limit of blocks the message has what to do.
+        """
+        if 0 in config.grid:
+            return None
+        try:
+            return kernel.shape(config)
+        except LaunchError as error:
+            if error.argument == "grid" and error.args:
+                error.args = (f"{error.args[0]}{self._advice(request, config)}",)
+            raise
+
+    def _advice(self, request: LaunchRequest, config: LaunchConfig) -> str:
+        """Return what to do about too many blocks, as the end of a message."""
+        advice = "launch in several parts, or let the kernel index more dimensions"
+        if request.threads is None:
+            return f"; {advice}"
+        interface = self._signature.interface
+        if interface is None or interface.block is None:
+            advice = f"give a larger block=, {advice}"
+        threads, block, grid = (_shorten(each) for each in (request.threads, config.block, config.grid))
+        return f". threads={threads} in blocks of {block} needs grid={grid}; {advice}"
+
+    def _read_values(
+        self, values: Sequence[Any], grid: Dims, block: Dims, threads: Dims, shared_memory: int, request: LaunchRequest
+    ) -> None:
+        """Read TVM's launch values, which follow the arguments."""
+        signature = self._signature
+        triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0]]
+        if grid is not None or block is not None or threads is not None:
+            word = "grid" if grid is not None else "block" if block is not None else "threads"
+            keywords = "threads=" if word == "threads" else "grid= or block="
+            raise self._error(word, f"is called with {keywords} and with launch values after its arguments; give one of them")
+        if shared_memory and SHARED_MEMORY in signature.launch:
+            raise self._error(
+                "shared_memory", "is called with shared_memory= and with its launch value after the arguments; give one of them"
+            )
+        for tag, (triple, axis), value in zip(signature.tags, signature.launch, values, strict=True):
+            triples[triple][axis] = self._count(tag, value, f"the launch value {tag}", 1 if triple in (1, 2, 3) else 0)
+        request.grid, threads_of_block, request.cluster, request.preferred_cluster = ((x, y, z) for x, y, z in triples[:4])
+        has_block = any(triple == 1 for triple, _ in signature.launch)
+        request.block = self._block(threads_of_block) if has_block else self.block or (1, 1, 1)
+        request.shared_memory = self._shared_memory_size(shared_memory if shared_memory != 0 else triples[4][0])
+
+    def _block(self, block: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
+        """Return the block of a call; None if the backend chooses it."""
+        interface = self._signature.interface
+        fixed = interface.block if interface is not None else None
+        if block is not None:
+            if fixed is not None and block != fixed:
+                raise self._error("block", f"is built for blocks of {fixed} threads, and {block} was given; omit block=")
+            return block
+        if self.block is not None or not self._launcher.has_grid:
+            return self.block or (1, 1, 1)
+        if interface is None or not interface.open_block:
+            raise self._error("block", "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z")
+        return None
+
+    def _shared_memory_size(self, value: Any) -> int:
+        if type(value) is int and value == 0:
+            return 0
+        number = self._count("shared_memory", value, f"shared_memory={value!r}", 0)
+        if number and self._launcher.no_shared_memory:
+            raise self._error("shared_memory", f"cannot be given shared_memory={number}: {self._launcher.no_shared_memory}")
+        return number
+
+    def _triple(self, word: str, value: Any, least: int) -> tuple[int, int, int]:
+        parts = value if isinstance(value, (tuple, list)) else (value,)
+        if not 1 <= len(parts) <= 3:
+            raise self._error(word, f"was given {word}={value!r}: expected an int, or up to three ints for x, y, z")
+        x, y, z = [*(self._count(word, part, f"{word}={value!r}", least) for part in parts), 1, 1][:3]
+        return x, y, z
+
+    def _count(self, argument: str, value: Any, subject: str, least: int) -> int:
+        try:
+            number = int(value.__index__())
+        except (AttributeError, TypeError):
+            raise self._error(argument, f"was given {subject}: {explain_not_int(value, argument)}") from None
+        if not least <= number <= _MAX:
+            raise self._error(argument, f"was given {subject}: {number} is not a count of {least} or more")
+        return number
+
+    def _error(self, argument: str, text: str) -> ArgumentError:
+        return ArgumentError(f"{self._label} {text}", kind=self._launcher.kind, function=self._name, argument=argument)
+
+
+def _shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:
+    """Return the dimensions as a user writes them: without ones at the end, and an int for x alone."""
+    x, y, z = dims
+    return dims if z != 1 else (x, y) if y != 1 else x

@@ -1,0 +1,539 @@
+"""Functions: a call checks, converts and launches in the same way for every backend.
+
+`Function.__call__` alone is the path of a plain call: device arrays of the exact type, ints and floats, a repeated launch
+configuration. Any other call goes to `Call`, which implements everything and raises the errors.
+"""
+
+from __future__ import annotations
+
+from _weakref import ref
+from struct import error as struct_error
+
+from devmod import Local
+from devmod._plugins.devices import VARIABLE, default_device
+from devmod._util.html import html_table
+from devmod._util.numpy import keep_numpy
+from devmod._util.pickling import ProcessLocal
+from devmod._util.text import escape_line
+from devmod._values.conversion import describe_value
+from devmod._values.signature import block_text
+from devmod.backend import Once, constants_of, environment_text, tag_problem
+from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
+from devmod_runtime import _fork
+from devmod_runtime._device.device import Device
+from devmod_runtime._device.stream import current_stream
+from devmod_runtime._device.stream import entered as _entered
+from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.arguments import Signature
+from devmod_runtime._launch.call import Call
+from devmod_runtime._launch.config import LaunchConfigReader
+from devmod_runtime._launch.described import InstanceSignature, InstanceText, describe, type_of
+from devmod_runtime._launch.launch import Launch
+from devmod_runtime._launch.order import ArgumentOrder
+from devmod_runtime._launch.shared import local_sizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Self
+
+    from devmod import FunctionInfo, Interface, Origin
+    from devmod_runtime._device.stream import Stream
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.host_call import HostCall
+    from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
+    from devmod_runtime._launch.order import Plan
+
+    Dims = int | Sequence[int] | None
+
+#: The number of launch configurations that a function caches.
+_MAX_CALLERS = 256
+
+
+class Function(ProcessLocal):
+    """A callable function of a module. `Module.get_function` returns one.
+
+    Attributes
+    ----------
+    name : str
+        The name by which `get_function` finds it.
+    info : FunctionInfo
+        The types of its arguments, its launch tags and its interface.
+
+    Notes
+    -----
+    A function has the name, the signature and the docstring of its kernel: ``help(f)`` and ``inspect.signature(f)`` work.
+    """
+
+    _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
+
+    __doc__ = InstanceText(__doc__, describe)
+    __signature__ = InstanceSignature()
+    __slots__ = (
+        "__weakref__",
+        "_are_large",
+        "_callers",
+        "_config_reader",
+        "_count",
+        "_device",
+        "_first_buffer",
+        "_host_calls",
+        "_kernels",
+        "_launcher",
+        "_order",
+        "_origin",
+        "_plain",
+        "_plans",
+        "_resolve",
+        "_signature",
+        "_variants",
+        "info",
+        "name",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        info: FunctionInfo,
+        launcher: Launcher,
+        *,
+        keywords_only: str = "",
+        flattened: frozenset[str] = frozenset(),
+        resolve: Callable[[Device], Self] | None = None,
+        device: Device | None = None,
+        variants: Callable[[], Sequence[str]] | None = None,
+        kernels: Once | None = None,
+        interface: Interface | None = None,
+        origin: Origin | Callable[[], Origin] | None = None,
+    ) -> None:
+        """Make a function.
+
+        Parameters
+        ----------
+        name, info, launcher
+            The name by which `get_function` finds it, its FunctionInfo, and the backend's part of it.
+        keywords_only, flattened, resolve, device, variants
+            As for `replace`.
+        kernels
+            The kernels by device, of the function from which this one is derived.
+        interface
+            The interface, if it is not the launcher's or that of `info`.
+        origin
+            The origin of the payload, or a function that returns it, for the docstring.
+        """
+        self.name, self.info, self._launcher = name, info, launcher
+        self._resolve, self._device = resolve, device
+        self._origin, self._variants = origin, variants
+        self._kernels = Once() if kernels is None else kernels
+        if problem := tag_problem(info.launch_param_tags):
+            raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
+        interface = interface or launcher.interface
+        self._signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
+        self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature)
+        self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, keywords_only, flattened)
+        signature = self._signature
+        #: From the names in a call to its plan. One number of arguments by position goes with each.
+        self._plans: dict[tuple[str, ...], Plan] = {}
+        # For `__call__`: the number, type and converter of each plain argument. Numbers and Locals: the exact type, and the converter.
+        # Buffers: the element type ("" for any), and None. Others: a type that no array has, and None.
+        self._plain = tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
+        self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer"), -1)
+        #: The number of arguments by position that need no other order; -1 if there is no such number.
+        self._count = len(signature.arguments) if self._order.is_plain else -1
+        sizes = [(each.number, each.size) for each in signature.arguments if each.size]
+        #: Whether the arrays have the sizes that the kernel declares; None if it declares none.
+        self._are_large = (lambda args: all(args[number].nbytes >= size for number, size in sizes)) if sizes else None
+        #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
+        self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
+        #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with NumPy arrays to what it has checked.
+        self._host_calls: dict[Any, HostCall] = {}
+        _functions.add(ref(self, _functions.discard))
+        keep_numpy()
+
+    def __call__(
+        self,
+        /,
+        *args: Any,
+        grid: Dims = None,
+        block: Dims = None,
+        threads: Dims = None,
+        stream: Stream | None = None,
+        shared_memory: int = 0,
+        **keywords: Any,
+    ) -> Any:
+        """Launch the function.
+
+        Parameters
+        ----------
+        *args
+            The arguments in order: arrays (NumPy, buffers, DLPack on the host, devmod's, the backend's own), numbers, sequences of
+            lanes, structs (records, mappings, tuples or bytes), `Local`. TVM's launch values may follow as plain integers in place of
+            `grid` and `block`.
+        grid
+            Blocks in x, y, z: an int, or up to three ints. A zero launches nothing. Exactly one of `grid` and `threads` is given.
+        block
+            Threads of a block in x, y, z. It may be omitted if the payload fixes it, or if the interface has a default. The backend
+            chooses it if the interface has an open block.
+        threads
+            The threads in x, y, z. The grid is the number of blocks that has at least as many, so the kernel checks its bounds.
+        stream
+            The stream of the launch. Default: the device's current stream.
+        shared_memory
+            Dynamic shared memory in bytes, for kinds that have it.
+        **keywords
+            Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python, or one of the five
+            keywords above, has an underscore behind it.
+
+        Returns
+        -------
+        None or number
+            What the function returns, for kinds whose functions return values (Hexagon). The call then waits for it.
+
+        Raises
+        ------
+        ArgumentError
+            An argument is invalid; the message names it. Nothing was launched.
+        LaunchError
+            The launch exceeds a limit of the device, or the driver refuses it.
+
+        Notes
+        -----
+        With a host array the call returns after the results are copied back. With device arrays alone it returns when the launch is
+        queued.
+        """
+        if keywords or len(args) != self._count:
+            plan = self._plans.get(tuple(keywords))
+            if plan is None or plan[0] != len(args):
+                return Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
+            args += plan[1](keywords)
+            if plan[2] is not None:
+                args = plan[2](args)
+        if shared_memory == 0:
+            values = [*args]
+            call = None
+            first = self._first_buffer
+            try:
+                device = args[first].device if first >= 0 else None
+                # The cost of this loop is about 60 ns for each argument. Only a DeviceArray has a `device` that is a key of `_callers`.
+                for number, expected, pack in self._plain:
+                    value = args[number]
+                    if pack is None:
+                        if value.device is not device or (expected is not value.dtype and expected):
+                            break
+                        values[number] = value.memory
+                    else:
+                        kind = type(value)
+                        if kind is not expected and (expected is not float or kind is not int):
+                            break
+                        values[number] = pack(value)
+                else:
+                    # Not an expression with a nested scope: `args` would be a cell, which takes 40 ns of a call.
+                    if self._are_large is None or self._are_large(args):
+                        # The current stream is part of the key. Nothing looks for it in a program that enters no stream.
+                        current = stream if stream is not None or not _entered else current_stream(device or self.default_device())
+                        call = self._callers[device, grid, block, threads, current]
+            # A new configuration or another type: `Call` converts it or raises the error.
+            except (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError):
+                pass
+            if call is not None:
+                return call(values)
+            if self._host_calls and (stream is not None or not _entered):
+                try:
+                    host_call = self._host_calls.get((grid, block, threads, stream, environment_text(VARIABLE)))
+                except TypeError:  # a grid given as a list is not hashable
+                    host_call = None
+                converted = host_call.values_of(args) if host_call is not None else None
+                if host_call is not None and converted is not None:
+                    return host_call.launch(converted, args)
+        return Call(self, args, grid, block, threads, stream, shared_memory).launch()
+
+    def bind(
+        self,
+        /,
+        *args: Any,
+        grid: Dims = None,
+        block: Dims = None,
+        threads: Dims = None,
+        stream: Stream | None = None,
+        shared_memory: int = 0,
+        **keywords: Any,
+    ) -> Launch:
+        """Check the arguments, and return a prepared launch.
+
+        Parameters
+        ----------
+        *args, **keywords
+            As in a call, but arrays must be in the device's memory. The Launch keeps them alive.
+        grid, block, threads, stream, shared_memory
+            As in a call. Without `stream`, the launch uses the device's current stream at this time.
+
+        Raises
+        ------
+        ArgumentError, LaunchError
+            As in a call. A host array is an ArgumentError.
+        """
+        args = self._arrange(args, keywords)
+        call = Call(self, args, grid, block, threads, stream, shared_memory, bound=True)
+        assert call.stream is not None
+        return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
+
+    def caller(
+        self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
+    ) -> Callable[[list[Any]], Any]:
+        """Return the function that queues a launch, and cache it under `key` for the next plain call."""
+        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
+        if set_sizes is not None:
+            enqueue = _with_sizes(set_sizes, enqueue)
+        if len(self._callers) >= _MAX_CALLERS:
+            self._callers.clear()
+        try:
+            return self._callers.setdefault(key, enqueue)
+        except TypeError:
+            return enqueue  # a grid given as a list is not hashable
+
+    def keep_host_call(self, call: Call, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, stream: Any) -> None:
+        """Cache the form of a call with NumPy arrays, for the next one with the same grid, block, threads and stream."""
+        from contextlib import suppress
+
+        from devmod_runtime._launch.host_call import HostCall
+
+        if not HostCall.repeats(call, args) or not (stream is call.stream or (stream is None and not _entered)):
+            return
+        if len(self._host_calls) >= _MAX_CALLERS:
+            self._host_calls.clear()
+        with suppress(TypeError):  # a grid given as a list is not hashable
+            self._host_calls[grid, block, threads, stream, environment_text(VARIABLE)] = HostCall(call, args)
+
+    def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
+        args, plan = self._order.arrange(args, keywords)
+        if plan is not None:
+            if len(self._plans) >= _MAX_CALLERS:
+                self._plans.clear()
+            self._plans[tuple(keywords)] = plan
+        return args
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        """The block of a call that names none: the fixed block, or the default; None if the call or the backend chooses it."""
+        return self._config_reader.block
+
+    @property
+    def is_of_bundle(self) -> bool:
+        """Whether `on` resolves the function for each device."""
+        return self._resolve is not None
+
+    def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:
+        """Return the grid and the block that a call would use on the function's device. Nothing is launched.
+
+        Parameters
+        ----------
+        threads, grid, block, shared_memory
+            As in a call.
+
+        Raises
+        ------
+        ArgumentError, LaunchError
+            As in a call.
+        """
+        values = [None] * len(self._signature.arguments)
+        _, request = self._config_reader.read(values, grid, block, threads, shared_memory)
+        kernel = self.open()
+        config = self._config_reader.resolve(request, kernel)
+        self._config_reader.shape(request, config, kernel)
+        return config
+
+    def specialize(self, **constants: object) -> Self:
+        """Return the function with constants set: defines of a source payload, or constants of a pipeline.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such constant, or a value does not fit its type.
+        LaunchError
+            The payload's format does not support constants.
+        """
+        interface = self._signature.interface
+        for name in constants.keys() & {param.name for param in interface.params if param.name} if interface is not None else ():
+            known = self._launcher.constants
+            if name not in known:
+                raise ArgumentError(
+                    f"{self.label} has no constant {name!r} to specialize: {name!r} is an argument of a call; it has the constants: "
+                    f"{list_names(known)}{did_you_mean(name, known)}",
+                    kind=self._launcher.kind,
+                    function=self.name,
+                    argument=name,
+                )
+        launcher, resolve = self._launcher.specialize(constants), self._resolve
+        interface = launcher.interface or self.info.interface
+        if interface is not None and interface.open_block:
+            # Another define makes another source: reflection did not read it, and it may depend on the block.
+            pipeline = {str(value) for each in constants_of(interface) for value in (each.name, each.id)}
+            was_open = self._signature.interface is not None and self._signature.interface.open_block
+            interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
+        return type(self)(
+            self.name,
+            self.info,
+            launcher,
+            interface=interface,
+            keywords_only=self._order.keywords_only,
+            flattened=self._order.flattened,
+            resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants),
+            device=self._device,
+            origin=self._origin,
+            variants=self._variants,
+        )
+
+    def on(self, device: Device) -> Self:
+        """Return the function on one device: its calls take arrays of that device, and copy host arrays there.
+
+        The function of a bundle is that of the best candidate for the device.
+
+        Raises
+        ------
+        ArgumentError
+            The function does not run on devices of that kind.
+        DeviceNotFoundError, CompileError, FormatError
+            The function cannot be built for the device; the message has the reason.
+        """
+        if not isinstance(device, Device):
+            raise ArgumentError(
+                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}",
+                kind=self._launcher.kind,
+                function=self.name,
+                argument="device",
+            )
+        if self._resolve is not None:
+            return self._resolve(device)
+        if device.kind != self._launcher.kind:
+            raise ArgumentError(
+                f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}",
+                kind=self._launcher.kind,
+                function=self.name,
+                argument="device",
+            )
+        function = self.replace(device=device)
+        function.open()
+        return function
+
+    def replace(
+        self,
+        *,
+        keywords_only: str | None = None,
+        flattened: frozenset[str] | None = None,
+        resolve: Callable[[Device], Self] | None = None,
+        device: Device | None = None,
+        variants: Callable[[], Sequence[str]] | None = None,
+    ) -> Self:
+        """Return the same function with other rules for its calls. It shares the kernels.
+
+        Parameters
+        ----------
+        keywords_only
+            Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
+        flattened
+            The structs whose members are arguments of the call, in the place of the struct.
+        resolve
+            What `on` returns for a device.
+        device
+            The device of a call that names none.
+        variants
+            Returns the candidates among which the function was chosen, for its docstring.
+        """
+        return type(self)(
+            self.name,
+            self.info,
+            self._launcher,
+            keywords_only=self._order.keywords_only if keywords_only is None else keywords_only,
+            flattened=self._order.flattened if flattened is None else flattened,
+            resolve=self._resolve if resolve is None else resolve,
+            device=self._device if device is None else device,
+            kernels=self._kernels,
+            interface=self._signature.interface,
+            origin=self._origin,
+            variants=self._variants if variants is None else variants,
+        )
+
+    def open(self, device: Device | None = None) -> Kernel:
+        """Return the kernel for a device (default: `default_device`). It is built at the first use, once for all threads.
+
+        Raises
+        ------
+        DeviceNotFoundError, CompileError, FormatError
+            The kernel cannot be built for the device; the message has the reason.
+        """
+        check_driver(self._launcher.kind)
+        target = device if device is not None else self.default_device()
+        kernel: Kernel = self._kernels.get(target, lambda: self._launcher.kernel(target))
+        return kernel
+
+    def default_device(self) -> Device:
+        """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``, or else the backend's choice.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            There is no device of the kind.
+        """
+        if self._device is not None:
+            return self._device
+        device = default_device(self._launcher.kind)
+        return device if device is not None else self._launcher.default_device()
+
+    def local_sizer(self, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
+        """Return the function that sizes the `Local` arguments of a launch; None for a function without such arguments."""
+        return local_sizer(self.name, self._signature.arguments, self._launcher, kernel, device, config)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """The function in a message, as in ``the opencl function 'vadd'``."""
+        return f"the {self._launcher.kind} function {self.name!r}"
+
+    def __repr__(self) -> str:
+        return escape_line(f"<Function {self._launcher.kind} {self.name}({self._signature.text})>")
+
+    def _repr_html_(self) -> str:
+        interface = self._signature.interface
+        title = f"{self._launcher.kind} function {self.name}"
+        if interface is None:
+            return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
+        defaults = [f" = {each.default!r}" if each.default is not None else "" for each in self._order.arguments]
+        rows = [(each.name, type_of(self, each) + default) for each, default in zip(self._order.arguments, defaults, strict=True)]
+        return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
+
+
+def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:
+    if argument.kind == "buffer":
+        return argument.type, None
+    if argument.kind == "local":
+        return Local, _unchanged
+    return argument.plain_packer or ("-", None)
+
+
+def _unchanged(value: Local) -> Local:
+    return value
+
+
+def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    def call(values: list[Any]) -> Any:
+        set_sizes(values)
+        return enqueue(values)
+
+    return call
+
+
+def _clear_callers_in_child() -> None:
+    """Clear the caches of functions whose driver was opened by the parent process: the next call raises LaunchError."""
+    for function in [each() for each in tuple(_functions)]:
+        if function is not None and _fork.is_inherited(function._launcher.kind):
+            function._callers.clear()
+            function._host_calls.clear()
+
+
+#: All functions, for the child of a fork. Weak references with a callback, so that they add nothing to the cost of a launch.
+_functions: set[ref[Function]] = set()
+_fork.call_in_child(_clear_callers_in_child)

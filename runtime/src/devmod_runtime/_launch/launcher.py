@@ -1,0 +1,267 @@
+"""The classes by which a backend implements calls: a Launcher for each function, a Kernel for each device.
+
+Core (`devmod_runtime._launch.function`) checks and converts every argument, copies host arrays, parses grid and block, chooses device and
+stream, and builds once for all threads. A backend turns the result into one call of its driver:
+
+- a Launcher finds or builds the kernel of one function for a device;
+- a Kernel checks a launch's configuration against the device's limits once, and enqueues.
+
+A kernel receives the values in the order of the arguments: for a buffer the object that `Device.allocate` returned, for a scalar its
+bytes in little-endian order, for a `Local` the result of `Launcher.local`. A backend that passes scalars in blocks of memory packs
+them with `block_packer`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from devmod.backend import ConversionError
+from devmod.errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod import Interface
+    from devmod.backend import PipelineConstant
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._device.device_array import DeviceArray
+    from devmod_runtime._device.stream import Stream
+
+    Dims = tuple[int, int, int]
+
+
+def _fit_block(threads: Dims | None, most: int, row: int) -> Dims:
+    """Return a block of powers of two with at most `most` threads, which has no more threads in a dimension than the launch needs."""
+    needed = [1 << max(count - 1, 0).bit_length() for count in threads or (most, 1, 1)]
+    block = [1, 1, 1]
+    for axis, limit in ((0, row), (1, most), (2, most), (0, most)):
+        while block[axis] * 2 <= min(needed[axis], limit) and 2 * block[0] * block[1] * block[2] <= most:
+            block[axis] *= 2
+    x, y, z = block
+    return x, y, z
+
+
+class LaunchConfig:
+    """The configuration of a launch. `Function.launch_config` returns one.
+
+    Attributes
+    ----------
+    grid : tuple of int
+        Blocks in x, y, z. A grid with a zero launches nothing; a kernel never receives it.
+    block : tuple of int
+        Threads of a block in x, y, z; each 1 or more.
+    cluster : tuple of int
+        Blocks of a cluster in x, y, z; (1, 1, 1) without a cluster.
+    shared_memory : int
+        Dynamic shared memory in bytes.
+    preferred_cluster : tuple of int
+        The preferred size of a cluster, in blocks; (1, 1, 1) without a preference.
+    """
+
+    __slots__ = ("block", "cluster", "grid", "preferred_cluster", "shared_memory")
+
+    def __init__(
+        self, grid: Dims, block: Dims, cluster: Dims = (1, 1, 1), shared_memory: int = 0, preferred_cluster: Dims = (1, 1, 1)
+    ) -> None:
+        self.grid = grid
+        self.block = block
+        self.cluster = cluster
+        self.shared_memory = shared_memory
+        self.preferred_cluster = preferred_cluster
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of the grid."""
+        x, y, z = self.grid
+        return x * y * z
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All values, for comparison."""
+        return (self.grid, self.block, self.cluster, self.shared_memory, self.preferred_cluster)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LaunchConfig) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        more = [
+            f", {name}={value!r}"
+            for name in ("cluster", "shared_memory", "preferred_cluster")
+            if (value := getattr(self, name)) not in ((1, 1, 1), 0)
+        ]
+        return f"LaunchConfig(grid={self.grid}, block={self.block}{''.join(more)})"
+
+
+class Kernel(ABC):
+    """One function on one device. Several threads may call its methods at once."""
+
+    @abstractmethod
+    def shape(self, launch: LaunchConfig) -> Any:
+        """Return the launch's shape in the form that the other methods take. Core stores the result and passes it to them.
+
+        Raises
+        ------
+        LaunchError
+            The launch exceeds a limit of the device; the message has the limit, its value and the requested value. With
+            ``argument="grid"`` the limit is one of blocks: core appends what the caller can do.
+        """
+
+    def choose_block(self, threads: Dims | None) -> Dims:
+        """Return the block of a launch that names none, for a kernel that gives the same result with every block.
+
+        By default each dimension is a power of two. The block has `preferred_block` threads at most, and `shape` accepts it.
+
+        Parameters
+        ----------
+        threads
+            The threads of the launch in x, y, z; None if the caller gives the number of blocks.
+
+        Raises
+        ------
+        LaunchError
+            `shape` refuses every block.
+        """
+        most, row = self.preferred_block()
+        while True:
+            block = _fit_block(threads, most, row)
+            try:
+                self.shape(LaunchConfig((1, 1, 1), block))
+                return block
+            except LaunchError:
+                if most <= 1:
+                    raise
+                most //= 2
+
+    def preferred_block(self) -> tuple[int, int]:
+        """Return the most threads of a chosen block, and the threads that it has in x before it has others in y and z."""
+        return 256, 32
+
+    def check_local(self, sizes: Sequence[int]) -> str:
+        """Return why the device cannot give a block `Local` arguments of these sizes in bytes; "" if it can.
+
+        The text ends a sentence: ``its local_mem_size is 32768, got devmod.Local arguments of 65536 bytes``.
+        """
+        return ""
+
+    @abstractmethod
+    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
+        """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.
+
+        Core calls this method once for a stream and a shape, and the returned function for every such launch. The memory of the values
+        must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
+        """
+
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+        """Return a function that queues this launch at each call, with as little work as possible.
+
+        Several threads may call the function, also before the previous launch has finished. Its return value is ignored, and exceptions
+        of the driver are raised unchanged. Core wraps the function, so that a call with arguments raises ArgumentError. It does not wrap
+        a method of C without arguments, such as ``itertools.starmap(driver_function, itertools.repeat(arguments)).__next__``.
+        """
+        call, fixed_values = self.caller(stream, shape), tuple(values)
+        return lambda: call(fixed_values)
+
+    @abstractmethod
+    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
+        """Launch once after the stream's queued work, wait, and return the seconds that the launch took on the device."""
+
+
+class Launcher(ABC):
+    """A backend's part of one function. The class attributes apply to all functions of the kind.
+
+    Attributes
+    ----------
+    kind : str
+        The backend's kind, as messages name it.
+    has_grid : bool
+        Whether a launch has a grid and a block.
+    bool_bytes, vec3_lanes : int
+        The bytes of a bool, and the lanes that a three-vector takes (`devmod_runtime._launch.scalars.packer`).
+    no_shared_memory : str
+        Why ``shared_memory=`` is not supported, as the end of a sentence; "" if it is supported.
+    interface : Interface or None
+        The interface, if it is not that of the payload.
+    """
+
+    kind: str
+    has_grid: bool = True
+    bool_bytes: int = 1
+    vec3_lanes: int = 4
+    no_shared_memory: str = "this kind has no dynamic shared memory"
+    interface: Interface | None = None
+
+    @property
+    def constants(self) -> Sequence[str]:
+        """The known names of the constants that `specialize` sets; by default those of the interface."""
+        from devmod.backend import constants_of
+
+        return [each.label for each in constants_of(self.interface)]
+
+    @property
+    def unset_constants(self) -> Sequence[PipelineConstant]:
+        """The constants that a call needs and that have no value. A call is then an error."""
+        return ()
+
+    @abstractmethod
+    def default_device(self) -> Device:
+        """Return the device of a call that names none, if ``DEVMOD_DEVICE`` names none of the kind either.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            There is no device of the kind.
+        """
+
+    @abstractmethod
+    def kernel(self, device: Device) -> Kernel:
+        """Return the kernel for a device, and build it if necessary. Core calls this once for each device, from one thread.
+
+        Raises
+        ------
+        CompileError, FormatError, DeviceNotFoundError
+            The kernel cannot be built for the device; the message has the reason.
+        """
+
+    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
+        """Return a devmod array over an array of the backend's own libraries, without a copy; None for other objects.
+
+        The second value is the stream in which the library queues its work. If it is None, a call waits for the launch before it
+        returns. Untyped memory has the element type "void" and one byte per element.
+
+        Raises
+        ------
+        ConversionError
+            The array cannot be used (strided, of another context); the text ends a sentence that begins with the argument.
+        """
+        return None
+
+    def adopt_stream(self, value: object) -> Stream | None:
+        """Return a Stream over a stream of the backend's own libraries; None for other objects."""
+        return None
+
+    def local(self, nbytes: int) -> Any:
+        """Return a kernel's value for a `Local` of `nbytes` bytes.
+
+        Raises
+        ------
+        ConversionError
+            The kind does not support it; the text ends a sentence that begins with the argument.
+        """
+        raise ConversionError("is a Local, which this kind does not support")
+
+    def specialize(self, constants: Mapping[str, object]) -> Launcher:
+        """Return a launcher of the function with constants of the source or of the pipeline set.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such constant, or a value does not fit it.
+        LaunchError
+            This payload cannot be specialized.
+        """
+        raise LaunchError(f"a {self.kind} function of this format cannot be specialized", kind=self.kind)

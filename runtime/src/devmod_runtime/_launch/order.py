@@ -1,0 +1,246 @@
+"""The order of a call's arguments: by position, by name, and omitted ones that have a default."""
+
+from __future__ import annotations
+
+from keyword import iskeyword
+from operator import itemgetter
+
+from devmod._values.layout import members_by_value
+from devmod._values.signature import kind_text, type_text
+from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod import Local
+    from devmod_runtime._launch.arguments import Argument, Signature
+
+    Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    #: The steps for the arguments of calls with the same names: the number of arguments by position; the function that returns those by
+    #: name; and the function that puts all in the kernel's order. It is None if they are in this order.
+    Plan = tuple[int, Names, Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]
+
+#: The launch's own keywords. The keyword of a parameter of such a name has an underscore behind it.
+LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
+
+
+class ArgumentOrder:
+    """The rules by which one function takes its arguments.
+
+    Parameters
+    ----------
+    label, kind, name
+        The function in a message, its kind and its name.
+    signature
+        Its arguments.
+    keywords_only
+        Why arguments are given by name alone, as a sentence without its period; "" if positions are accepted.
+    flattened
+        The structs whose members are arguments of the call, in the place of the struct.
+
+    Attributes
+    ----------
+    arguments : sequence of Argument or MemberArgument
+        The arguments of a call: the kernel's, or members in the place of a struct.
+    positional : tuple of Argument or MemberArgument
+        The arguments that may be given by position.
+    """
+
+    __slots__ = (
+        "_group",
+        "_kind",
+        "_label",
+        "_name",
+        "_numbers",
+        "_optional",
+        "_signature",
+        "arguments",
+        "flattened",
+        "keywords_only",
+        "positional",
+    )
+
+    def __init__(
+        self, label: str, kind: str, name: str, signature: Signature, keywords_only: str = "", flattened: frozenset[str] = frozenset()
+    ) -> None:
+        self._label, self._kind, self._name = label, kind, name
+        self._signature, self.keywords_only, self.flattened = signature, keywords_only, flattened
+        self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
+        #: Puts the arguments of the call into the kernel's; None if they are the same.
+        self._group: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None
+        if flattened:
+            self._flatten()
+        self._numbers: dict[str, int] = {}
+        names = [keyword_of(each) for each in self.arguments]
+        for number, name in enumerate(names):
+            # A name that two parameters share names neither of them.
+            if name and names.count(name) == 1:
+                self._numbers[name] = number
+        self._optional = [each.number for each in self.arguments if each.default is not None and names[each.number] in self._numbers]
+        self.positional = tuple(each for each in self.arguments if each.number not in self._optional)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the arguments of a call by position are the kernel's arguments."""
+        return not self._optional and not self.keywords_only and self._group is None
+
+    def _flatten(self) -> None:
+        """Replace each struct of `flattened` by its members."""
+        arguments: list[Argument | MemberArgument] = []
+        groups: list[list[str]] = []
+        params = self._signature.interface.params if self._signature.interface is not None else ()
+        for argument, param in zip(self._signature.arguments, params, strict=True):
+            members = members_by_value(param) if param.name in self.flattened else ()
+            groups.append([each.name for each in members])
+            if members:
+                arguments += [MemberArgument(len(arguments) + place, each.name, kind_text(each)) for place, each in enumerate(members)]
+            else:
+                arguments.append(MemberArgument(len(arguments), argument.name, type_text(param.replace(default=None)), argument.default))
+        self.arguments = arguments
+        self._group = _grouper(groups)
+
+    def argument_of(self, argument: Argument, path: str) -> Argument | MemberArgument:
+        """Return the argument of the call that holds an argument of the kernel, or the member of it at `path`, as in ``p.parts[1].n``."""
+        if not self.flattened:
+            return argument
+        name = argument.name
+        if name in self.flattened:
+            name = path.removeprefix(f"{name}.").partition(".")[0].partition("[")[0]
+        return next((each for each in self.arguments if each.name == name), argument)
+
+    def arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], Plan | None]:
+        """Return the arguments of a call in the kernel's order, and the plan of such calls.
+
+        Launch values stay behind the arguments. A call with launch values has no plan.
+
+        Raises
+        ------
+        ArgumentError
+            An argument is unknown, missing, given twice, or by a position where only a name is accepted.
+        """
+        count, names, behind = len(args), tuple(keywords), len(self._signature.launch)
+        if count and self.keywords_only:
+            raise self._error(f"takes its arguments by name: {self.keywords_only}. Call it as {self._example()}")
+        if behind and count == len(self.positional) + behind:
+            if not keywords:
+                return self.arrange(args[:-behind], keywords)[0] + args[-behind:], None
+            raise self._error("is called with launch values and with arguments by name; launch values follow the arguments by position")
+        plan = self._plan(count, names)
+        _, get, rearrange = plan
+        args += get(keywords)
+        return args if rearrange is None else rearrange(args), plan
+
+    def _plan(self, count: int, names: Sequence[str]) -> Plan:
+        """Return the plan of a call with `count` arguments by position and with `names`."""
+        if count > len(self.positional):
+            raise self._error(self._wrong_count(count))
+        positions = [each.number for each in self.positional[:count]]
+        by_name: dict[int, str] = {}
+        for name in names:
+            number = self._numbers.get(name)
+            if number is None:
+                raise self._unknown(name)
+            if number in positions:
+                twice = self.arguments[number]
+                raise self._error(f"got {twice.label} twice: by position and by name; it takes {self._count_text()}", twice.name)
+            by_name[number] = name
+        present = {*positions, *by_name}
+        missing = [each for each in self.arguments if each.number not in present and each.number not in self._optional]
+        if missing:
+            raise self._missing(missing, count)
+        # The arguments by name are taken in the kernel's order, whatever the order of the call.
+        order = [*positions, *sorted(by_name)]
+        get = _getter([by_name[number] for number in sorted(by_name)])
+        if order == list(range(len(self.arguments))):
+            return count, get, self._group
+        order += [number for number in self._optional if number not in present]
+        defaults = tuple(self.arguments[number].default for number in order[len(present) :])
+        pick = itemgetter(*map(order.index, range(len(order)))) if len(order) > 1 else tuple
+        group = self._group
+        if group is None:
+            return count, get, lambda values: pick(values + defaults)
+        return count, get, lambda values: group(pick(values + defaults))
+
+    def _unknown(self, name: str) -> ArgumentError:
+        if any(keyword_of(each) == name for each in self.arguments):
+            return self._error(f"has several arguments {name!r}: give them by position", name)
+        return self._error(
+            f"has no argument {quote_name(name)}; it takes {self._count_text()}{did_you_mean(name, [*self._numbers, *LAUNCH_KEYWORDS])}",
+            name,
+        )
+
+    def _missing(self, missing: Sequence[Argument | MemberArgument], count: int) -> ArgumentError:
+        by_name = all(keyword_of(each) in self._numbers for each in missing)
+        if not by_name and self._signature.interface is None:
+            return self._error(self._wrong_count(count))
+        listed = list_names(each.name for each in missing) if by_name else ", ".join(each.label for each in missing)
+        reserved = [f"{each.name!r} as {keyword_of(each)}=" for each in missing if by_name and keyword_of(each) != each.name]
+        advice = f". Give {', '.join(reserved)} in a call by name" if reserved else ""
+        noun = "an argument" if len(missing) == 1 else "arguments"
+        return self._error(f"is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name)
+
+    def _count_text(self) -> str:
+        count = len(self.positional)
+        text = f"{count} argument{'' if count == 1 else 's'}"
+        listed = f" ({', '.join(each.text for each in self.positional)})" if count else ""
+        if not self._optional:
+            return f"{text}{listed}"
+        by_name = list_names(self.arguments[number].name for number in self._optional)
+        return f"{text} by position{listed}, and {by_name} by name"
+
+    def _wrong_count(self, count: int) -> str:
+        tags = self._signature.tags
+        behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
+        return f"takes {self._count_text()}{behind}; {_given(count)}"
+
+    def _example(self) -> str:
+        return f"f({', '.join(f'{keyword_of(each) or each.label}=…' for each in self.positional)}, threads=…)"
+
+    def _error(self, text: str, argument: str = "") -> ArgumentError:
+        return ArgumentError(f"{self._label} {text}", kind=self._kind, function=self._name, argument=argument)
+
+
+class MemberArgument:
+    """An argument of the call in the place of one of the kernel's: a member of a struct, or the argument itself."""
+
+    __slots__ = ("default", "description", "name", "number", "text")
+
+    def __init__(self, number: int, name: str, description: str, default: Local | int | None = None) -> None:
+        self.number, self.name, self.text, self.default = number, name, name, default
+        self.description = description
+
+    @property
+    def label(self) -> str:
+        """The argument in a message: ``argument 2 'b'``."""
+        return f"argument {self.number + 1} {self.name!r}"
+
+
+def _grouper(groups: Sequence[Sequence[str]]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that packs values into mappings, one for each group of names; a group without names takes one value."""
+
+    def group(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        left = iter(values)
+        return tuple({name: next(left) for name in names} if names else next(left) for names in groups)
+
+    return group
+
+
+def _getter(names: Sequence[str]) -> Names:
+    if not names:
+        return lambda keywords: ()
+    if len(names) == 1:
+        (name,) = names
+        return lambda keywords: (keywords[name],)
+    return itemgetter(*names)
+
+
+def _given(count: int) -> str:
+    return f"{count} {'was' if count == 1 else 'were'} given"
+
+
+def keyword_of(argument: Argument | MemberArgument) -> str:
+    """Return the keyword of an argument: its name, with an underscore behind a keyword of Python or of the launch."""
+    reserved = iskeyword(argument.name) or argument.name in LAUNCH_KEYWORDS
+    return argument.name + "_" if reserved else argument.name

@@ -1,0 +1,203 @@
+"""RuntimeModule: the base class of the runtimes' modules. It builds each function once and calls a replaced compiler (R31)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from devmod.backend import Once, PayloadModule
+from devmod.errors import FormatError, list_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+    from typing import Any, Self
+
+    from devmod import FunctionInfo, TargetSpec
+    from devmod.backend import Binary, Code, Source
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._launch.function import Function
+    from devmod_runtime._launch.launcher import Launcher
+
+
+def source_text(kind: str, subject: str, code: Binary) -> str:
+    """Decode a source payload.
+
+    Parameters
+    ----------
+    kind, subject
+        The kind, and the payload in a message, such as "the opencl payload of format 'cl'".
+    code
+        The payload.
+
+    Raises
+    ------
+    FormatError
+        The payload is empty, is not UTF-8, or has a zero byte, which ends a source.
+    """
+    if not len(code):
+        raise FormatError(f"{subject} is empty", kind=kind)
+    try:
+        text = str(code, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{subject} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}", kind=kind) from None
+    if "\0" in text:
+        raise FormatError(f"{subject} has a zero byte at {text.index(chr(0))}, which ends a source", kind=kind)
+    return text
+
+
+class RuntimeModule(PayloadModule):
+    """A module that can run. A backend implements `launcher`. The first get_function opens the driver, no earlier call.
+
+    The parameters are those of `PayloadModule`.
+
+    Attributes
+    ----------
+    target : str
+        The kind whose spec `create`, `load` and `read` use. A backend sets it; its entry points are then one call each.
+    """
+
+    target: str = ""
+
+    def __init__(
+        self,
+        spec: TargetSpec,
+        fmt: str,
+        fmap: Mapping[str, FunctionInfo],
+        code: Code,
+        source: Source | None = None,
+        *,
+        wire: Binary | None = None,
+    ) -> None:
+        super().__init__(spec, fmt, fmap, code, source, wire=wire)
+        self._results = Once()
+
+    @classmethod
+    def create(cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None) -> Self:
+        """Return the module of a payload. The arguments are those of `devmod.create`."""
+        return cls(cls._own_spec(), fmt, fmap, code, source)
+
+    @classmethod
+    def load(cls, data: Binary) -> Self:
+        """Load a module from the bytes of `save_to_bytes` (see `from_wire`)."""
+        return cls.from_wire(cls._own_spec(), data)
+
+    @classmethod
+    def read(cls, path: str, fmt: str) -> Self:
+        """Read a module from a payload file and the metadata file beside it (see `devmod.backend.read_payload`)."""
+        from devmod.backend import read_payload
+
+        spec = cls._own_spec()
+        fmt, fmap, code = read_payload(spec, path, fmt)
+        return cls(spec, fmt, fmap, code)
+
+    @classmethod
+    def _own_spec(cls) -> TargetSpec:
+        from devmod.backend import find_spec
+
+        spec = find_spec(cls.target)
+        assert spec is not None, f"{cls.__name__}.target is {cls.target!r}: no spec has this kind"
+        return spec
+
+    @classmethod
+    def from_wire(cls, spec: TargetSpec, data: Binary) -> Self:
+        """Load a module from the bytes of `save_to_bytes`. It saves the same bytes again (R19).
+
+        Raises
+        ------
+        FormatError
+            `data` is not the bytes of such a module.
+        """
+        from devmod._util.buffers import read_only_view
+        from devmod.backend import decode
+
+        data = read_only_view(data)  # the caller may reuse a writable buffer before the first use
+        fmt, fmap, code = decode(spec, data)
+        return cls(spec, fmt, fmap, code, wire=data)
+
+    @abstractmethod
+    def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        """Return the launcher of one of the module's functions. It may open the driver."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> Function:
+        """Return the function `name`. It is built for the default device, once for all threads.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such function. The driver was not opened.
+        DeviceNotFoundError, CompileError, FormatError
+            The function cannot run here; the message has the reason.
+        """
+        owner, info = self.find_function(name, query_imports)
+        if owner is not self:
+            result: Function = owner.get_function(name)
+            return result
+        function = self._function(name, info)
+        self._results.get(("kernel", name), function.open)
+        return function
+
+    def _function_on(self, name: str, device: Device) -> Function:
+        return self._function(name, self.find_function(name)[1]).on(device)
+
+    def payload(self, entry: str = "") -> tuple[str, Binary]:
+        """Return the format and the bytes that run here: those of the payload, or the output of a replaced compiler (R31).
+
+        The compiler is called once for a module; for map kinds, once for a shader. The saved bytes do not change. A kind whose devices have
+        architectures calls `devmod.backend.run_compiler` for each of them instead.
+
+        Parameters
+        ----------
+        entry
+            The shader, for map kinds.
+
+        Raises
+        ------
+        Exception
+            An exception of the replaced compiler. The next call calls the compiler again.
+        """
+        payload: tuple[str, Binary] = self._results.get(("payload", entry), lambda: self._compile(entry))
+        return payload
+
+    def entry(self, name: str, info: FunctionInfo) -> str:
+        """Return the key of the function's shader, for map kinds: the function's name (R11), or the name of its entry point.
+
+        Raises
+        ------
+        FormatError
+            There is no such shader.
+        """
+        shaders = self.code
+        for each in (name, info.name):
+            if each in shaders:
+                return each
+        raise FormatError(
+            f"the {self.kind} module has no shader for its function {name!r}; it has those of {list_names(shaders)}",  # type: ignore[arg-type]
+            kind=self.kind,
+            function=name,
+        )
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the result of ``make()``, called once for `key` in all threads. Exceptions are not cached."""
+        return self._results.get(("own", key), make)
+
+    def _function(self, name: str, info: FunctionInfo) -> Function:
+        from devmod_runtime._launch.function import Function
+
+        def make() -> Function:
+            # Not `self.origin`: a stored module decodes its origin at the first access.
+            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
+
+        function: Function = self._results.get(("function", name), make)
+        return function
+
+    def _compile(self, entry: str) -> tuple[str, Binary]:
+        code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
+        if self.format in self._spec.source_formats:
+            from devmod import Target
+            from devmod.backend import run_compiler
+
+            current = Target.current()
+            replaced = run_compiler(code, current if current is not None and current.kind == self.kind else Target(self.kind))
+            if replaced is not None:
+                return replaced
+        return self.format, code

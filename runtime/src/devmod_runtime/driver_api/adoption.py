@@ -1,0 +1,216 @@
+"""Use arrays and streams of other libraries as devmod's, without a copy.
+
+An array is adopted with the stream in which its library queues its work, so a launch in that stream needs no wait. PyTorch and CuPy have
+a current stream. Other libraries order their work before devmod's stream by DLPack, and the call waits.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
+from devmod.errors import ArgumentError
+from devmod_runtime import DeviceArray
+from devmod_runtime.driver_api.api import DEVICE, HOST, PER_THREAD_STREAM
+from devmod_runtime.driver_api.dlpack import DeviceTensor, export
+from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.memory import Memory
+from devmod_runtime.driver_api.stream import DriverStream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod import Stream
+    from devmod_runtime.driver_api.api import Api
+    from devmod_runtime.driver_api.device import DriverDevice
+
+    Adopted = tuple[DeviceArray, Stream | None]
+
+
+class Adoption:
+    """The arrays and the streams of other libraries for one kind. A subclass adds what only its platform has.
+
+    Parameters
+    ----------
+    api
+        The API.
+    devices
+        The function that returns the devices.
+
+    Attributes
+    ----------
+    stream_attributes : mapping
+        For each library, the attribute of its stream objects with the driver's handle.
+    array_advice, stream_advice : str
+        The end of the message for an array and for a stream of a context that is not a device's primary one.
+    """
+
+    array_advice = stream_advice = ""
+    stream_attributes: Mapping[str, str] = {"torch": "cuda_stream", "cupy": "ptr"}
+
+    def __init__(self, api: Api, devices: Callable[[], Sequence[DriverDevice]]) -> None:
+        self.api = api
+        self.devices = devices
+
+    def adopt_array(self, value: Any) -> Adopted | None:
+        """Return a devmod array over the memory of another library's array, and the stream of its work; None for other objects.
+
+        Raises
+        ------
+        ConversionError
+            The array cannot be used; the text ends a sentence that begins with the argument.
+        """
+        return self.adopt_tensor(value) if self.has_dlpack(value) else None
+
+    def adopt_stream(self, value: Any) -> DriverStream | None:
+        """Return the stream over another library's stream, always the same object for the same stream; None for other objects.
+
+        Raises
+        ------
+        ArgumentError
+            The stream belongs to a context that is not a device's primary one.
+        """
+        handle = self.stream_handle(value)
+        if handle is None:
+            return None
+        return self.stream_over(handle, value, self.device_of_stream(value, handle))
+
+    def stream_over(self, handle: int, owner: object, device: DriverDevice) -> DriverStream:
+        """Return the stream of `device` over a driver's handle. `owner` keeps the handle valid."""
+        if handle in self.api.legacy_handles:
+            return device.default_stream
+        return device.foreign_stream(handle, owner)
+
+    # -- arrays
+
+    def has_dlpack(self, value: Any) -> bool:
+        """Return whether DLPack exports an object with memory that the kernels can use."""
+        find = getattr(type(value), "__dlpack_device__", None)
+        return find is not None and hasattr(type(value), "__dlpack__") and int(value.__dlpack_device__()[0]) in self.api.dlpack_types
+
+    def adopt_tensor(self, value: Any) -> Adopted:
+        """Adopt an array by DLPack."""
+        device = self.device(int(value.__dlpack_device__()[1]))
+        stream = self.current_stream(value, device)
+        # A stream of the library needs no order here: the launch runs in it, or core orders the streams.
+        order = device.current_stream if stream is None else None
+        assert order is None or isinstance(order, DriverStream)
+        capsule = export(value, -1 if order is None else order.handle)
+        tensor = DeviceTensor(capsule)
+        if not tensor.contiguous:
+            raise strided_error(value)
+        array = self.array(device, tensor.address, tensor.shape, dtype_name(tensor.dtype), (value, capsule), read_only=tensor.read_only)
+        return array, stream
+
+    def array(
+        self,
+        device: DriverDevice | None,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        owner: object,
+        *,
+        read_only: bool = False,
+    ) -> DeviceArray:
+        """Return the array over memory that `check_pointer` accepts. Without a device, it is on the device of the address."""
+        if array_bytes(parse_dtype(dtype), shape) == 0:
+            device = device or self.devices()[0]
+            return DeviceArray(device, device.allocate(1), shape, dtype, owner, read_only=read_only)
+        device = self.check_pointer(address, device)
+        return DeviceArray(device, Memory(address, owner), shape, dtype, owner, read_only=read_only)
+
+    def check_pointer(self, address: int, expected: DriverDevice | None) -> DriverDevice:
+        """Return the device whose kernels may use an address.
+
+        Raises
+        ------
+        ConversionError
+            The address is unknown to the driver, or it belongs to another context.
+        """
+        try:
+            context, kind, ordinal = self.devices()[0].driver.locate(address)
+        except DriverError as error:
+            raise ConversionError(f"has an address that the driver refuses: {error}") from None
+        if kind not in (HOST, DEVICE):
+            raise ConversionError(f"is at {address:#x}, which is no address of {self.api.name}'s memory: its library may have freed it")
+        # Page-locked memory of the host, and memory of no context (managed, from a pool), is for every device.
+        device = expected if expected is not None and kind == HOST else self.device(ordinal)
+        if context and kind == DEVICE and context != device.context.handle:
+            raise ConversionError(
+                f"belongs to another {self.api.name} context of {device}, and devmod uses the primary one, as PyTorch and CuPy do"
+                f"{self.array_advice}"
+            )
+        return device
+
+    def device(self, ordinal: int) -> DriverDevice:
+        """Return a device by its number."""
+        items = self.devices()
+        if not 0 <= ordinal < len(items):
+            raise ConversionError(f"is on {self.api.title} device {ordinal}, and this process has {len(items)}")
+        return items[ordinal]
+
+    # -- streams
+
+    def current_stream(self, value: Any, device: DriverDevice) -> DriverStream | None:
+        """Return the stream in which the library of an array queues its work now; None if it has no current stream."""
+        library = library_of(value)
+        if library == "torch":
+            stream = sys.modules["torch"].cuda.current_stream(device.index)
+            return self.stream_over(stream.cuda_stream, stream, device)
+        if library == "cupy":
+            stream = sys.modules["cupy"].cuda.get_current_stream(device.index)
+            return self.stream_over(stream.ptr, stream, device)
+        return None
+
+    def stream_handle(self, value: Any) -> int | None:
+        """Return the driver's handle of another library's stream; None for other objects."""
+        attribute = self.stream_attributes.get(library_of(value))
+        handle = getattr(value, attribute, None) if attribute is not None and "Stream" in type(value).__name__ else None
+        return int(handle) if handle is not None else None
+
+    def device_of_stream(self, value: Any, handle: int) -> DriverDevice:
+        """Return the device of another library's stream."""
+        items = self.devices()
+        driver = items[0].driver
+        if handle in self.api.legacy_handles or handle == PER_THREAD_STREAM:
+            # Each device has a stream with such a handle: use the device of the object, else that of the thread's current context.
+            own = self.device_attribute(value)
+            if own is not None:
+                return own
+            current = driver.current_context()
+            if current == driver.no_context:
+                return items[0]
+            return next((each for each in items if each.is_open and each.context.handle == current), items[0])
+        try:
+            context = driver.stream_context(handle)
+            device = items[driver.context_device(context)]
+        except DriverError as error:
+            raise ArgumentError(f"stream= is a stream that the driver refuses: {error}", kind=self.api.kind, argument="stream") from error
+        if device.context.handle == context:
+            return device
+        raise ArgumentError(
+            f"stream= is a stream of a {self.api.name} context that is not a device's primary one, and devmod uses the primary contexts, "
+            f"as PyTorch and CuPy do{self.stream_advice}",
+            kind=self.api.kind,
+            argument="stream",
+        )
+
+    def device_attribute(self, value: Any) -> DriverDevice | None:
+        """Return the device that a stream's attribute ``device_index`` (PyTorch) or ``device_id`` (CuPy) names; None without one."""
+        items = self.devices()
+        index = getattr(value, "device_index", getattr(value, "device_id", None))
+        return items[index] if isinstance(index, int) and 0 <= index < len(items) else None
+
+
+def library_of(value: object) -> str:
+    """Return the name of the library that an object belongs to."""
+    return type(value).__module__.partition(".")[0]
+
+
+def strided_error(value: object) -> ConversionError:
+    """Return the error for an array with gaps between its elements."""
+    library, name = library_of(value), type(value).__name__
+    advice = {"torch": "pass tensor.contiguous()", "cupy": "pass cupy.ascontiguousarray(array)"}.get(library, "pass array.copy()")
+    return ConversionError(f"is a strided {library} {name}; {advice}")

@@ -1,0 +1,214 @@
+"""Copies between the host and a device that do not wait: through page-locked memory, in pieces.
+
+The driver copies pageable memory in the stream's order only if the calling thread waits for it. Page-locked memory is slow to allocate,
+so each device keeps its pieces, and a large array waits for its first pieces.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from devmod.backend import Once
+from devmod_runtime import Pool
+from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST
+from devmod_runtime.driver_api.errors import DriverError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devmod_runtime.driver_api.context import Context
+    from devmod_runtime.driver_api.handles import Handle
+
+#: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
+PIECE, SMALL_PIECE = 4 << 20, 64 << 10
+MAX_PENDING = {PIECE: 8, SMALL_PIECE: 32}
+
+
+def address_of(data: memoryview) -> int:
+    """Return the address of contiguous memory of the host, which may be read-only."""
+    return int(np.frombuffer(data, np.uint8).ctypes.data)
+
+
+class _Transfer:
+    """A queued copy, and what must stay alive until it is done.
+
+    Attributes
+    ----------
+    event : Handle or None
+        The event after the copy; None while a thread queues the copy, and if an interrupt came meanwhile.
+    """
+
+    __slots__ = ("_context", "_once", "_out", "_piece", "_user", "event")
+
+    def __init__(self, context: Context, piece: Handle | None, user: object, out: memoryview | None) -> None:
+        self.event: Handle | None = None
+        self._context = context
+        self._piece = piece
+        self._user = user
+        self._out = out
+        self._once = Once()
+
+    @property
+    def size(self) -> int:
+        """The bytes of its piece; 0 without one."""
+        return self._user.size if isinstance(self._user, _Piece) else 0
+
+    @property
+    def done(self) -> bool:
+        """Whether the device has done the copy."""
+        return self.event is not None and self._context.driver.is_event_done(self.event.value)
+
+    def finish(self) -> None:
+        """Wait for the copy, and write its bytes to the host's array. The context is current."""
+        self._once.get("done", self._finish)
+
+    def _finish(self) -> None:
+        driver = self._context.driver
+        if self.event is None:
+            self._context.synchronize_streams()
+        else:
+            driver.synchronize_event(self.event.value)
+        if self._out is not None and self._piece is not None:
+            ctypes.memmove(address_of(self._out), self._piece.value, self._out.nbytes)
+
+
+class _Piece:
+    """A user of a piece of page-locked memory: the piece is free again when this object is collected."""
+
+    __slots__ = ("__weakref__", "size", "token")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.token: object = None
+
+
+class Transfers:
+    """The copies of one device that are not finished."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        #: The free pieces, by size.
+        self._pools = {size: Pool() for size in MAX_PENDING}
+        #: In the order in which they were queued.
+        self._pending: deque[_Transfer] = deque()
+
+    def start_write(self, pointer: int, data: memoryview, stream: int) -> None:
+        """Queue a copy to the device."""
+        driver, address = self._context.driver, address_of(data)
+        with self._context, driver.relaxed():
+            if self._is_locked(address):
+                with self._queued(stream, None, data, None):
+                    driver.copy_to_device(pointer, address, data.nbytes, stream)
+            else:
+                for start, size in _pieces(data.nbytes):
+                    locked = self._take(size)
+                    if locked is None:
+                        try:
+                            driver.copy_to_device(pointer + start, address + start, size, stream)
+                        finally:
+                            driver.synchronize_stream(stream)
+                        continue
+                    piece, user = locked
+                    ctypes.memmove(piece.value, address + start, size)
+                    with self._queued(stream, piece, user, None):
+                        driver.copy_to_device(pointer + start, piece.value, size, stream)
+
+    def start_read(self, pointer: int, out: memoryview, stream: int) -> None:
+        """Queue a copy to the host. `finish` writes the last part of `out`."""
+        driver, address = self._context.driver, address_of(out)
+        with self._context, driver.relaxed():
+            if self._is_locked(address):
+                with self._queued(stream, None, out, None):
+                    driver.copy_to_host(address, pointer, out.nbytes, stream)
+                return
+            for start, size in _pieces(out.nbytes):
+                locked = self._take(size)
+                if locked is None:
+                    try:
+                        driver.copy_to_host(address + start, pointer + start, size, stream)
+                    finally:  # after an interrupt too: a driver may still access the host's memory
+                        driver.synchronize_stream(stream)
+                    continue
+                piece, user = locked
+                with self._queued(stream, piece, user, out[start : start + size]):
+                    driver.copy_to_host(piece.value, pointer + start, size, stream)
+
+    def finish(self) -> None:
+        """Finish the copies that the device has done."""
+        if self._pending:
+            with self._context, self._context.driver.relaxed():
+                for transfer in tuple(self._pending):
+                    if transfer.done:
+                        self._finish(transfer)
+
+    def release(self) -> None:
+        """Free the page-locked memory that no copy uses."""
+        self.finish()
+        for pool in self._pools.values():
+            for _ in range(len(pool)):
+                pool.take()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def _finish(self, transfer: _Transfer) -> None:
+        transfer.finish()
+        with suppress(ValueError):  # another thread may have finished it
+            self._pending.remove(transfer)
+
+    @contextmanager
+    def _queued(self, stream: int, piece: Handle | None, user: object, out: memoryview | None) -> Iterator[None]:
+        """Keep what a copy uses until it is done. The body queues the copy."""
+        transfer = _Transfer(self._context, piece, user, out)
+        self._pending.append(transfer)  # first: after an interrupt the copy may be queued
+        try:
+            yield
+        except DriverError:
+            with suppress(ValueError):
+                self._pending.remove(transfer)
+            raise
+        event = self._context.events.create(DISABLE_TIMING)
+        self._context.driver.record_event(event.value, stream)
+        transfer.event = event
+
+    def _take(self, nbytes: int) -> tuple[Handle, _Piece] | None:
+        """Return a piece of page-locked memory, and the object with which it becomes free; None if the host has too little.
+
+        If too many copies are in flight, the call waits for the first one.
+        """
+        self.finish()
+        size = SMALL_PIECE if nbytes <= SMALL_PIECE else PIECE
+        users = [each for each in tuple(self._pending) if each.size == size]
+        if len(users) >= MAX_PENDING[size]:
+            self._finish(users[0])
+        del users  # the piece of a finished copy is free when nothing references the copy
+        pool = self._pools[size]
+        try:
+            piece: Handle = pool.take()
+        except IndexError:
+            try:
+                piece = self._context.host_memory.create(size)
+            except DriverError as error:
+                if error.name == self._context.driver.api.out_of_memory:
+                    return None
+                raise
+        user = _Piece(size)
+        user.token = pool.lend(user, piece)
+        return piece, user
+
+    def _is_locked(self, address: int) -> bool:
+        """Return whether memory of the host is page-locked."""
+        try:
+            return self._context.driver.locate(address)[1] == HOST
+        except DriverError:
+            return False
+
+
+def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, nbytes, PIECE):
+        yield start, min(PIECE, nbytes - start)

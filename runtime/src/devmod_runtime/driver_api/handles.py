@@ -1,0 +1,205 @@
+"""Handles of the driver that are destroyed with the objects that use them, in any thread.
+
+KeyboardInterrupt may be raised between any two calls. So a lease exists before its handle. One call of C creates a handle and stores it in
+the lease's list; another one removes it from there and destroys it. The creation of the next handle completes interrupted work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from contextlib import suppress
+from threading import RLock
+
+from devmod_runtime import fork_safe, lend
+from devmod_runtime.driver_api.errors import DriverError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod_runtime import Lease
+    from devmod_runtime.driver_api.context import Context
+
+
+class Handle:
+    """A handle of the driver. Collecting this object destroys it.
+
+    Attributes
+    ----------
+    value : int
+        The handle: an address, a stream or an event.
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_handles", "_token", "value")
+
+    def __init__(self, handles: Handles, cell: list[Any]) -> None:
+        self.value = 0
+        self._handles = handles
+        self._cell = cell
+        self._token: object = None
+
+    def __del__(self) -> None:
+        self._handles.destroy(self._cell)
+
+    def note_foreign_stream(self) -> None:
+        """Note for a module that a stream of another library is used for its launches."""
+        if len(self._cell) == 1:
+            self._cell.append(True)
+
+
+class Handles:
+    """The handles of one kind in a context.
+
+    Parameters
+    ----------
+    context
+        The context.
+    create, destroy
+        The operations that create and destroy one.
+    last
+        The last parameters of `create`, which are always the same.
+    """
+
+    # Reachable from here, because the names of modules are None at the end of the process.
+    _is_finalizing = staticmethod(sys.is_finalizing)
+
+    def __init__(self, context: Context, create: str, destroy: str, *last: int) -> None:
+        self._context = context
+        self._driver = context.driver
+        self._create, self._destroy, self._last = create, destroy, last
+        #: The leases of all handles. The value of each is a list with the driver's result, empty after the handle is destroyed.
+        self._leases: dict[int, Lease] = {}
+        #: Leases whose users were collected.
+        self._ended: deque[Lease] = deque()
+
+    def create(self, *arguments: Any) -> Handle:
+        """Return a new handle. The thread has the context as its current one.
+
+        Raises
+        ------
+        DriverError
+            The driver refuses it.
+        """
+        self.drain()
+        cell: list[Any] = []
+        handle = Handle(self, cell)
+        lease = lend(handle, cell, self._ended.append)
+        handle._token = lease.token
+        self._leases[id(lease)] = lease
+        with self._driver.relaxed():
+            handle.value = self._make(cell, *arguments)
+        return handle
+
+    def destroy(self, cell: list[Any]) -> bool:
+        """Destroy the handle of a cell, once, and return whether it is gone: a capture delays the end of what captured work may use.
+
+        Errors are ignored: the driver may be gone, or refuse all calls.
+        """
+        if not cell or self._is_finalizing() or not self._context.usable:
+            return True  # the end of the process frees everything; a forked child has no driver
+        wait = self._context.begin_wait()  # noqa: F841 - it lives as long as this call
+        if self._context.captures:
+            return False
+        with suppress(DriverError, IndexError), self._context, self._driver.relaxed():
+            return self._end(cell)
+        return True
+
+    def drain(self) -> None:
+        """Destroy the handles that are still alive because of an interrupt or of a capture."""
+        for _ in range(0 if self._context.captures else len(self._ended)):
+            try:
+                lease = self._ended.popleft()
+            except IndexError:
+                return  # another thread
+            if lease.expired:
+                if not self.destroy(lease.value):
+                    self._ended.appendleft(lease)
+                    return
+                self._leases.pop(id(lease), None)
+            else:
+                self._ended.append(lease)  # a finalizer still uses the object
+
+    def values(self) -> list[int]:
+        """Return the handles that are not destroyed."""
+        self.drain()
+        return [self._driver.handle_in(cell) for lease in tuple(self._leases.values()) for cell in (tuple(lease.value),) if cell]
+
+    def __len__(self) -> int:
+        return len(self.values())
+
+    def _make(self, cell: list[Any], *arguments: Any) -> int:
+        """Create a handle in a cell and return it."""
+        return self._driver.create_into(cell, self._create, *arguments, *self._last)
+
+    def _end(self, cell: list[Any]) -> bool:
+        """Destroy the handle of a cell and empty it; False if a capture delays it.
+
+        The context is current, and calls do not invalidate captures. IndexError if another thread has emptied the cell.
+        """
+        self._driver.destroy_from(cell, self._destroy)
+        return True
+
+
+class Memories(Handles):
+    """The memory of a context."""
+
+    def _end(self, cell: list[Any]) -> bool:
+        if self._context.is_captured():
+            return False
+        self._context.synchronize_streams()  # queued work may use it, and a driver need not wait
+        return super()._end(cell)
+
+
+class Streams(Handles):
+    """The streams of a context."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        #: Held while a handle without an object is used or destroyed: another thread may do the latter.
+        self._lock = fork_safe(RLock())
+
+    def referenced(self) -> list[Handle]:
+        """Return the objects of the streams that are still referenced. A stream is not destroyed while its object is."""
+        handles = [lease() for lease in tuple(self._leases.values())]
+        return [handle for handle in handles if handle is not None and handle.value]
+
+    def settle(self) -> None:
+        """Put the work of streams without an object, which are not destroyed yet, before the later work of the default stream."""
+        with self._lock:
+            for lease in tuple(self._leases.values()):
+                if lease() is None and lease.value:
+                    self._put_before_default(lease.value)
+
+    def _end(self, cell: list[Any]) -> bool:
+        if self._context.is_captured():
+            return False  # the legacy default stream cannot be used
+        with self._lock:
+            self._put_before_default(cell)
+            return super()._end(cell)
+
+    def _put_before_default(self, cell: list[Any]) -> None:
+        # Other libraries take arrays in the default stream's order.
+        self._context.order(self._driver.api.legacy_stream, self._driver.handle_in(cell))
+
+
+class Modules(Handles):
+    """The modules of a context. `create` takes an image."""
+
+    def _make(self, cell: list[Any], *arguments: Any) -> int:
+        module = self._driver.load_module(*arguments)
+        cell.append(module)
+        return module
+
+    def _end(self, cell: list[Any]) -> bool:
+        if self._context.is_captured():
+            return False
+        # Launches of its kernels may be queued, and a driver need not wait. The streams of other libraries may be gone, so that only the
+        # context can be asked for them.
+        if len(cell) > 1:
+            self._driver.synchronize_context()
+        else:
+            self._context.synchronize_streams()
+        self._driver.unload_module(cell.pop(0))
+        cell.clear()
+        return True

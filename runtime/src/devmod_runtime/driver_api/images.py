@@ -1,0 +1,237 @@
+"""The payload of one module: compiled for each architecture, and loaded once on each device."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from devmod import Target
+from devmod.backend import Once, run_compiler
+from devmod.errors import FormatError, FunctionNotFoundError
+from devmod_runtime import Programs
+from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod.errors import DevmodError
+    from devmod_runtime.driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.stream import DriverStream
+
+
+class DriverImages(Programs):
+    """The images of one payload and set of constants, one for each device. A subclass loads them.
+
+    Parameters
+    ----------
+    fmt, code
+        The payload.
+    names
+        The symbols of the kernels that the module declares.
+    constants
+        Values for constants of the source.
+
+    Attributes
+    ----------
+    compiler : str
+        The receiver's compiler, in messages.
+    """
+
+    compiler = ""
+
+    def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
+        super().__init__(fmt, code, constants)
+        self.names = names
+        #: The images of the receiver's compiler by architecture, those that run, and those that are loaded by device.
+        self._built, self._compiled, self._loaded = Once(), Once(), Once()
+
+    def check(self) -> None:
+        """Check the start of the payload, or the text and the options of a source, for the receiver's compiler. No device is needed.
+
+        Raises
+        ------
+        FormatError
+            No device supports the payload, the source may read a file, or the receiver does not pass an option to its compiler.
+        """
+        if not self.text:
+            self.check_payload(self.fmt, self.code)
+        for option in self.options:
+            if not self.is_option(option):
+                raise FormatError(
+                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {self.compiler}",
+                    kind=self.kind,
+                )
+
+    def compiled(self, arch: str) -> tuple[str, bytes]:
+        """Return the format and the bytes of the image for an architecture. A source is compiled, once for all threads.
+
+        Raises
+        ------
+        CompileError, FormatError, ToolchainNotFoundError
+            The source cannot be compiled, or a replaced compiler (R31) returns something invalid.
+        """
+        if self.fmt != self.source_format:
+            return self.fmt, self.code
+        result: tuple[str, bytes] = self._compiled.get(arch, lambda: self._replaced(arch) or self._build(arch))
+        return result
+
+    def compile_early(self, arch: str) -> None:
+        """Compile a source before its first use. A compiler that is set later (R31) is used nevertheless."""
+        replaced = self._replaced(arch)
+        if replaced is None:
+            self._build(arch)
+        else:
+            self._compiled.get(arch, lambda: replaced)
+
+    def _replaced(self, arch: str) -> tuple[str, bytes] | None:
+        """Return the image that a replaced compiler gives for an architecture; None without such a compiler."""
+        result = run_compiler(self.source.encode() if self._set else self.code, Target(self.kind, arch=arch))
+        if result is None:
+            return None
+        images = type(self)(*result, self.names)
+        images.check()
+        return images.compile_source(arch) if images.fmt == self.source_format else result
+
+    def _build(self, arch: str) -> tuple[str, bytes]:
+        def build() -> tuple[str, bytes]:
+            self.check()
+            return self.compile_source(arch)
+
+        result: tuple[str, bytes] = self._built.get(arch, build)
+        return result
+
+    @staticmethod
+    @abstractmethod
+    def check_payload(fmt: str, code: bytes) -> None:
+        """Check the start of a payload, without a device. Raise FormatError if no device supports it."""
+
+    @staticmethod
+    @abstractmethod
+    def is_option(option: str) -> bool:
+        """Return whether the receiver's compiler takes an option of a source."""
+
+    @abstractmethod
+    def compile_source(self, arch: str) -> tuple[str, bytes]:
+        """Return the format and the bytes of the image that the receiver's compiler makes of `text` for an architecture."""
+
+    @abstractmethod
+    def load(self, device: Any) -> LoadedImage:
+        """Load the image on a device."""
+
+    def get(self, device: Any) -> Any:
+        """Return the image loaded on a device, once for all threads.
+
+        Raises
+        ------
+        CompileError, FormatError
+            The source does not compile, the device cannot run the image, or the driver refuses it.
+        """
+        return self._loaded.get(device, lambda: self.load(device))
+
+
+class LoadedImage:
+    """An image that the driver has loaded on a device. It is unloaded after the last reference is gone.
+
+    Parameters
+    ----------
+    device
+        The device.
+    data
+        The image.
+    kernels
+        What the image declares about its kernels, by symbol; None if only the driver can read it.
+    explain
+        Returns the error for an image that the driver refuses.
+
+    Attributes
+    ----------
+    device, context
+        The device, and its primary context.
+
+    Raises
+    ------
+    CompileError, FormatError, LaunchError
+        The driver refuses the image.
+    """
+
+    def __init__(
+        self, device: DriverDevice, data: bytes, kernels: Mapping[str, Any] | None, explain: Callable[[DriverError], DevmodError]
+    ) -> None:
+        self.device, self.context = device, device.context
+        self._kernels = kernels
+        self._states = Once()
+        try:
+            with self.context:
+                self._module = self.context.modules.create(data)
+        except DriverError as error:
+            raise explain(error) from error
+
+    def entry(self, name: str) -> Any:
+        """Return what the image declares about a kernel; None if only the driver can read the image."""
+        return None if self._kernels is None else self._kernels[name]
+
+    def note_stream(self, stream: DriverStream) -> None:
+        """Note a stream that is used for launches of the image's kernels: the image is unloaded after them."""
+        if stream.is_foreign:
+            self._module.note_foreign_stream()
+
+    def state(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what all functions with the kernel `name` share, such as the attributes that were set: the result of the first `make`."""
+        return self._states.get(name, make)
+
+    def function(self, name: str) -> int:
+        """Return the driver's handle of a kernel.
+
+        Raises
+        ------
+        FormatError
+            The image has no such kernel.
+        LaunchError
+            The driver cannot load it.
+        """
+        api = self.context.driver.api
+        try:
+            with self.context, self.context.driver.relaxed():  # a driver may load a function with its first use
+                return self.context.driver.get_function(self._module.value, name)
+        except DriverError as error:
+            kind = self.device.kind
+            if error.name == api.out_of_memory:
+                raise self.device.memory_error(0, f"{describe(error)} in the load of the kernel {name!r}") from error
+            if error.name != api.not_found:
+                raise driver_error(f"{self.device} cannot load the kernel {name!r}", error, self.device) from error
+            raise FormatError(
+                f"the loaded {kind} image has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
+            ) from error
+
+    def variable(self, name: str) -> tuple[int, int]:
+        """Return the address and the bytes of a variable.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            The image has no such variable.
+        """
+        try:
+            with self.context:
+                return self.context.driver.get_global(self._module.value, name)
+        except DriverError as error:
+            if error.name != self.context.driver.api.not_found:
+                raise driver_error(f"{self.device} cannot return the address of the global {name!r}", error, self.device) from error
+            raise FunctionNotFoundError(
+                f"the {self.device.kind} module has no global {name!r}: its image has no variable of that name. Declare it in the source "
+                "as __device__ or __constant__, outside of a namespace",
+                kind=self.device.kind,
+                function=name,
+            ) from None
+
+
+def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
+    """Return the error for an image that the driver refuses, for a reason that every driver has."""
+    api, kind = device.context.driver.api, device.kind
+    if error.name == api.out_of_memory:
+        return device.memory_error(0, f"{describe(error)} in the load of a module")
+    if error.name in api.sticky:
+        return driver_error(f"{device} loads no module", error, device)
+    log = f": {error.log}" if error.log else ""
+    return FormatError(f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}", kind=kind)

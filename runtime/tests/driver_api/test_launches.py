@@ -1,0 +1,321 @@
+"""Launches, for each vendor: arguments, limits, shared memory, cooperative launches, faults."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from vendor import DIMENSIONS, Vendor, launch_error
+
+import devmod
+from devmod import FunctionInfo, Interface, Member, Param
+from devmod_conformance.checks import check_calls, check_error, check_scalar
+from devmod_simulators import StandinDriver
+
+X = Param("x", "buffer", "int32", "rw")
+A = Param("a", "scalar", "int32")
+#: Writes the number of the thread.
+NUMBERS = 'extern "C" __global__ void k(int *x) { int i = blockIdx.x * blockDim.x + threadIdx.x; x[i] = i; }'
+ADDEND = 'extern "C" __global__ void k(int *x, int a) { x[threadIdx.x] += a; }'
+
+
+# -- arguments
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("dtype", [*Vendor.c_types, "float16"])
+def test_scalars_and_elements_of_every_type(dtype: str, device: Any, vendor: Vendor, executes: None) -> None:
+    if dtype not in vendor.c_types:
+        pytest.skip(f"{vendor.title} C has no {dtype} without a header")
+    source = "".join(
+        f'extern "C" __global__ void k_{name}({c_type} *x, {c_type} s) {{ x[threadIdx.x] = s; }}\n'
+        for name, c_type in vendor.c_types.items()
+    )
+    params = [Param("x", "buffer", dtype, "rw"), Param("s", "scalar", dtype)]
+    info = FunctionInfo(f"k_{dtype}", ["handle", dtype], DIMENSIONS, (), Interface(params))
+    f = vendor.module(source, {"k": info})["k"]
+    check_scalar(lambda x, value: f(x, value, grid=1, block=4), dtype)
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("has_interface", [True, False])
+def test_vectors_structs_and_bools_have_the_places_of_c(has_interface: bool, device: Any, vendor: Vendor, executes: None) -> None:
+    source = """
+    struct S { char a; float3 b; short c; };
+    extern "C" __global__ void k(float *out, bool first, float3 v, bool second, float4 w, char3 c, S s, double d, uchar2 u, short n) {
+        out[threadIdx.x] = first + 2 * second + v.x + 10 * v.y + 100 * v.z + 1000 * w.w + c.x + c.y + c.z + s.a + s.b.z + s.c + d + u.y + n;
+    }"""
+    members = [Member("a", "int8", 0), Member("b", "float32x3", 4), Member("c", "int16", 16)]
+    params = [
+        Param("out", "buffer", "float32", "w"),
+        Param("first", "scalar", "bool"),
+        Param("v", "scalar", "float32x3"),
+        Param("second", "scalar", "bool"),
+        Param("w", "scalar", "float32x4"),
+        Param("c", "scalar", "int8x3"),
+        Param("s", "scalar", "uint8x20", align=4, members=members),
+        Param("d", "scalar", "float64"),
+        Param("u", "scalar", "uint8x2"),
+        Param("n", "scalar", "int16"),
+    ]
+    types = ["handle" if param.kind == "buffer" else param.type for param in params]
+    info = FunctionInfo("k", types, DIMENSIONS, (), Interface(params) if has_interface else None)
+    f = vendor.module(source, {"k": info})["k"]
+    struct: Any = {"a": 5, "b": (0, 0, 0.5), "c": -3}
+    if not has_interface:
+        record = np.array([(5, (0, 0, 0.5), -3)], np.dtype([("a", "i1"), ("b", "f4", 3), ("c", "i2")], align=True))
+        assert record.nbytes == 20
+        struct = record.tobytes()
+    out = np.zeros(4, "float32")
+    f(out, True, (1, 2, 3), True, (0, 0, 0, 4), (1, 2, 3), struct, 0.25, (9, 7), -40, grid=1, block=4)
+    assert out.tolist() == [3 + 321 + 4000 + 6 + 5 + 0.5 - 3 + 0.25 + 7 - 40] * 4
+
+
+@pytest.mark.row("R34")
+def test_a_function_without_parameters(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+    source = '__device__ int count; extern "C" __global__ void k() { atomicAdd(&count, (int)blockDim.x); }'
+    module = vendor.module(source, {"k": FunctionInfo("k", [])})
+    module["k"](grid=2, block=3)
+    module["k"].bind(grid=2, block=3)()
+    assert module.get_global("count", device, dtype="int32").numpy().tolist() == [2 * 2 * 3 * 3]
+    assert (standin.last_launch["name"], standin.last_launch["grid"], standin.last_launch["block"]) == ("k", "2,1,1", "3,1,1")
+
+
+def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:
+    f = vendor.module(NUMBERS, {"k": FunctionInfo("k", ["handle"], DIMENSIONS)})["k"]
+    check_error(
+        devmod.ArgumentError,
+        lambda: f(devmod.Local(16), grid=1, block=4),
+        f"the {vendor.kind} function 'k': argument 1 is a Local, and {vendor.title} kernels take no shared memory as an argument: declare it "
+        "in the kernel as extern __shared__, and pass shared_memory=",
+    )
+
+
+@pytest.mark.each_driver
+@pytest.mark.row("R34")
+def test_calls_of_every_form(device: Any, add: Any) -> None:
+    check_calls(device, add, block=32)
+
+
+@pytest.mark.each_driver
+@pytest.mark.row("R32")
+def test_threads_launch_one_function_and_one_prepared_launch(device: Any, vendor: Vendor, executes: None) -> None:
+    f = vendor.kernel(ADDEND, [X, A])
+    arrays = [device.zeros(4, "int32") for _ in range(4)]
+    shared = device.zeros(4, "int32")
+    launch = f.bind(shared, 3, grid=1, block=4)
+
+    def work(number: int) -> None:
+        for _ in range(16):
+            f(arrays[number], number, grid=1, block=4)
+            launch()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [each.numpy().tolist() for each in arrays] == [[16 * number] * 4 for number in range(4)]
+    assert shared.numpy().tolist() == [4 * 16 * 3] * 4
+
+
+@pytest.mark.each_driver
+def test_a_launch_in_a_thread_with_another_context_current(device: Any, vendor: Vendor, executes: None) -> None:
+    x = device.zeros(4, "int32")
+    f = vendor.kernel(NUMBERS, [X])
+    launch = f.bind(x, grid=1, block=4)
+    results = []
+
+    def work() -> None:
+        before = device.driver.current_context()
+        launch()
+        f(x, grid=1, block=4)
+        results.append((before, device.driver.current_context()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert x.numpy().tolist() == [0, 1, 2, 3]
+    ((before, after),) = results
+    assert before == 0
+    assert after in (0, device.context.handle)
+
+
+def test_a_prepared_launch_keeps_everything_that_it_uses(device: Any, vendor: Vendor, executes: None) -> None:
+    x = device.zeros(64, "int32")
+    launch = vendor.kernel(NUMBERS, [X]).bind(x, grid=2, block=32)
+    values = x.numpy
+    del x
+    gc.collect()
+    for _ in range(3):
+        launch()
+    assert values().tolist() == list(range(64))
+    with pytest.raises(TypeError):
+        launch(1)
+    assert launch.stream is device.default_stream
+    assert launch.time() >= 0
+
+
+def test_the_declared_names_of_arguments(device: Any, vendor: Vendor, executes: None) -> None:
+    x = device.zeros(4, "int32")
+    vendor.kernel(NUMBERS, [X])(x=x, grid=1, block=4)
+    assert x.numpy().tolist() == [0, 1, 2, 3]
+
+
+# -- limits of the device and the kernel
+
+IN_PARTS = "launch in several parts, or let the kernel index more dimensions"
+#: For each vendor, launches beyond a limit of the stand-in driver's device: the argument and the reason in the error.
+BEYOND: dict[str, list[tuple[dict[str, Any], str, str]]] = {
+    "cuda": [
+        ({"grid": 1, "block": 1025}, "block", "its max_block_dim_x is 1024, got block=(1025, 1, 1)"),
+        ({"grid": 1, "block": (1, 1, 65)}, "block", "its max_block_dim_z is 64, got block=(1, 1, 65)"),
+        ({"grid": 1, "block": (512, 4)}, "block", "its max_threads_per_block is 1024, and block=(512, 4, 1) has 2048 threads"),
+        (
+            {"grid": 1, "block": 4, "shared_memory": 300000},
+            "shared_memory",
+            "its max_shared_memory_per_block_optin is 232448, got shared_memory=300000",
+        ),
+        ({"grid": (1, 65536), "block": 4}, "grid", f"its max_grid_dim_y is 65535, got grid=(1, 65536, 1); {IN_PARTS}"),
+        (
+            {"threads": (1, 1, 70000), "block": 1},
+            "grid",
+            "its max_grid_dim_z is 65535, got grid=(1, 1, 70000). threads=(1, 1, 70000) in blocks of 1 needs grid=(1, 1, 70000); give a larger "
+            f"block=, {IN_PARTS}",
+        ),
+    ],
+    "rocm": [
+        ({"grid": 1, "block": (1, 1, 1025)}, "block", "its max_block_dim_z is 1024, got block=(1, 1, 1025)"),
+        ({"grid": 1, "block": (64, 32)}, "block", "its max_threads_per_block is 1024, and block=(64, 32, 1) has 2048 threads"),
+        ({"grid": (1, 65537), "block": 1}, "grid", f"its max_grid_dim_y is 65536, got grid=(1, 65537, 1); {IN_PARTS}"),
+        (
+            {"grid": 1 << 30, "block": 64},
+            "grid",
+            f"a launch has at most 4294967295 threads in x, got grid=(1073741824, 1, 1) with block=(64, 1, 1); {IN_PARTS}",
+        ),
+        (
+            {"grid": 1, "block": 1, "shared_memory": 65537},
+            "shared_memory",
+            "its max_shared_memory_per_block is 65536, got shared_memory=65537",
+        ),
+    ],
+}
+
+
+@pytest.mark.row("R34")
+def test_limits_of_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None:
+    f, x = vendor.kernel(NUMBERS, [X]), device.zeros(4, "int32")
+    launches = standin.launches
+    for shape, argument, text in BEYOND[vendor.kind]:
+        error = launch_error(f, x, **shape)
+        assert str(error) == vendor.refusal(device, text)
+        assert (error.kind, error.function, error.argument) == (vendor.kind, "k", argument)
+    assert standin.launches == launches
+
+
+@pytest.mark.row("R34")
+def test_the_block_that_the_kernel_bounds(device: Any, vendor: Vendor, executes: None) -> None:
+    bounded = vendor.kernel(NUMBERS.replace("void k", "void __launch_bounds__(64) k"), [X])
+    x = device.zeros(128, "int32")
+    assert str(launch_error(bounded, x, grid=1, block=96)) == vendor.refusal(
+        device, "the kernel is built for blocks of at most 64 threads (__launch_bounds__), and block=(96, 1, 1) has 96"
+    )
+    bounded(x, grid=4, block=32)
+    assert x.numpy().tolist() == list(range(128))
+
+
+# -- shared memory
+
+REVERSE = """
+extern "C" __global__ void k(int *x) {
+    extern __shared__ int scratch[];
+    scratch[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = scratch[blockDim.x - 1 - threadIdx.x];
+}"""
+
+
+@pytest.mark.row("R34", "R35")
+@pytest.mark.parametrize("nbytes", [1024, 48 << 10, 64 << 10])
+def test_dynamic_shared_memory(nbytes: int, device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+    f = vendor.kernel(REVERSE, [X])
+    for _ in range(2):
+        x = np.arange(64, dtype="int32")
+        f(x, grid=1, block=64, shared_memory=nbytes)
+        assert x.tolist() == list(range(63, -1, -1))
+    assert standin.last_launch["shared"] == str(nbytes)
+
+
+@pytest.mark.row("R35")
+def test_dynamic_shared_memory_as_a_launch_value_of_tvm(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+    info = FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x", "tirx.use_dyn_shared_memory"])
+    x = np.arange(64, dtype="int32")
+    vendor.module(REVERSE, {"k": info})["k"](x, 1, 64, 65536)
+    assert x.tolist() == list(range(63, -1, -1))
+    assert standin.last_launch["shared"] == "65536"
+
+
+def test_the_kernels_own_shared_memory_counts(device: Any, vendor: Vendor, executes: None) -> None:
+    source = 'extern "C" __global__ void k(int *x) { __shared__ int s[2048]; s[x[0]] = x[0]; __syncthreads(); x[1] = s[x[2]]; }'
+    f = vendor.kernel(source, [X])
+    x = device.zeros(4, "int32")
+    limit = vendor.shared_memory_limit
+    most = device.limits[limit]
+    f(x, grid=1, block=1, shared_memory=most - 8192)
+    assert str(launch_error(f, x, grid=1, block=1, shared_memory=most - 8191)) == vendor.refusal(
+        device, f"its {limit} is {most}, got shared_memory={most - 8191}, and the kernel declares 8192 bytes of its own"
+    )
+
+
+# -- cooperative launches
+
+
+@pytest.mark.each_driver
+@pytest.mark.row("R35")
+def test_cooperative_launches(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+    f = vendor.kernel(NUMBERS, [X], ["tirx.use_cooperative_launch"])
+    x = np.zeros(64, "int32")
+    f(x, grid=2, block=32)
+    assert x.tolist() == list(range(64))
+    assert standin.last_launch["cooperative"] == "1"
+    most = 2 * device.limits["multiprocessor_count"]
+    error = launch_error(f, x, grid=most + 1, block=1024)
+    assert str(error) == vendor.refusal(
+        device,
+        f"a cooperative launch runs all its blocks at once, and with block=(1024, 1, 1) it runs {most}; got grid=({most + 1}, 1, 1) of "
+        f"{most + 1} blocks; launch in several parts, or let the kernel index more dimensions",
+    )
+    assert error.argument == "grid"
+    vendor.kernel(NUMBERS, [X])(x, grid=2, block=32)
+    assert standin.last_launch["cooperative"] == "0"
+
+
+# -- faults
+
+
+def test_a_launch_that_the_driver_refuses(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+    f = vendor.kernel(NUMBERS, [X])
+    x = device.zeros(4, "int32")
+    f(x, grid=1, block=4)
+    vendor.fail("launch", 701)
+    for call in (lambda: f(x, grid=1, block=4), lambda: f(x, grid=2, block=2)):
+        error = launch_error(call)
+        assert str(error) == f"{device} refused a launch of the {vendor.kind} function 'k': {vendor.error('launch out of resources')}"
+        assert error.function == "k"
+    vendor.succeed()
+    f(x, grid=1, block=4)
+    assert x.numpy().tolist() == [0, 1, 2, 3]
+
+
+def test_a_launch_without_memory(device: Any, vendor: Vendor, standin: StandinDriver) -> None:
+    f = vendor.kernel(NUMBERS, [X])
+    x = device.zeros(4, "int32")
+    vendor.fail("launch", 2)
+    error = launch_error(f, x, grid=1, block=4)
+    assert isinstance(error, devmod.DeviceMemoryError)
+    assert str(error).startswith(
+        f"{device} has too little free memory: {vendor.error('out of memory')} in a launch of the {vendor.kind} function 'k'; "
+    )

@@ -1,0 +1,152 @@
+"""Streams and events of devices, and streams of other libraries, for each vendor."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from vendor import Vendor
+
+import devmod
+from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_streams
+from devmod_simulators import StandinDriver
+
+
+@pytest.mark.each_driver
+def test_streams(device: Any, add: Any) -> None:
+    check_streams(device, add, grid=1, block=64)
+
+
+@pytest.mark.each_driver
+def test_deleted_streams(device: Any, add: Any) -> None:
+    check_deleted_streams(device, add, grid=1, block=64)
+
+
+def test_foreign_events(device: Any) -> None:
+    check_foreign_events(device)
+
+
+def test_the_default_stream(device: Any, vendor: Vendor) -> None:
+    assert device.default_stream is device.default_stream
+    assert device.default_stream.handle == vendor.legacy_stream
+    assert repr(device.default_stream) == f"<Stream of {device}>"
+    assert repr(device.default_stream.record()) == f"<Event of {device}>"
+
+
+@pytest.mark.each_driver
+def test_streams_and_events_are_destroyed_with_their_objects(device: Any, standin: StandinDriver) -> None:
+    device.stream().record().synchronize()
+    gc.collect()
+    before = standin.report
+    streams = [device.stream() for _ in range(4)]
+    events = [stream.record() for stream in streams]
+    assert standin.report["streams"] == before["streams"] + 4
+    del streams, events
+    gc.collect()
+    assert (standin.report["streams"], standin.report["events"]) == (before["streams"], before["events"])
+
+
+def test_the_work_of_a_deleted_stream_is_before_that_of_the_default_stream(device: Any, add: Any, vendor: Vendor) -> None:
+    twice = vendor.kernels()["twice"]
+    ones, c = device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
+    stream = device.stream()
+    launch = add.bind(ones, c, c, 64, grid=1, block=64, stream=stream)
+    for _ in range(8):
+        launch()
+    del launch, stream
+    gc.collect()
+    twice(c, grid=1, block=64)
+    assert c.numpy().tolist() == [16] * 64
+
+
+@pytest.mark.each_driver
+def test_an_event_of_a_thread_without_a_context(device: Any) -> None:
+    start = device.default_stream.record()
+    seconds: list[float] = []
+
+    def work() -> None:
+        stream = device.stream()
+        stream.wait(start)
+        end = stream.record()
+        end.synchronize()
+        seconds.append(end.elapsed(start))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert len(seconds) == 1
+
+
+ERRORS = [
+    ("create_stream", lambda device: device.stream(), "cannot create a stream"),
+    ("create_event", lambda device: device.default_stream.record(), "cannot record an event"),
+    ("synchronize_stream", lambda device: device.default_stream.synchronize(), "reports a fault of a launch"),
+    ("synchronize_context", lambda device: device.synchronize(), "reports a fault of a launch"),
+    ("synchronize_event", lambda device: device.default_stream.record().synchronize(), "reports a fault of a launch"),
+    ("wait_event", lambda device: device.stream().wait(device.default_stream.record()), "cannot wait for an event"),
+    (
+        "elapsed",
+        lambda device: device.default_stream.record().elapsed(device.default_stream.record()),
+        "cannot return the time of an event",
+    ),
+]
+
+
+@pytest.mark.parametrize(("operation", "work", "what"), ERRORS, ids=[operation for operation, _, _ in ERRORS])
+def test_an_error_of_the_driver(device: Any, standin: StandinDriver, vendor: Vendor, operation: str, work: Any, what: str) -> None:
+    device.default_stream.synchronize()
+    vendor.fail(operation, 1)
+    with pytest.raises(devmod.LaunchError) as caught:
+        work(device)
+    vendor.succeed()
+    assert str(caught.value) == f"{device} {what}: {vendor.error('invalid value')}"
+    work(device)
+
+
+# -- streams of other libraries
+
+
+@pytest.fixture
+def foreign(device: Any) -> Any:
+    """The handle of a stream that another library has made."""
+    driver = device.driver
+    with device.context:
+        handle = driver.call("create_stream", 1)
+    yield handle
+    with device.context:
+        driver.call("destroy_stream", handle)
+
+
+@pytest.mark.each_driver
+@pytest.mark.parametrize("library", ["own", "torch", "cupy"])
+def test_a_stream_of_another_library(device: Any, add: Any, b: Any, c: Any, foreign: int, library: str, vendor: Vendor) -> None:
+    stream, a = vendor.foreign_stream(library, foreign), device.from_numpy(np.full(64, 2, "float32"))
+    for _ in range(2):
+        add(a, b, c, 64, grid=1, block=64, stream=stream)
+    assert c.numpy().tolist() == [3] * 64
+    adopted = vendor.adopt_stream(stream)
+    assert adopted is not None
+    assert adopted is vendor.adopt_stream(stream)
+    assert (adopted.handle, adopted.device, adopted.owner) == (foreign, device, stream)
+    adopted.record().synchronize()
+
+
+@pytest.mark.each_driver
+@pytest.mark.parametrize("handle", [0, 1])
+def test_the_default_streams_of_other_libraries_are_devmods(device: Any, handle: int, vendor: Vendor) -> None:
+    assert vendor.adopt_stream(vendor.foreign_stream("own", handle)) is device.default_stream
+    assert vendor.adopt_stream(vendor.foreign_stream("cupy", handle, device_id=-1)) is device.default_stream
+    assert vendor.adopt_stream(vendor.foreign_stream("torch", handle, device_index=0)) is device.default_stream
+    for library in ("cupy", "torch"):  # older ones do not have the device
+        assert vendor.adopt_stream(vendor.foreign_stream(library, handle)) is device.default_stream
+
+
+@pytest.mark.parametrize("value", [0, 1, "stream", object()], ids=["0", "1", "text", "object"])
+def test_a_number_is_no_stream(device: Any, add: Any, b: Any, c: Any, value: Any, vendor: Vendor) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add(b, b, c, 64, grid=1, block=64, stream=value)
+    assert str(caught.value).startswith(f"the {vendor.kind} function 'add' was given stream=, which is ")
+    assert str(caught.value).endswith(f": expected a stream of kind {vendor.kind}")

@@ -1,0 +1,76 @@
+/* The errors of each thread, the version, and what common/process.c needs of HIP. */
+#include "hip_standin.h"
+
+static const char *const visible[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", NULL};
+static __thread int last_error, last_code;
+
+static void activated(Context *context)
+{
+    context->limits[hipLimitStackSize] = 1024;
+    context->limits[hipLimitPrintfFifoSize] = 1 << 20;
+    context->limits[hipLimitMallocHeapSize] = 8 << 20;
+}
+
+const Vendor vendor = {
+    .visible = visible, .initializes_itself = true, .without_device = CODE_INVALID_DEVICE, .current = hip_current, .activated = activated,
+    .drop_module = module_drop, .frees_wait = true, .stages_pageable = true,
+};
+
+hipError_t note_error(int code)
+{
+    last_code = code;
+    if (code && code != CODE_NOT_READY)
+        last_error = code;
+    return code;
+}
+
+int hip_version(void)
+{
+    return (int)setting_number("driver_version", 70200000);
+}
+
+bool hip_since(int major)
+{
+    return hip_version() >= major * 10000000;
+}
+
+HIP(hipInit, READY, (unsigned flags), (flags))
+{
+    CHECK(!flags, CODE_INVALID_VALUE);
+    return CODE_SUCCESS;
+}
+
+HIP(hipDriverGetVersion, ANY, (int *driverVersion), (driverVersion))
+{
+    CHECK(driverVersion, CODE_INVALID_VALUE);
+    *driverVersion = hip_version();
+    return CODE_SUCCESS;
+}
+
+HIP(hipRuntimeGetVersion, ANY, (int *runtimeVersion), (runtimeVersion))
+{
+    CHECK(runtimeVersion, CODE_INVALID_VALUE);
+    *runtimeVersion = hip_version();
+    return CODE_SUCCESS;
+}
+
+hipError_t hipGetLastError(void);
+hipError_t hipPeekAtLastError(void);
+hipError_t hipExtGetLastError(void);
+
+hipError_t hipGetLastError(void)
+{
+    int code = last_error;
+    last_error = CODE_SUCCESS;
+    return code;
+}
+
+hipError_t hipPeekAtLastError(void)
+{
+    return last_error;
+}
+
+hipError_t hipExtGetLastError(void)
+{
+    return last_code;
+}

@@ -1,0 +1,131 @@
+/* The stand-in HIP runtime: HIP's API over the files of common/. */
+#ifndef HIP_STANDIN_H
+#define HIP_STANDIN_H
+
+#include "driver.h"
+#include "hip_api.h"
+
+/* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
+
+/* ---- entry.c --------------------------------------------------------------------------------------------------------------- */
+
+/* Note a code as the last error of this thread, and return it. */
+hipError_t note_error(int code);
+
+/* Define a function of the API: it takes the lock, counts the call, and notes its error. The body, which follows, returns a code. It
+ * can be called without the lock as NAME_call. */
+#define HIP(name, need, parameters, arguments)                                   \
+    static int name##_call parameters;                                           \
+    hipError_t name parameters;                                                  \
+    hipError_t name parameters                                                   \
+    {                                                                            \
+        static Counter counter_;                                                 \
+        __attribute__((cleanup(leave))) Entry entry_ = {0};                      \
+        int code_ = enter(&entry_, &counter_, #name, (need));                    \
+        return note_error(code_ ? code_ : name##_call arguments);                \
+    }                                                                            \
+    static int name##_call parameters
+
+/* Define a launch: it does nothing while launches are skipped. */
+#define HIP_LAUNCH(name, parameters, arguments)                                  \
+    static int name##_call parameters;                                           \
+    hipError_t name parameters;                                                  \
+    hipError_t name parameters                                                   \
+    {                                                                            \
+        if (skip_launches)                                                       \
+            return CODE_SUCCESS;                                                 \
+        static Counter counter_;                                                 \
+        __attribute__((cleanup(leave))) Entry entry_ = {0};                      \
+        int code_ = enter(&entry_, &counter_, #name, CURRENT);                   \
+        return note_error(code_ ? code_ : name##_call arguments);                \
+    }                                                                            \
+    static int name##_call parameters
+
+/* Return the version of HIP: 10,000,000 for each major one and 100,000 for each minor one. */
+int hip_version(void);
+/* Return whether the version of HIP is at least a major one. */
+bool hip_since(int major);
+
+/* ---- context.c ------------------------------------------------------------------------------------------------------------- */
+
+/* Return the context of a device: there is one, which begins with the first call. */
+Context *device_context(int device);
+/* Return the current context: that of device 0 before hipSetDevice. */
+Context *hip_current(void);
+
+/* ---- device.c, target.c ---------------------------------------------------------------------------------------------------- */
+
+enum { TARGET_BYTES = 64, MAX_THREADS = 1024, SHARED_BYTES = 64 << 10 };
+
+/* Write the target of a device, such as gfx90a:sramecc+:xnack-. */
+void device_target(int device, char target[TARGET_BYTES]);
+int device_attribute(int device, int attribute);
+void device_name(int device, char *name, size_t size);
+/* Return whether a code object for a target runs on a device: same processor, or a generic one of it; features that do not differ. */
+bool target_fits(const char *image, const char *device);
+/* Return the major and the minor version, and the number of lanes, of a target. */
+int target_major(const char *target);
+int target_minor(const char *target);
+int target_lanes(const char *target);
+
+/* ---- module.c, description.c ----------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    char *kind; /* value_kind of the metadata: by_value, global_buffer, hidden_… */
+    uint32_t offset, size;
+} Argument;
+
+typedef struct {
+    char *name;
+    Argument *arguments;
+    uint32_t argument_count, argument_bytes, visible_bytes; /* of the buffer, and up to the end of the last visible argument */
+    uint32_t shared, local, max_threads, lanes, block[3], sgprs, vgprs;
+} Kernel;
+
+typedef struct {
+    char *name;
+    uint64_t offset, size;
+} Global;
+
+typedef struct Module Module;
+
+typedef struct {
+    Module *module;
+    Kernel *kernel;
+    uint32_t index;
+    hipFunction_t handle;
+} Function;
+
+struct Module {
+    Context *context;
+    hipModule_t handle;
+    uint32_t worker_number, worker_generation;
+    char *target;
+    uint64_t image_size, address; /* the loaded image: an internal block of device memory */
+    uint32_t kernel_count, global_count;
+    Kernel *kernels;
+    Global *globals;
+    Function *functions; /* one for each kernel */
+};
+
+/* Let the worker read a code object, and fill *module from its description. */
+int describe(Module *module, const void *image, size_t size);
+void module_drop(void *module);
+int function_of(hipFunction_t handle, Function **function);
+
+/* ---- launch.c, arguments.c ------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Function *function;
+    hipFunction_t handle;
+    uint32_t grid[3], block[3], shared;
+    bool cooperative;
+    unsigned char arguments[];
+} Launch;
+
+/* Fill the argument buffer: the visible arguments from kernelParams or `extra`, and the hidden ones from the launch. */
+int fill_arguments(Launch *launch, void **params, void **extra);
+/* Return how many blocks of a launch are resident on one multiprocessor. */
+uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t shared);
+
+#endif

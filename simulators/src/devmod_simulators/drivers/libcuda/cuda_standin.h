@@ -1,0 +1,115 @@
+/* The stand-in CUDA driver: CUDA's driver API over the files of common/. The prototypes are those of cuda.h, so the compiler checks them. */
+#ifndef CUDA_STANDIN_H
+#define CUDA_STANDIN_H
+
+#include <cuda.h>
+
+#include "driver.h"
+
+/* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
+
+/* ---- device.c -------------------------------------------------------------------------------------------------------------- */
+
+/* Return the compute capability as major * 10 + minor. */
+int device_arch(int device);
+int device_attribute(int device, CUdevice_attribute attribute);
+int driver_version(void);
+
+/* ---- module.c, description.c, image.c, ptx.c, cubin.c, fatbin.c -------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t offset, size;
+} Param;
+
+typedef struct {
+    char *name;
+    Param *params;
+    uint32_t param_count, param_bytes;
+    uint32_t block[3], max_threads, cluster[3];
+    uint32_t shared, local, registers;
+    bool blocks_are_clusters; /* .blocksareclusters: the grid of a launch counts clusters */
+} Kernel;
+
+typedef struct {
+    char *name;
+    uint64_t size, address;
+    uint32_t align, flags;
+    const void *initial; /* of a cubin */
+} Global;
+
+typedef struct Module Module;
+
+typedef struct {
+    Module *module;
+    Kernel *kernel;
+    uint32_t index;
+    CUfunction handle;
+    uint32_t max_dynamic; /* bytes of dynamic shared memory that a launch may ask for */
+    int attributes[CU_FUNC_ATTRIBUTE_MAX];
+} Function;
+
+struct Module {
+    Context *context;
+    CUmodule handle;
+    bool ptx, failed;
+    uint32_t worker_number;
+    int arch; /* of the image */
+    uint32_t kernel_count, global_count;
+    Kernel *kernels;
+    Global *globals;
+    Function *functions; /* one for each kernel */
+};
+
+/* The kinds of images. */
+typedef enum { IMAGE_UNKNOWN, IMAGE_PTX, IMAGE_CUBIN, IMAGE_FATBIN } ImageKind;
+ImageKind image_kind(const void *image);
+
+/* The first bytes of a fatbin; its members follow. */
+typedef struct {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size; /* of the members */
+} FatbinHeader;
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define WRAPPER_MAGIC 0x466243b1u
+
+/* Return the data of a wrapped fatbin, else the image itself. */
+const void *image_of(const void *image);
+/* Return the bytes of an image, which it has within, 0 if it is damaged. */
+size_t image_size(const void *image);
+/* Return a copy of an image and set *size, or NULL if it is damaged or not all of it is there. */
+void *image_copy(const void *image, size_t *size);
+/* Read kernels and globals of a cubin into *module. */
+CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
+/* Set *member to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX that it takes), with a zero behind it. */
+CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size);
+/* Check .version, .target and .address_size of PTX against a device and the driver. */
+CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
+/* Load an image into a context. `log` takes the error log. */
+CUresult module_load(Context *context, const void *image, char *log, size_t log_size, Module **module);
+/* Load PTX into the worker and fill *module from its description. */
+CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size);
+void module_drop(void *module);
+/* Return the function of a handle of a function, or of a library's kernel in the current context. */
+CUresult function_of(CUfunction handle, Function **function);
+/* Return the function of a module by name, or NULL. */
+Function *module_function(Module *module, const char *name);
+
+/* ---- launch.c, limits.c, attributes.c ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Function *function;
+    CUfunction handle;
+    uint32_t grid[3], block[3], cluster[3], preferred[3], shared;
+    bool cooperative, programmatic, non_portable;
+    unsigned char params[];
+} Launch;
+
+/* Check a launch against its kernel and device, and complete its cluster. */
+CUresult check_dimensions(const Launch *launch, int device);
+CUresult check_cluster(Launch *launch, int device);
+CUresult check_resources(const Launch *launch, int device);
+CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count);
+
+#endif

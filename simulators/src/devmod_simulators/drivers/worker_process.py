@@ -1,0 +1,92 @@
+"""What the workers of stand-in drivers share: the fields of requests and responses, and the loop over the pipes (protocol.md)."""
+
+from __future__ import annotations
+
+import os
+import struct
+import traceback
+from collections.abc import Callable
+
+REQUESTS, RESPONSES, ARENA = 3, 4, 5
+LOAD, PLACE, UNLOAD, LAUNCH = 1, 2, 3, 4
+_UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown
+
+
+class Failure(Exception):
+    """A failure with a code of the vendor's API."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+
+class Fields:
+    """The fields of a request, read in order."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        """Return integers in the notation of the module struct."""
+        values = struct.unpack_from(f"<{form}", self.data, self.at)
+        self.at += struct.calcsize(f"<{form}")
+        return values
+
+    def u32(self) -> int:
+        """Return one integer of 32 bits."""
+        return self.numbers("I")[0]
+
+    def bytes(self) -> bytes:
+        """Return bytes with their length before them."""
+        length = self.u32()
+        value = self.data[self.at : self.at + length]
+        self.at += length
+        return value
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the ranges of memory of a launch: address and size."""
+        count = self.u32()
+        numbers = self.numbers(f"{2 * count}Q")
+        return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def text(value: str) -> bytes:
+    """Return text with its length before it."""
+    data = value.encode()
+    return struct.pack("<I", len(data)) + data
+
+
+def frame(status: int, message: str, fields: bytes = b"") -> bytes:
+    """Return a response with its length before it."""
+    body = struct.pack("<I", status) + text(message) + fields
+    return struct.pack("<I", len(body)) + body
+
+
+def answer(request: bytes, operations: dict[int, Callable[[Fields], bytes]]) -> bytes:
+    """Return the response to a request."""
+    try:
+        fields = Fields(request)
+        return frame(0, "", operations[fields.u32()](fields))
+    except Failure as error:
+        return frame(error.code, error.text)
+    except Exception:  # noqa: BLE001  # the driver turns every one into an error of its API
+        return frame(_UNKNOWN, traceback.format_exc())
+
+
+def read(descriptor: int, size: int) -> bytes:
+    """Return `size` bytes, or fewer at the end of the pipe."""
+    parts = []
+    while size and (part := os.read(descriptor, size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def serve(operations: dict[int, Callable[[Fields], bytes]]) -> None:
+    """Answer requests until the pipe ends."""
+    while len(head := read(REQUESTS, 4)) == 4:
+        data = answer(read(REQUESTS, *struct.unpack("<I", head)), operations)
+        while data:
+            data = data[os.write(RESPONSES, data) :]

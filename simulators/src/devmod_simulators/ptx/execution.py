@@ -1,0 +1,280 @@
+"""The execution of a launch: lanes in groups, the scheduler, calls, exits."""
+
+import math
+import time
+
+import numpy as np
+
+from .barriers import Barriers
+from .calls import call, copy_local
+from .columns import Launch, make_column
+from .errors import PtxError
+from .lanes import Frame, Lanes
+from .memory import HEAP, Arena, Heap, LaneMemory
+from .ops_together import release_warps
+from .program import Block, Branch, Call, Jump, Leave, Program, Table
+from .ptx_types import S64, U64, Array
+
+#: Lanes that execute at once, unless one block or a cooperative grid has more.
+LANES = 1 << 16
+#: Bytes of shared and of local memory of the lanes that execute at once.
+LANE_BYTES = 1 << 28
+#: Blocks of instructions with atomics or volatile loads that run before lanes that wait get a turn.
+PATIENCE = 32
+#: The same for other blocks of instructions.
+LONG_PATIENCE = 1 << 16
+
+#: Blocks of instructions that an execution runs before it counts as endless.
+STEPS = 1 << 22
+_WORKSPACE = 64
+
+
+def run(program: Program, launch: Launch, arena: Arena) -> None:
+    """Run a launch: as many blocks at a time as fit."""
+    threads = math.prod(launch.block)
+    cluster = math.prod(launch.cluster)
+    blocks = math.prod(launch.grid)
+    code = program.code(program.name)
+    each = program.shared_size(launch.shared) + threads * code.frame_size
+    # The stacks of threads grow while they run, up to STACK_BYTES each.
+    lanes = LANES >> 3 if any(isinstance(block.end, Call) for block in code.blocks) else LANES
+    at_once = max(1, min(lanes // threads, LANE_BYTES // max(each, 1)) // cluster) * cluster
+    if launch.cooperative:
+        at_once = blocks
+    with np.errstate(all="ignore"):
+        for start in range(0, blocks, at_once):
+            Execution(program, launch, arena, range(start, min(start + at_once, blocks))).run()
+
+
+class Execution:
+    """The blocks of a launch that execute at once."""
+
+    # What columns.py reads: the two modules import each other's types, and mypy infers none in such a circle.
+    launch: Launch
+    blocks: range
+    threads: int
+    warps_per_block: int
+    shared: LaneMemory
+
+    def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
+        self.program = program
+        self.launch = launch
+        self.arena = arena
+        self.blocks = blocks
+        self.threads = math.prod(launch.block)
+        self.count = len(blocks) * self.threads
+        self.warps_per_block = -(-self.threads // 32)
+        self.slots = len(blocks) * self.warps_per_block * 32
+        lane = np.arange(self.count, dtype=S64)
+        self.columns: dict[str, Array] = {"lanes": lane}
+        self.shared = LaneMemory("shared", len(blocks), program.shared_size(launch.shared))
+        self.parameters = LaneMemory("parameter", 1, len(launch.parameters))
+        self.parameters.bytes[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
+        root = program.code(program.name)
+        self.local = LaneMemory("local", self.count, root.frame_size)
+        self.alive = np.ones(self.count, bool)
+        self.alive_count = self.count
+        self.alive_bits_now: Array | None = None
+        self.ready: dict[tuple[Frame, int], Lanes] = {}
+        self.waiting_since: dict[tuple[Frame, int], int] = {}
+        self.parked: dict[tuple[Frame, int], Lanes] = {}
+        self.barriers = Barriers(self)
+        self.steps = 0
+        self.workspace = 0
+        if launch.cooperative:
+            arena.heap = arena.heap or Heap()
+            self.workspace = arena.heap.allocate(_WORKSPACE)
+            start = self.workspace - HEAP
+            arena.heap.bytes[start : start + _WORKSPACE] = 0
+        self.start = time.monotonic_ns()
+        frame = Frame(self, root, lane, 0)
+        self.add(Lanes(frame, None), 0)
+
+    # Columns: values of each lane that do not change
+
+    def column(self, name: str) -> Array:
+        """Return an array with an element for each lane, or with one element if it is the same for all."""
+        if name not in self.columns:
+            self.columns[name] = make_column(self, name)
+        return self.columns[name]
+
+    def clock(self, name: str) -> Array:
+        """Return a clock, in nanoseconds."""
+        now = time.time_ns() if name.startswith("globaltimer") else time.monotonic_ns() - self.start
+        return np.array([now >> 32 if name.endswith("_hi") else now], U64)
+
+    def describe(self, lane: int) -> str:
+        """Return kernel, block and thread of a lane, for messages."""
+        block, thread = (
+            [int(self.column(f"{name}.{axis}")[lane if len(self.column(f"{name}.{axis}")) > 1 else 0]) for axis in "xyz"]
+            for name in ("ctaid", "tid")
+        )
+        return f"kernel {self.program.name}, block ({', '.join(map(str, block))}), thread ({', '.join(map(str, thread))})"
+
+    # The scheduler
+
+    def add(self, lanes: Lanes, number: int) -> None:
+        """Make lanes ready to run a block; they join those that are ready there."""
+        key = (lanes.frame, number)
+        other = self.ready.get(key)
+        if other is None:
+            self.ready[key] = lanes
+            self.waiting_since[key] = self.steps
+        else:
+            self.ready[key] = self.join(other, lanes, number)
+
+    def join(self, first: Lanes, second: Lanes, number: int) -> Lanes:
+        """Return the lanes of two groups of a frame that are at one block."""
+        frame = first.frame
+        live = frame.code.blocks[number].live
+        first.flush(live)
+        second.flush(live)
+        assert first.index is not None
+        assert second.index is not None
+        total = first.count + second.count
+        if total == frame.count:
+            return Lanes(frame, None)
+        if total < frame.count >> 4:
+            index = np.sort(np.concatenate([first.index, second.index]))
+        else:
+            present = np.zeros(frame.count, bool)
+            present[first.index] = True
+            present[second.index] = True
+            index = np.flatnonzero(present)
+        return Lanes(frame, index)
+
+    def split(self, lanes: Lanes, chosen: Array, live: int) -> tuple[Lanes, Lanes]:
+        """Return the lanes where `chosen` is true and the others."""
+        lanes.flush(live)
+        yes, no = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+        if lanes.index is not None:
+            yes, no = lanes.index[yes], lanes.index[no]
+        return Lanes(lanes.frame, yes), Lanes(lanes.frame, no)
+
+    def pick(self, patience: int) -> tuple[Frame, int]:
+        """Return the place to run next: the first block of the deepest call, or the one that has waited for too long."""
+        ready = self.ready
+        if len(ready) == 1:
+            return next(iter(ready))
+        if patience <= 0:
+            return min(ready, key=self.waiting_since.__getitem__)
+        return min(ready, key=lambda key: (-key[0].depth, key[0].serial, key[1]))
+
+    def run(self) -> None:
+        """Run until all lanes have left."""
+        patience = LONG_PATIENCE
+        while True:
+            if not self.ready:
+                if not self.parked and not self.barriers.waiting:
+                    break
+                self.resume()
+            key = self.pick(patience)
+            if patience <= 0:
+                patience = LONG_PATIENCE
+            lanes = self.ready.pop(key)
+            frame, number = key
+            block = frame.code.blocks[number]
+            self.steps += 1
+            if self.steps > STEPS:
+                raise PtxError(
+                    "CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions, {lanes.describe(0)}"
+                )
+            patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
+            if not self.ready:
+                patience = LONG_PATIENCE
+            if lanes.index is not None:
+                lanes.load(block.reads)
+                lanes.dirty |= block.writes
+            for step in block.steps:
+                step(lanes)
+            self.finish(frame, block, lanes)
+        if self.workspace and self.arena.heap is not None:
+            self.arena.heap.release(self.workspace)
+
+    def resume(self) -> None:
+        """Let lanes that wait for others of their warp try again: some of those may have left."""
+        parked, self.parked = self.parked, {}
+        before = sum(lanes.count for lanes in parked.values())
+        for (_, number), lanes in parked.items():
+            self.finish(lanes.frame, lanes.frame.code.blocks[number], lanes)
+        if self.ready or self.barriers.release() or sum(lanes.count for lanes in self.parked.values()) != before:
+            return
+        if not release_warps(self):
+            self.deadlock()
+
+    def deadlock(self) -> None:
+        """Raise the error for lanes that wait for ever."""
+        waiting = [*self.parked.values(), *self.barriers.groups()]
+        lanes = waiting[0]
+        raise PtxError(
+            "CUDA_ERROR_LAUNCH_TIMEOUT",
+            f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach, "
+            f"{lanes.describe(0)}",
+        )
+
+    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
+        """Execute the end of a block."""
+        end = block.end
+        if isinstance(end, Jump):
+            self.add(lanes, block.next)
+        elif isinstance(end, Branch):
+            self.branch(block, end, lanes)
+        elif isinstance(end, Table):
+            self.table(block, end, lanes)
+        elif isinstance(end, Leave):
+            self.leave(end, lanes)
+        elif isinstance(end, Call):
+            call(self, block, end, lanes)
+        else:
+            end.run(self, block, lanes)
+
+    def branch(self, block: Block, end: Branch, lanes: Lanes) -> None:
+        """Execute a conditional branch."""
+        holds = lanes.r[end.guard]
+        if end.negated:
+            holds = ~holds
+        number = int(np.count_nonzero(holds))
+        if number == len(holds):
+            self.add(lanes, block.taken)
+        elif not number:
+            self.add(lanes, block.next)
+        else:
+            blocks = lanes.frame.code.blocks
+            taken, others = self.split(lanes, holds, blocks[block.taken].live | blocks[block.next].live)
+            self.add(taken, block.taken)
+            self.add(others, block.next)
+
+    def table(self, block: Block, end: Table, lanes: Lanes) -> None:
+        """Execute an indexed branch."""
+        index = end.index(lanes)
+        for value in np.unique(index):
+            if int(value) >= len(block.targets):
+                raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {int(value)} of brx.idx is out of range, {lanes.describe(0)}")
+        if len(index) == 1:
+            self.add(lanes, block.targets[int(index[0])])
+            return
+        live = 0
+        for target in block.targets:
+            live |= lanes.frame.code.blocks[target].live
+        lanes.flush(live)
+        for value in np.unique(index):
+            self.add(lanes.select(np.flatnonzero(index == value), []), block.targets[int(value)])
+
+    def leave(self, end: Leave, lanes: Lanes) -> None:
+        """Execute a return, an exit or a trap."""
+        if end.kind == "trap":
+            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the kernel executed a trap instruction, {lanes.describe(0)}")
+        frame = lanes.frame
+        if end.kind == "exit" or frame.parent is None:
+            self.alive[lanes.lanes] = False
+            self.alive_count -= lanes.count
+            self.alive_bits_now = None
+            self.barriers.leave(lanes)
+            return
+        parent = frame.parent
+        assert frame.parent_index is not None
+        index = frame.parent_index if lanes.index is None else frame.parent_index[lanes.index]
+        back = Lanes(parent, None if len(index) == parent.count else index)
+        for name, variable in zip(frame.results, frame.code.function.results, strict=True):
+            copy_local(self, lanes, frame, variable.name, parent, name, variable.size)
+        self.add(back, frame.return_block)

@@ -1,0 +1,156 @@
+"""Atomic operations: atom and red. Lanes that hit one address act one after the other, in the order of their numbers."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, operation
+from .formats import pack, unpack
+from .guards import Step
+from .ops_memory import LOCATE, Locate, _widen, by_window, space_of
+from .ptx_types import DTYPES, U64, UNSIGNED, Array, DType, Name
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+Update = Callable[[Any, Any], Any]
+
+
+def _increment(old: Array, limit: Array) -> Array:
+    return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def _decrement(old: Array, limit: Array) -> Array:
+    return np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
+
+
+def _packed(kind: str, function: Update) -> Update:
+    return lambda old, value: pack(kind, function(unpack(kind, old), unpack(kind, value))).view(old.dtype)
+
+
+_UPDATES: dict[str, Update] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "exch": lambda old, value: value, "inc": _increment, "dec": _decrement,
+}  # fmt: skip
+_FLOAT_UPDATES: dict[str, Update] = {"add": np.add, "min": np.fmin, "max": np.fmax, "exch": lambda old, value: value}
+
+
+def apply(view: Array, index: Array, value: Array, update: Update, wanted: bool, kind: str) -> Array | None:
+    """Update memory and return the old values where they are wanted."""
+    if not wanted and isinstance(update, np.ufunc):
+        update.at(view, index, value)
+        return None
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    fresh = np.empty(len(ordered), bool)
+    fresh[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    starts = np.flatnonzero(fresh)
+    if len(starts) == len(index):
+        old = view[index]
+        view[index] = update(old, value)
+        return old
+    result = np.empty(len(index), view.dtype)
+    lengths = np.diff(np.append(starts, len(index)))
+    values = value[order]
+    if kind == "exch":
+        result[1:] = values[:-1]
+        result[starts] = view[ordered[starts]]
+        view[ordered[starts]] = values[starts + lengths - 1]
+    elif isinstance(update, np.ufunc) and len(starts) <= lengths.max():
+        # Few addresses, many lanes each: accumulate along each address.
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+            place = ordered[start]
+            chain = update.accumulate(np.concatenate([view[place : place + 1], values[start : start + length]]))
+            result[start : start + length] = chain[:-1]
+            view[place] = chain[-1]
+    else:
+        # Few lanes for each address: round by round.
+        for number in range(int(lengths.max())):
+            now = starts[lengths > number] + number
+            old = view[ordered[now]]
+            result[now] = old
+            view[ordered[now]] = update(old, values[now])
+    back = np.empty_like(result)
+    back[order] = result
+    return back
+
+
+def compare_and_swap(view: Array, index: Array, expected: Array, value: Array) -> Array:
+    """Swap where the memory has the expected value, and return the old values."""
+    if len(np.unique(index)) == len(index):
+        old = view[index]
+        equal = old == expected
+        view[index[equal]] = value[equal]
+        return old
+    current: dict[int, Any] = {}
+    old_values = []
+    for place, wanted, new in zip(index.tolist(), expected.tolist(), value.tolist(), strict=True):
+        if place not in current:
+            current[place] = view[place].item()
+        now = current[place]
+        old_values.append(now)
+        if now == wanted:
+            current[place] = new
+    view[list(current)] = list(current.values())
+    return np.array(old_values, view.dtype)
+
+
+@operation("atom", "red")
+def _atom(decoder: Decoder) -> Step:
+    returns = decoder.parts[0] == "atom"
+    position = 1 if returns else 0
+    name = decoder.first(("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"))
+    kind = decoder.type
+    if not name or kind == "b128" or decoder.has("async"):
+        raise decoder.unsupported()
+    operand_space, address = decoder.address(position, U64)
+    space = space_of(decoder, operand_space)
+    address = _widen(address, space)
+    dtype, update = _form(name, kind)
+    destinations = decoder.vector(0) if returns else []
+    if returns and all(isinstance(part, Name) and part.text == "_" for part in destinations):
+        returns = False
+    parts = decoder.vector(position + 1)
+    sources = [decoder.source(part, dtype) for part in parts]
+    swap = decoder.source(position + 2, dtype) if name == "cas" else None
+    targets = [decoder.target(part, dtype) for part in destinations] if returns else []
+    size = dtype.itemsize * len(parts)
+
+    def run(lanes: "Lanes") -> None:
+        where = lanes.spread(address(lanes))
+        values = [lanes.spread(source(lanes)) for source in sources]
+        others = lanes.spread(swap(lanes)) if swap is not None else None
+        olds = [np.empty(lanes.count, dtype) for _ in values]
+
+        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
+            view, index = locate(some, there, size, dtype, "atomic access")
+            chosen = slice(None) if positions is None else positions
+            for number, value in enumerate(values):
+                if others is not None:
+                    olds[number][chosen] = compare_and_swap(view, index + number, value[chosen], others[chosen])
+                    continue
+                old = apply(view, index + number, value[chosen], update, returns, name)
+                if old is not None:
+                    olds[number][chosen] = old
+
+        if space:
+            part(lanes, where, LOCATE[space], None)
+        else:
+            by_window(lanes, where, part)
+        for target, old in zip(targets, olds, strict=True):
+            target(lanes, old)
+
+    return run
+
+
+def _form(name: str, kind: str) -> tuple[DType, Update]:
+    """Return the type of the memory's elements and the function of an atomic operation."""
+    if name in ("cas", "exch"):
+        return UNSIGNED[DTYPES[kind].itemsize], _UPDATES["exch"]
+    if kind in ("f32", "f64"):
+        return DTYPES[kind], _FLOAT_UPDATES[name]
+    if kind in ("f16", "bf16", "f16x2", "bf16x2"):
+        return UNSIGNED[DTYPES[kind].itemsize], _packed(kind, _FLOAT_UPDATES[name])
+    return DTYPES[kind], _UPDATES[name]

@@ -1,0 +1,215 @@
+"""Bits of integers: counts, fields, permutations, dot products of bytes."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .decoder import Decoder, operation
+from .guards import Step
+from .ops_integer import binary, constant, integer_type, ternary, unary
+from .ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Array
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+
+def _lanes_of(array: Array, signed: bool, kind: str) -> Array:
+    return array.view(("i" if signed else "u") + kind).reshape(len(array), -1).astype(S64)
+
+
+@operation("dp4a", "dp2a")
+def _dot(decoder: Decoder) -> Step:
+    signed_a, signed_b = (kind.startswith("s") for kind in decoder.types[:2])
+    four = decoder.parts[0] == "dp4a"
+    half = slice(2, 4) if decoder.has("hi") else slice(0, 2)
+
+    def run(a: Array, b: Array, c: Array) -> Array:
+        x = _lanes_of(a, signed_a, "1" if four else "2")
+        y = _lanes_of(b, signed_b, "1")
+        if not four:
+            y = y[:, half]
+        return (np.sum(x * y, axis=1) + c).astype(U32)
+
+    return ternary(decoder, (U32, U32, U32), run, U32)
+
+
+def population(a: Array) -> Array:
+    """Return the number of bits that are set."""
+    return np.bitwise_count(a).astype(U32) if hasattr(np, "bitwise_count") else _slow_population(a)
+
+
+def _slow_population(a: Array) -> Array:
+    return np.unpackbits(np.ascontiguousarray(a).view(U8).reshape(len(a), -1), axis=1).sum(axis=1, dtype=U32)
+
+
+@operation("popc")
+def _popc(decoder: Decoder) -> Step:
+    return unary(decoder, integer_type(decoder), population, U32)
+
+
+def smear(a: Array) -> Array:
+    """Return `a` with every bit below its highest one set."""
+    width = 8 * a.dtype.itemsize
+    shift = 1
+    while shift < width:
+        a = a | (a >> a.dtype.type(shift))
+        shift *= 2
+    return a
+
+
+def leading_zeros(a: Array) -> Array:
+    """Return the number of leading zeros."""
+    return U32.type(8 * a.dtype.itemsize) - population(smear(a))
+
+
+@operation("clz")
+def _clz(decoder: Decoder) -> Step:
+    return unary(decoder, integer_type(decoder), leading_zeros, U32)
+
+
+@operation("bfind")
+def _bfind(decoder: Decoder) -> Step:
+    dtype = decoder.dtype
+    unsigned = UNSIGNED[dtype.itemsize]
+    top = U32.type(8 * dtype.itemsize - 1)
+    shift = decoder.has("shiftamt")
+
+    def run(a: Array) -> Array:
+        if dtype.kind == "i":
+            a = np.where(a < 0, ~a, a)
+        a = a.view(unsigned)
+        zeros = leading_zeros(a)
+        return np.where(a == 0, U32.type(0xFFFFFFFF), zeros if shift else top - zeros)
+
+    return unary(decoder, dtype, run, U32)
+
+
+_REVERSED = np.array([int(f"{value:08b}"[::-1], 2) for value in range(256)], U8)
+
+
+def reverse_bits(a: Array) -> Array:
+    """Return the bits in reverse order."""
+    size = a.dtype.itemsize
+    table = _REVERSED[np.ascontiguousarray(a).view(U8).reshape(-1, size)]
+    return np.ascontiguousarray(table[:, ::-1]).view(a.dtype).reshape(-1)
+
+
+@operation("brev")
+def _brev(decoder: Decoder) -> Step:
+    return unary(decoder, integer_type(decoder), reverse_bits)
+
+
+@operation("bfe")
+def _bfe(decoder: Decoder) -> Step:
+    dtype = decoder.dtype
+    width = 8 * dtype.itemsize
+    unsigned = UNSIGNED[dtype.itemsize]
+    byte = np.uint32(255)
+
+    def run(a: Array, position: Array, length: Array) -> Array:
+        start, count = (position & byte).astype(unsigned), (length & byte).astype(unsigned)
+        end = np.minimum(start + count, unsigned.type(width))
+        count = np.where(end > start, end - start, unsigned.type(0))
+        if dtype.kind == "u":
+            mask = ~(~unsigned.type(0) << count) if np.ndim(count) else count
+            return (a >> start) & mask
+        top = unsigned.type(width - 1)
+        left = (a.view(unsigned) << (unsigned.type(width) - end)).view(dtype)
+        inside = left >> (unsigned.type(width) - np.maximum(count, unsigned.type(1))).astype(dtype)
+        beyond = a >> top.astype(dtype)
+        return np.where((length & byte) == 0, dtype.type(0), np.where(start > top, beyond, inside))
+
+    return ternary(decoder, (dtype, U32, U32), run, dtype)
+
+
+@operation("bfi")
+def _bfi(decoder: Decoder) -> Step:
+    decoder.count(5)
+    dtype = integer_type(decoder)
+    a, b, c, d = decoder.source(1, dtype), decoder.source(2, dtype), decoder.source(3, U32), decoder.source(4, U32)
+    out = decoder.target(0, dtype)
+    byte = np.uint32(255)
+
+    def run(lanes: "Lanes") -> None:
+        start, count = (c(lanes) & byte).astype(dtype), (d(lanes) & byte).astype(dtype)
+        mask = ~(~constant(0, dtype) << count) << start
+        out(lanes, (b(lanes) & ~mask) | ((a(lanes) << start) & mask))
+
+    return run
+
+
+@operation("bmsk")
+def _bmsk(decoder: Decoder) -> Step:
+    wrap = decoder.has("wrap")
+
+    def run(start: Array, count: Array) -> Array:
+        if wrap:
+            start, count = start & U32.type(31), count & U32.type(31)
+        return ~(~constant(0, U32) << count) << start
+
+    return binary(decoder, U32, run)
+
+
+@operation("szext")
+def _szext(decoder: Decoder) -> Step:
+    dtype = decoder.dtype
+    wrap = decoder.has("wrap")
+
+    def run(a: Array, count: Array) -> Array:
+        count = count & U32.type(31) if wrap else np.minimum(count, U32.type(32))
+        shift = (U32.type(32) - count).astype(dtype)
+        return np.where(count == 0, dtype.type(0), (a << shift) >> shift)
+
+    return binary(decoder, dtype, run, second=U32)
+
+
+@operation("prmt")
+def _prmt(decoder: Decoder) -> Step:
+    mode = decoder.first(("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"))
+    rows = {
+        "f4e": [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)],
+        "b4e": [(0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)],
+        "rc8": [(0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)],
+        "ecl": [(0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)],
+        "ecr": [(0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)],
+        "rc16": [(0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)],
+    }
+    table = np.array(rows[mode], U32) if mode else None
+
+    def run(a: Array, b: Array, selector: Array) -> Array:
+        both = (b.astype(U64) << np.uint64(32)) | a
+        result = np.zeros(1, U32)
+        for place in range(4):
+            if table is not None:
+                nibble = table[(selector & U32.type(3)).astype(S64), place]
+            else:
+                nibble = (selector >> U32.type(4 * place)) & U32.type(15)
+            byte = (both >> ((nibble & U32.type(7)) * U32.type(8)).astype(U64)).astype(U8)
+            if table is None:
+                sign = np.where(byte > 127, np.uint8(255), np.uint8(0))
+                byte = np.where((nibble & U32.type(8)) != 0, sign, byte)
+            result = result | (byte.astype(U32) << U32.type(8 * place))
+        return result
+
+    return ternary(decoder, (U32, U32, U32), run, U32)
+
+
+@operation("fns")
+def _fns(decoder: Decoder) -> Step:
+    def find(mask: int, base: int, offset: int) -> int:
+        step = -1 if offset < 0 else 1
+        wanted, place = max(abs(offset), 1), base
+        while 0 <= place < 32:
+            if mask >> place & 1:
+                wanted -= 1
+                if not wanted:
+                    return place
+            elif offset == 0:
+                return 0xFFFFFFFF
+            place += step
+        return 0xFFFFFFFF
+
+    def run(mask: Array, base: Array, offset: Array) -> Array:
+        return np.array([find(int(m), int(b), int(o)) for m, b, o in zip(*np.broadcast_arrays(mask, base, offset), strict=True)], U32)
+
+    return ternary(decoder, (U32, U32, S32), run, U32)

@@ -1,0 +1,260 @@
+"""Conversion of values: cvt, and addresses: cvta, isspacep."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, operation
+from .formats import flush, fp8_values, narrow, pack, step, to_fp8, unpack
+from .guards import Step
+from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
+from .ops_float import bits_type
+from .ptx_types import DTYPES, F32, F64, PRED, S64, U8, U16, U32, U64, UNSIGNED, Array, DType
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+_FLOATS = {"f16", "bf16", "f32", "f64", "tf32"}
+_PAIRS = {"f16x2", "bf16x2", "e4m3x2", "e5m2x2"}
+_INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+
+@operation("cvt")
+def _cvt(decoder: Decoder) -> Step:
+    if "pack" in decoder.parts:
+        return _cvt_pack(decoder)
+    result, kind = decoder.types
+    if result in _PAIRS or kind in _PAIRS:
+        return _cvt_pair(decoder, result, kind)
+    source_type = bits_type(kind) if kind in _FLOATS else DTYPES[kind]
+    target_type = bits_type(result) if result in _FLOATS else DTYPES[result]
+    if kind == "tf32":
+        source_type = F32
+    a, out = decoder.source(1, source_type), decoder.target(0, target_type)
+    convert = conversion(decoder, result, kind, target_type)
+    return lambda lanes: out(lanes, convert(a(lanes)))
+
+
+def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
+    """Return the function that converts between two types."""
+    if kind in _FLOATS and result in _FLOATS:
+        return _float_to_float(decoder, result, kind, target)
+    if kind in _FLOATS:
+        return _float_to_integer(decoder, kind, target)
+    if result in _FLOATS:
+        return _integer_to_float(decoder, result, kind, target)
+    if not decoder.has("sat"):
+        return lambda a: a.astype(target)
+    limits = np.iinfo(target)
+
+    def clamp(a: Array) -> Array:
+        low, high = max(limits.min, np.iinfo(a.dtype).min), min(limits.max, np.iinfo(a.dtype).max)
+        return np.clip(a, a.dtype.type(low), a.dtype.type(high)).astype(target)
+
+    return clamp
+
+
+def _float_to_float(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
+    mode = decoder.first(("rn", "rz", "rm", "rp", "rna"), "rn")
+    integral = next((function for name, function in _INTEGRAL.items() if decoder.has(name)), None)
+    ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
+
+    def convert(a: Array) -> Array:
+        value = unpack(kind, a)
+        if ftz and value.dtype == F32:
+            value = flush(value)
+        if integral is not None:
+            value = integral(value)
+        if saturating:
+            value = np.where(np.isnan(value), value.dtype.type(0), np.clip(value, value.dtype.type(0), value.dtype.type(1)))
+        if relu:
+            value = np.where(value < 0, value.dtype.type(0), value)
+        packed = pack(result, value, mode)
+        if ftz and result == "f32":
+            packed = flush(packed)
+        return packed.view(target)
+
+    return convert
+
+
+def _float_to_integer(decoder: Decoder, kind: str, target: DType) -> Callable[[Array], Array]:
+    integral = next((function for name, function in _INTEGRAL.items() if decoder.has(name)), np.trunc)
+    limits = np.iinfo(target)
+    # NaN converts to zero from and to 32 bits and less, else to the highest bit alone.
+    nan = 0 if target.itemsize < 8 and kind != "f64" else 1 << (8 * target.itemsize - 1)
+    invalid = np.array([nan], UNSIGNED[target.itemsize]).view(target)[0]
+    ftz = decoder.has("ftz")
+    high = float(limits.max) + (1 if target.itemsize < 8 else 0)
+
+    def convert(a: Array) -> Array:
+        value = unpack(kind, a)
+        if ftz:
+            value = flush(value)
+        value = integral(value.astype(F64))
+        above, below = value >= high, value < limits.min
+        safe = np.where(above | below | np.isnan(value), 0, value)
+        number = safe.astype(target) if target != U64 else _to_u64(safe)
+        number = np.where(above, target.type(limits.max), number)
+        number = np.where(below, target.type(limits.min), number)
+        return np.where(np.isnan(value), invalid, number)
+
+    return convert
+
+
+def _to_u64(a: Array) -> Array:
+    large = a >= 2.0**63
+    low = np.where(large, a - 2.0**63, a).astype(S64).view(U64)
+    return np.where(large, low + np.uint64(1 << 63), low)
+
+
+def _integer_to_float(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
+    mode = decoder.first(("rn", "rz", "rm", "rp"), "rn")
+    size = DTYPES[kind].itemsize
+
+    def convert(a: Array) -> Array:
+        if size < 8:
+            return pack(result, a.astype(F64), mode).view(target)
+        if mode == "rn" and result in ("f32", "f64"):
+            return a.astype(target)
+        near = a.astype(F64)
+        exact = np.array([(int(x) > int(y)) - (int(x) < int(y)) for x, y in zip(a, near, strict=True)])
+        if result == "f64":
+            return step(near, exact, mode)
+        odd = narrow(near, mode, exact) if result == "f32" else narrow(near, "odd", exact)
+        return pack(result, odd, mode).view(target)
+
+    return convert
+
+
+def _cvt_pair(decoder: Decoder, result: str, kind: str) -> Step:
+    """Decode conversions to and from pairs of small floats."""
+    mode = decoder.first(("rn", "rz"), "rn")
+    relu = decoder.has("relu")
+
+    def limit(value: Array) -> Array:
+        return np.where(value < 0, value.dtype.type(0), value) if relu else value
+
+    if kind == "f32":
+        decoder.count(3)
+        high, low = decoder.source(1, F32), decoder.source(2, F32)
+        if result in ("f16x2", "bf16x2"):
+            out = decoder.target(0, U32)
+
+            def join(lanes: "Lanes") -> None:
+                first, second = np.broadcast_arrays(limit(low(lanes)), limit(high(lanes)))
+                out(lanes, pack(result, np.stack([first, second], axis=1), mode))
+
+            return join
+        out_small = decoder.target(0, U16)
+        small = result[:4]
+
+        def join_small(lanes: "Lanes") -> None:
+            first, second = np.broadcast_arrays(limit(low(lanes)), limit(high(lanes)))
+            out_small(lanes, to_fp8(small, first).astype(U16) | (to_fp8(small, second).astype(U16) << U16.type(8)))
+
+        return join_small
+    decoder.count(2)
+    if result in ("e4m3x2", "e5m2x2"):
+        pair, small_out = decoder.source(1, U32), decoder.target(0, U16)
+        return lambda lanes: small_out(lanes, to_fp8(result[:4], limit(unpack(kind, pair(lanes)))).reshape(-1, 2).view(U16).reshape(-1))
+    if kind in ("e4m3x2", "e5m2x2"):
+        values = fp8_values(kind[:4])
+        codes, wide_out = decoder.source(1, U16), decoder.target(0, U32)
+        return lambda lanes: wide_out(lanes, pack(result, limit(values[np.ascontiguousarray(codes(lanes)).view(U8).reshape(-1, 2)])))
+    raise decoder.unsupported()
+
+
+def _cvt_pack(decoder: Decoder) -> Step:
+    """Decode cvt.pack.sat: two integers saturated to 16, 8, 4 or 2 bits."""
+    result, source = decoder.types[:2]
+    small = DTYPES[result]
+    limits = np.iinfo(small)
+    a, b = decoder.source(1, DTYPES[source]), decoder.source(2, DTYPES[source])
+    rest = decoder.source(3, U32) if len(decoder.operands) == 4 else None
+    out = decoder.target(0, U32)
+    bits = 8 * small.itemsize
+
+    def run(lanes: "Lanes") -> None:
+        high, low = (
+            np.clip(x.astype(S64), limits.min, limits.max).astype(small).view(UNSIGNED[small.itemsize]).astype(U32)
+            for x in (a(lanes), b(lanes))
+        )
+        value = low | (high << U32.type(bits))
+        if rest is not None:
+            value = value | (rest(lanes) << U32.type(2 * bits))
+        out(lanes, value)
+
+    return run
+
+
+_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+
+
+def _space(decoder: Decoder) -> str:
+    for part in decoder.parts[1:]:
+        if part.split("::")[0] in _WINDOWS:
+            return part.split("::")[0]
+    return ""
+
+
+@operation("cvta")
+def _cvta(decoder: Decoder) -> Step:
+    window = np.uint64(_WINDOWS[_space(decoder)])
+    a, out = decoder.source(1, U64), decoder.target(0, U64)
+    if not window:
+        return lambda lanes: out(lanes, a(lanes))
+    if decoder.has("to"):
+        return lambda lanes: out(lanes, a(lanes) - window)
+    if _space(decoder) != "param":
+        return lambda lanes: out(lanes, a(lanes) + window)
+    mark, local = np.uint64(FUNCTION_PARAMETERS), np.uint64(LOCAL_WINDOW - FUNCTION_PARAMETERS)
+
+    def parameter(lanes: "Lanes") -> None:
+        value = a(lanes)
+        out(lanes, np.where(value >= mark, value + local, value + window))
+
+    return parameter
+
+
+@operation("isspacep")
+def _isspacep(decoder: Decoder) -> Step:
+    space = _space(decoder)
+    a, out = decoder.source(1, U64), decoder.target(0, PRED)
+    shift = np.uint64(WINDOW_SHIFT)
+    wanted = np.uint64(_WINDOWS[space] >> WINDOW_SHIFT)
+
+    def run(lanes: "Lanes") -> None:
+        window = a(lanes) >> shift
+        if space in ("global", "const"):
+            out(lanes, (window < np.uint64(SHARED_WINDOW >> WINDOW_SHIFT)) if space == "global" else np.zeros(1, bool))
+        else:
+            out(lanes, window == wanted)
+
+    return run
+
+
+@operation("mapa")
+def _mapa(decoder: Decoder) -> Step:
+    dtype: Any = UNSIGNED[decoder.dtype.itemsize]
+    a, rank, out = decoder.source(1, dtype), decoder.source(2, U32), decoder.target(0, dtype)
+    low = dtype.type((1 << CLUSTER_SHIFT) - 1)
+    keep = dtype.type(0) if dtype == U32 else ~dtype.type((1 << WINDOW_SHIFT) - 1)
+
+    def run(lanes: "Lanes") -> None:
+        address = a(lanes)
+        out(lanes, (address & (low | keep)) | ((rank(lanes).astype(dtype) + dtype.type(1)) << dtype.type(CLUSTER_SHIFT)))
+
+    return run
+
+
+@operation("getctarank")
+def _getctarank(decoder: Decoder) -> Step:
+    dtype: Any = UNSIGNED[decoder.dtype.itemsize]
+    a, out = decoder.source(1, dtype), decoder.target(0, U32)
+
+    def run(lanes: "Lanes") -> None:
+        rank = ((a(lanes) >> dtype.type(CLUSTER_SHIFT)) & dtype.type(0xFF)).astype(U32)
+        out(lanes, np.where(rank == 0, lanes.column("cluster_ctarank"), rank - U32.type(1)))
+
+    return run

@@ -1,0 +1,103 @@
+"""Asynchronous copies to and from shared memory. They happen at once, so to wait for them does nothing."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, operation
+from .guards import Step
+from .ops_mbarrier import Word, complete, shared_offset, update
+from .ops_memory import load, save
+from .ops_tensor import tensor_copy
+from .ptx_types import DTYPES, U8, U32, U64, UNSIGNED, Array, Integer
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+
+@operation("cp")
+def _cp(decoder: Decoder) -> Step:
+    """Decode cp.async: the copy happens at once, so waiting for it does nothing."""
+    if decoder.parts[1] != "async":  # cp.reduce.async
+        raise decoder.unsupported()
+    if decoder.has("bulk"):
+        return bulk_copy(decoder)
+    if decoder.parts[2] in ("commit_group", "wait_group", "wait_all"):
+        return lambda lanes: None
+    if decoder.has("mbarrier"):
+        return asynchronous_arrival(decoder)
+    _, target = decoder.address(0, U64)
+    _, source = decoder.address(1, U64)
+    operand = decoder.operands[2]
+    if not isinstance(operand, Integer):
+        raise decoder.invalid("the size is no integer")
+    size = operand.value
+    dtype = UNSIGNED[min(size, 8)]
+    count = size // dtype.itemsize
+    fetch, put = load("global", dtype, count), save("shared", dtype, count)
+    length = decoder.source(3, DTYPES["u32"]) if len(decoder.operands) > 3 else None
+    fetch_byte, put_byte = load("global", U8, 1), save("shared", U8, 1)
+
+    def run(lanes: "Lanes") -> None:
+        to, of = target(lanes), source(lanes)
+        if length is None:
+            put(lanes, to, fetch(lanes, of))
+            return
+        # The bytes past the length are zeros.
+        put(lanes, to, [np.zeros(1, dtype)] * count)
+        amount = np.minimum(length(lanes), DTYPES["u32"].type(size))
+        for number in range(int(amount.max())):
+            inside = np.flatnonzero(lanes.spread(amount) > number)
+            part = lanes.select(inside, [])
+            values = fetch_byte(part, lanes.spread(of)[inside] + of.dtype.type(number))
+            put_byte(part, lanes.spread(to)[inside] + to.dtype.type(number), values)
+
+    return run
+
+
+def asynchronous_arrival(decoder: Decoder) -> Step:
+    """Decode cp.async.mbarrier.arrive: the copies before it have ended, so it is an arrival."""
+    _, address = decoder.address(0, U64)
+    counted = decoder.has("noinc")
+
+    def change(word: Word, lane: int) -> None:
+        if counted:
+            word.missing -= 1
+
+    def run(lanes: "Lanes") -> None:
+        update(lanes, address(lanes), change)
+
+    return run
+
+
+def bulk_copy(decoder: Decoder) -> Step:
+    """Decode cp.async.bulk between global and shared memory, without tensor maps. The copy happens at once."""
+    if decoder.parts[3] in ("commit_group", "wait_group"):
+        return lambda lanes: None
+    if decoder.parts[3] == "prefetch":
+        return lambda lanes: None
+    if decoder.parts[3] == "tensor":
+        return tensor_copy(decoder)
+    to, source = decoder.parts[3].split("::")[0], decoder.parts[4].split("::")[0]
+    _, target = decoder.address(0, U64)
+    _, origin = decoder.address(1, U64)
+    size = decoder.source(2, U32)
+    signal = decoder.address(3, U64)[1] if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts) else None
+    fetch, put = load(source, U64, 2), save(to, U64, 2)
+
+    def run(lanes: "Lanes") -> None:
+        sizes = lanes.spread(size(lanes)).astype(np.int64)
+        chunks = sizes // 16
+        positions = np.repeat(np.arange(lanes.count), chunks)
+        steps = (np.arange(len(positions)) - np.repeat(np.cumsum(chunks) - chunks, chunks)) * 16
+        part = lanes.select(positions, [])
+
+        def places(address: Array) -> Any:
+            whole = lanes.spread(shared_offset(address) if address.dtype == U64 and to == "shared" else address)[positions]
+            return whole + steps.astype(whole.dtype)
+
+        put(part, places(target(lanes)), fetch(part, places(origin(lanes))))
+        if signal is not None:
+            complete(lanes, signal(lanes), [-int(value) for value in sizes])
+
+    return run

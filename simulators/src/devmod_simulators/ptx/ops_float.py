@@ -1,0 +1,272 @@
+"""Floating-point arithmetic, and the instructions that exist for integers and floats alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import ops_integer
+from .decoder import Decoder, operation
+from .formats import flush, pack, rounded, two_product, two_sum, unpack
+from .guards import Step
+from .ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
+
+MODES = ("rn", "rz", "rm", "rp", "rna")
+_FLOATS = {"f32x2", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
+
+
+def is_float(decoder: Decoder) -> bool:
+    """Return whether the instruction computes with floats."""
+    return decoder.type in _FLOATS
+
+
+def bits_type(kind: str) -> Any:
+    """Return the NumPy type in which registers give values of a float type."""
+    return DTYPES[kind] if kind in ("f32", "f64") else UNSIGNED[DTYPES[kind].itemsize]
+
+
+def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) -> Step:
+    """Return the step of an instruction with `number` operands of one float type: flush, compute, round, saturate."""
+    kind = decoder.type
+    decoder.count(number + 1)
+    # Operands can have narrower types than the result: add.f32.bf16, fma.rn.f32.f16.
+    kinds = decoder.types if len(decoder.types) == number else [kind] * number
+    sources = [decoder.source(position + 1, bits_type(kinds[position])) for position in range(number)]
+    out = decoder.target(0, bits_type(kind) if kind not in ("f16", "bf16") else DTYPES["u16"])
+    ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
+    mode = decoder.first(MODES, "rn")
+    plain = kind in ("f32", "f64")
+
+    def run(lanes: Any) -> None:
+        values = [source(lanes) for source in sources]
+        if not plain:
+            values = [unpack(kind, value) for value in values]
+        if ftz:
+            values = [flush(value) for value in values]
+        result = function(*values)
+        if saturating:
+            zero, one = result.dtype.type(0), result.dtype.type(1)
+            result = np.where(np.isnan(result), zero, np.minimum(np.maximum(result, zero), one))
+        if relu:
+            zero = result.dtype.type(0)
+            result = np.where(np.isnan(result), result, np.maximum(result, zero))
+        if not plain:
+            result = pack(kind, result, mode).view(out_type)
+        elif ftz:
+            result = flush(result)
+        out(lanes, result)
+
+    out_type = bits_type(kind)
+    if plain and not (ftz or saturating or relu):
+        if number == 1:
+            (only,) = sources
+            return lambda lanes: out(lanes, function(only(lanes)))
+        if number == 2:
+            first, second = sources
+            return lambda lanes: out(lanes, function(first(lanes), second(lanes)))
+        first, second, third = sources
+        return lambda lanes: out(lanes, function(first(lanes), second(lanes), third(lanes)))
+    return run
+
+
+def directed(kind: str, mode: str, exact: Callable[..., tuple[Array, Array]]) -> Callable[..., Array]:
+    """Return a function that computes a value and its error in float64 and rounds it."""
+    return lambda *values: rounded(kind, *exact(*(value.astype(F64) for value in values)), mode)
+
+
+def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
+    """Return the function for a * b + c with one rounding."""
+
+    def exact(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+        if kind == "f64":
+            product, low = two_product(a, b)
+        else:
+            product, low = a * b, np.zeros(1)  # exact: two significands of 24 bits have 48
+        total, error = two_sum(product, c)
+        error, rest = two_sum(error, low)
+        value, error = two_sum(total, error)
+        finite = np.isfinite(total) & np.isfinite(value)
+        return np.where(finite, value, total), np.where(finite, np.where(error == 0, rest, error), 0.0)
+
+    if kind == "f64" or mode != "rn":
+        return directed(kind, mode, exact)
+    if kind == "f32":
+        # Rounded twice, to 53 and to 24 bits: the result differs from a fused operation in one of 2**29 cases.
+        return lambda a, b, c: (a.astype(F64) * b + c).astype(F32)
+    return lambda a, b, c: a.astype(F64) * b + c
+
+
+def _add(decoder: Decoder, subtract: bool) -> Step:
+    if not is_float(decoder):
+        return ops_integer.add_or_subtract(decoder, subtract)
+    mode, kind = decoder.first(MODES, "rn"), decoder.type
+    if len(decoder.types) == 2:
+        return _mixed(decoder, subtract)
+    if mode != "rn" and kind in ("f32", "f64"):
+        return arithmetic(decoder, 2, directed(kind, mode, (lambda a, b: two_sum(a, -b)) if subtract else two_sum))
+    return arithmetic(decoder, 2, np.subtract if subtract else np.add)
+
+
+def _mixed(decoder: Decoder, subtract: bool) -> Step:
+    """Decode add.f32.f16 and its kin: the first operand is narrower."""
+    narrow = decoder.types[1]
+    decoder.count(3)
+    a, b, out = decoder.source(1, bits_type(narrow)), decoder.source(2, F32), decoder.target(0, F32)
+    return lambda lanes: out(lanes, unpack(narrow, a(lanes)) - b(lanes) if subtract else unpack(narrow, a(lanes)) + b(lanes))
+
+
+operation("add")(lambda decoder: _add(decoder, False))
+operation("sub")(lambda decoder: _add(decoder, True))
+
+
+@operation("mul")
+def _mul(decoder: Decoder) -> Step:
+    if not is_float(decoder):
+        return ops_integer.multiply(decoder)
+    mode, kind = decoder.first(MODES, "rn"), decoder.type
+    if mode != "rn" and kind in ("f32", "f64"):
+        return arithmetic(decoder, 2, directed(kind, mode, two_product))
+    return arithmetic(decoder, 2, np.multiply)
+
+
+@operation("fma", "mad")
+def _fma(decoder: Decoder) -> Step:
+    if not is_float(decoder):
+        return ops_integer.multiply_add(decoder)
+    return arithmetic(decoder, 3, fused(decoder.type, decoder.first(MODES, "rn")))
+
+
+def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
+    result = a / b
+    product, low = two_product(result, b)
+    error = ((a - product) - low) * np.sign(b)
+    return result, np.where(np.isfinite(result) & np.isfinite(error), error, 0.0)
+
+
+@operation("div")
+def _div(decoder: Decoder) -> Step:
+    if not is_float(decoder):
+        return ops_integer.divide(decoder)
+    mode, kind = decoder.first(MODES, "rn"), decoder.type
+    return arithmetic(decoder, 2, np.divide if mode == "rn" else directed(kind, mode, _exact_quotient))
+
+
+def _exact_root(a: Array) -> tuple[Array, Array]:
+    result = np.sqrt(a)
+    product, low = two_product(result, result)
+    error = (a - product) - low
+    return result, np.where(np.isfinite(result) & np.isfinite(error), error, 0.0)
+
+
+@operation("sqrt")
+def _sqrt(decoder: Decoder) -> Step:
+    mode, kind = decoder.first(MODES, "rn"), decoder.type
+    return arithmetic(decoder, 1, np.sqrt if mode == "rn" else directed(kind, mode, _exact_root))
+
+
+def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return `function` with the low half of its float64 result cleared, as the approximations of hardware have it."""
+    mask = np.uint64(0xFFFFFFFF00000000)
+    return lambda a: (function(a).view(U64) & mask).view(F64)
+
+
+@operation("rcp")
+def _rcp(decoder: Decoder) -> Step:
+    mode, kind = decoder.first(MODES, "rn"), decoder.type
+    one = np.ones(1, F32 if kind == "f32" else F64)
+    if decoder.has("approx") and kind == "f64":
+        return arithmetic(decoder, 1, _approximate(lambda a: one / a))
+    if mode != "rn":
+        return arithmetic(decoder, 1, directed(kind, mode, lambda a: _exact_quotient(np.ones(1), a)))
+    return arithmetic(decoder, 1, lambda a: one / a)
+
+
+def _inverse_root(a: Array) -> Array:
+    return (1.0 / np.sqrt(a.astype(F64))).astype(a.dtype)
+
+
+@operation("rsqrt")
+def _rsqrt(decoder: Decoder) -> Step:
+    return arithmetic(decoder, 1, _approximate(_inverse_root) if decoder.type == "f64" and decoder.has("ftz") else _inverse_root)
+
+
+for _name, _function in {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh}.items():
+    operation(_name)(lambda decoder, function=_function: arithmetic(decoder, 1, function))  # type: ignore[misc]
+
+
+def _signed_minimum(a: Array, b: Array) -> Array:
+    """Return the smaller number; a number is smaller than NaN, and -0 than +0."""
+    result = np.fmin(a, b)
+    zeros = (a == 0) & (b == 0)
+    return (
+        np.where(zeros & (np.signbit(a) | np.signbit(b)), np.copysign(result.dtype.type(0), -1), result).astype(result.dtype)
+        if zeros.any()
+        else result
+    )
+
+
+def _signed_maximum(a: Array, b: Array) -> Array:
+    return -_signed_minimum(-a, -b)
+
+
+def _extreme(decoder: Decoder, larger: bool) -> Step:
+    if not is_float(decoder):
+        return ops_integer.minimum_or_maximum(decoder, np.maximum if larger else np.minimum)
+    function = _signed_maximum if larger else _signed_minimum
+    if decoder.has("NaN"):
+        plain = function
+
+        def function(a: Array, b: Array) -> Array:
+            return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), plain(a, b))
+
+    if decoder.has("xorsign"):
+        inner = function
+
+        def function(a: Array, b: Array) -> Array:
+            return np.copysign(inner(np.abs(a), np.abs(b)), np.where(np.signbit(a) ^ np.signbit(b), a.dtype.type(-1), a.dtype.type(1)))
+
+    if len(decoder.operands) == 4:
+        return arithmetic(decoder, 3, lambda a, b, c: function(function(a, b), c))
+    return arithmetic(decoder, 2, function)
+
+
+operation("min")(lambda decoder: _extreme(decoder, False))
+operation("max")(lambda decoder: _extreme(decoder, True))
+
+
+def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Step:
+    """Decode neg and abs of floats: they change the sign bit alone."""
+    kind = decoder.type
+    dtype = UNSIGNED[DTYPES[kind].itemsize]
+    mask = dtype.type({"f16": 0x8000, "bf16": 0x8000, "f16x2": 0x80008000, "bf16x2": 0x80008000, "f32": 1 << 31, "f64": 1 << 63}[kind])
+    ftz = decoder.has("ftz") and kind == "f32"
+    return ops_integer.unary(decoder, dtype, lambda a: function(flush(a.view(F32)).view(dtype) if ftz else a, mask))
+
+
+@operation("neg")
+def _neg(decoder: Decoder) -> Step:
+    return _sign_bits(decoder, np.bitwise_xor) if is_float(decoder) else ops_integer.negate(decoder)
+
+
+@operation("abs")
+def _abs(decoder: Decoder) -> Step:
+    return _sign_bits(decoder, lambda a, mask: a & ~mask) if is_float(decoder) else ops_integer.absolute(decoder)
+
+
+@operation("copysign")
+def _copysign(decoder: Decoder) -> Step:
+    return ops_integer.binary(decoder, decoder.dtype, lambda a, b: np.copysign(b, a))
+
+
+@operation("testp")
+def _testp(decoder: Decoder) -> Step:
+    smallest = F32.type(2.0**-126) if decoder.type == "f32" else F64.type(2.0**-1022)
+    tests: dict[str, Callable[[Array], Array]] = {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda a: ~np.isnan(a),
+        "notanumber": np.isnan,
+        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= smallest),
+        "subnormal": lambda a: (a != 0) & (np.abs(a) < smallest),
+    }
+    return ops_integer.unary(decoder, decoder.dtype, tests[decoder.first(tuple(tests))], PRED)

@@ -1,0 +1,277 @@
+"""Integer arithmetic."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, operation
+from .guards import Step
+from .ptx_types import S32, S64, U16, U32, U64, UNSIGNED, Array, DType
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+_WIDER: dict[DType, DType] = {U16: U32, U32: U64, np.dtype("i2"): S32, S32: S64}
+
+
+def constant(value: int, dtype: DType) -> Array:
+    """Return an array of one element."""
+    return np.array([value], dtype)
+
+
+def unary(decoder: Decoder, dtype: DType, function: Callable[[Any], Any], result: DType | None = None) -> Step:
+    """Return the step of an instruction with one operand."""
+    decoder.count(2)
+    a, out = decoder.source(1, dtype), decoder.target(0, result or dtype)
+    return lambda lanes: out(lanes, function(a(lanes)))
+
+
+def binary(
+    decoder: Decoder, dtype: DType, function: Callable[[Any, Any], Any], result: DType | None = None, second: DType | None = None
+) -> Step:
+    """Return the step of an instruction with two operands."""
+    decoder.count(3)
+    a, b, out = decoder.source(1, dtype), decoder.source(2, second or dtype), decoder.target(0, result or dtype)
+    return lambda lanes: out(lanes, function(a(lanes), b(lanes)))
+
+
+def ternary(decoder: Decoder, dtypes: tuple[DType, DType, DType], function: Callable[[Any, Any, Any], Any], result: DType) -> Step:
+    """Return the step of an instruction with three operands."""
+    decoder.count(4)
+    a, b, c = (decoder.source(number + 1, dtypes[number]) for number in range(3))
+    out = decoder.target(0, result)
+    return lambda lanes: out(lanes, function(a(lanes), b(lanes), c(lanes)))
+
+
+def saturate(dtype: DType, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
+    """Return `function` computed in 64 bits and clamped to the range of `dtype`."""
+    limits = np.iinfo(dtype)
+    return lambda a, b: np.clip(function(a.astype(S64), b.astype(S64)), limits.min, limits.max).astype(dtype)
+
+
+def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
+    """Return a function of 32-bit integers that applies `function` to both halves."""
+    return lambda *values: function(*(value.view(dtype).reshape(-1, 2) for value in values)).astype(dtype).view(U32).reshape(-1)
+
+
+def integer_type(decoder: Decoder, signed: bool = False) -> DType:
+    """Return the type of an integer instruction; unsigned where the sign does not matter."""
+    dtype = decoder.dtype
+    return dtype if signed else UNSIGNED[dtype.itemsize]
+
+
+def carry(decoder: Decoder) -> int:
+    """Return the number of the register that holds the carry flag of a function."""
+    attributes = decoder.function.attributes
+    if "carry register" not in attributes:
+        decoder.function.registers.append(U32)
+        attributes["carry register"] = (len(decoder.function.registers) - 1,)
+    return attributes["carry register"][0]
+
+
+def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, flag_out: bool) -> Step:
+    """Return the step of an addition that reads or writes the carry flag."""
+    dtype = integer_type(decoder)
+    number = carry(decoder)
+    out = decoder.target(0, dtype)
+    if flag_in:
+        decoder.reads.add(number)
+    if flag_out:
+        decoder.writes.add(number)
+
+    def run(lanes: "Lanes") -> None:
+        x, y = a(lanes), b(lanes)
+        if subtract:
+            # The flag is the carry of x + ~y + 1, the inverse of a borrow: 128-bit divisions of NVRTC read it with addc.
+            y = ~y
+            extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(1)
+        else:
+            extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(0)
+        total = x + y
+        value = total + extra
+        flag = (total < x) | (value < total)
+        if flag_out:
+            lanes.r[number] = flag.astype(U32)
+        out(lanes, value)
+
+    return run
+
+
+def add_or_subtract(decoder: Decoder, subtract: bool) -> Step:
+    """Decode add, sub, addc and subc of integers."""
+    root = decoder.parts[0]
+    flag_in, flag_out = root.endswith("c"), decoder.has("cc")
+    function = np.subtract if subtract else np.add
+    if flag_in or flag_out:
+        decoder.count(3)
+        dtype = integer_type(decoder)
+        return with_carry(decoder, decoder.source(1, dtype), decoder.source(2, dtype), subtract, flag_in, flag_out)
+    if decoder.type in ("u16x2", "s16x2"):
+        return binary(decoder, U32, pairs(function, U16))
+    if decoder.has("sat"):
+        return binary(decoder, S32, saturate(S32, function))
+    return binary(decoder, integer_type(decoder), function)
+
+
+@operation("addc")
+def _addc(decoder: Decoder) -> Step:
+    return add_or_subtract(decoder, False)
+
+
+@operation("subc")
+def _subc(decoder: Decoder) -> Step:
+    return add_or_subtract(decoder, True)
+
+
+def high_unsigned(a: Array, b: Array) -> Array:
+    """Return the high 64 bits of the products of 64-bit integers."""
+    mask, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a_low, a_high, b_low, b_high = a & mask, a >> shift, b & mask, b >> shift
+    cross = a_high * b_low + (a_low * b_low >> shift)
+    other = a_low * b_high + (cross & mask)
+    return a_high * b_high + (cross >> shift) + (other >> shift)
+
+
+def high(dtype: DType) -> Callable[[Array, Array], Array]:
+    """Return the function for the high half of a product."""
+    if dtype.itemsize < 8:
+        wide, shift = _WIDER[dtype], 8 * dtype.itemsize
+        return lambda a, b: (a.astype(wide) * b.astype(wide) >> wide.type(shift)).astype(dtype)
+    if dtype == U64:
+        return high_unsigned
+
+    def signed(a: Array, b: Array) -> Array:
+        x, y = a.view(U64), b.view(U64)
+        zero = np.uint64(0)
+        return (high_unsigned(x, y) - np.where(a < 0, y, zero) - np.where(b < 0, x, zero)).view(S64)
+
+    return signed
+
+
+def product(decoder: Decoder) -> tuple[DType, Callable[[Array, Array], Array], DType]:
+    """Return the operands' type, the function and the result's type of a multiplication."""
+    dtype = decoder.dtype
+    if decoder.has("wide"):
+        wide = _WIDER[dtype]
+        return dtype, lambda a, b: a.astype(wide) * b.astype(wide), wide
+    if decoder.has("hi"):
+        return dtype, high(dtype), dtype
+    unsigned = UNSIGNED[dtype.itemsize]
+    return unsigned, np.multiply, unsigned
+
+
+def multiply(decoder: Decoder) -> Step:
+    """Decode mul of integers."""
+    dtype, function, result = product(decoder)
+    return binary(decoder, dtype, function, result)
+
+
+def multiply_add(decoder: Decoder) -> Step:
+    """Decode mad of integers."""
+    dtype, function, result = product(decoder)
+    if decoder.has("cc") or decoder.parts[0] == "madc":
+        decoder.count(4)
+        a, b, c = decoder.source(1, dtype), decoder.source(2, dtype), decoder.source(3, UNSIGNED[result.itemsize])
+        unsigned = UNSIGNED[result.itemsize]
+        return with_carry(
+            decoder, lambda lanes: function(a(lanes), b(lanes)).view(unsigned), c, False, decoder.parts[0] == "madc", decoder.has("cc")
+        )
+    if decoder.has("sat"):
+        limits = np.iinfo(S32)
+        return ternary(
+            decoder,
+            (dtype, dtype, result),
+            lambda a, b, c: np.clip(function(a, b).astype(S64) + c.astype(S64), limits.min, limits.max).astype(S32),
+            S32,
+        )
+    return ternary(decoder, (dtype, dtype, result), lambda a, b, c: function(a, b) + c, result)
+
+
+@operation("madc")
+def _madc(decoder: Decoder) -> Step:
+    return multiply_add(decoder)
+
+
+def _low24(dtype: DType) -> Callable[[Array], Array]:
+    eight = dtype.type(8)
+    return lambda a: (a << eight) >> eight
+
+
+@operation("mul24", "mad24")
+def _mul24(decoder: Decoder) -> Step:
+    dtype = decoder.dtype
+    cut = _low24(dtype)
+    wide = _WIDER[dtype]
+    shift = wide.type(16 if decoder.has("hi") else 0)
+
+    def multiply_24(a: Array, b: Array) -> Array:
+        return (cut(a).astype(wide) * cut(b).astype(wide) >> shift).astype(dtype)
+
+    if decoder.parts[0] == "mul24":
+        return binary(decoder, dtype, multiply_24)
+    return ternary(decoder, (dtype, dtype, dtype), lambda a, b, c: multiply_24(a, b) + c, dtype)
+
+
+def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
+    """Return the function for division toward zero; a division by zero gives all ones."""
+    ones = dtype.type(np.iinfo(dtype).max) if dtype.kind == "u" else dtype.type(-1)
+    if dtype.kind == "u":
+        return lambda a, b: np.where(b == 0, ones, a // b)
+    unsigned = UNSIGNED[dtype.itemsize]
+
+    def signed(a: Array, b: Array) -> Array:
+        result = (np.abs(a).view(unsigned) // np.abs(b).view(unsigned)).view(dtype)
+        return np.where(b == 0, ones, np.where((a < 0) != (b < 0), -result, result))
+
+    return signed
+
+
+def divide(decoder: Decoder) -> Step:
+    """Decode div of integers."""
+    return binary(decoder, decoder.dtype, quotient(decoder.dtype))
+
+
+@operation("rem")
+def _rem(decoder: Decoder) -> Step:
+    dtype = decoder.dtype
+    if dtype.kind == "u":
+        return binary(decoder, dtype, lambda a, b: np.where(b == 0, a, np.remainder(a, b)))
+    unsigned = UNSIGNED[dtype.itemsize]
+
+    def signed(a: Array, b: Array) -> Array:
+        result = np.remainder(np.abs(a).view(unsigned), np.abs(b).view(unsigned)).view(dtype)
+        return np.where(b == 0, a, np.where(a < 0, -result, result))
+
+    return binary(decoder, dtype, signed)
+
+
+def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
+    """Decode min and max of integers."""
+    if decoder.type in ("u16x2", "s16x2"):
+        return binary(decoder, U32, pairs(function, U16 if decoder.type == "u16x2" else np.dtype("i2")))
+    if decoder.has("relu"):
+        zero = constant(0, decoder.dtype)
+        return binary(decoder, decoder.dtype, lambda a, b: np.maximum(function(a, b), zero))
+    return binary(decoder, decoder.dtype, function)
+
+
+@operation("sad")
+def _sad(decoder: Decoder) -> Step:
+    dtype = decoder.dtype
+    unsigned = UNSIGNED[dtype.itemsize]
+
+    def run(a: Array, b: Array, c: Array) -> Array:
+        return np.where(a > b, a.view(unsigned) - b.view(unsigned), b.view(unsigned) - a.view(unsigned)) + c
+
+    return ternary(decoder, (dtype, dtype, unsigned), run, unsigned)
+
+
+def absolute(decoder: Decoder) -> Step:
+    """Decode abs of integers."""
+    return unary(decoder, decoder.dtype, np.abs)
+
+
+def negate(decoder: Decoder) -> Step:
+    """Decode neg of integers."""
+    return unary(decoder, decoder.dtype, np.negative)

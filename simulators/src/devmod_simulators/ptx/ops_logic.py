@@ -1,0 +1,206 @@
+"""Logic, shifts and comparison."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, operation
+from .formats import flush, unpack
+from .guards import Step
+from .ops_integer import binary, ternary, unary
+from .ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+
+def _bitwise(function: Callable[..., Any], for_predicates: Callable[..., Any]) -> Callable[[Decoder], Step]:
+    def decode(decoder: Decoder) -> Step:
+        if decoder.type == "pred":
+            return binary(decoder, PRED, for_predicates)
+        return binary(decoder, UNSIGNED[decoder.dtype.itemsize], function)
+
+    return decode
+
+
+operation("and")(_bitwise(np.bitwise_and, np.logical_and))
+operation("or")(_bitwise(np.bitwise_or, np.logical_or))
+operation("xor")(_bitwise(np.bitwise_xor, np.logical_xor))
+
+
+@operation("not")
+def _not(decoder: Decoder) -> Step:
+    return unary(decoder, PRED if decoder.type == "pred" else UNSIGNED[decoder.dtype.itemsize], np.invert)
+
+
+@operation("cnot")
+def _cnot(decoder: Decoder) -> Step:
+    dtype = UNSIGNED[decoder.dtype.itemsize]
+    return unary(decoder, dtype, lambda a: (a == 0).astype(dtype))
+
+
+@operation("lop3")
+def _lop3(decoder: Decoder) -> Step:
+    operands = decoder.operands
+    table = operands[4].value
+    combine = decoder.first(("and", "or"))
+    a, b, c = (decoder.source(number, U32) for number in (1, 2, 3))
+    first = operands[0].first if isinstance(operands[0], Pair) else operands[0]
+    out = decoder.target(first, U32)
+    predicate = decoder.target(operands[0].second, PRED) if isinstance(operands[0], Pair) else None
+    condition = decoder.source(5, PRED) if combine else None
+
+    def run(lanes: "Lanes") -> None:
+        x, y, z = a(lanes), b(lanes), c(lanes)
+        value = np.zeros(1, U32)
+        for minterm in range(8):
+            if table >> minterm & 1:
+                value = value | ((x if minterm & 4 else ~x) & (y if minterm & 2 else ~y) & (z if minterm & 1 else ~z))
+        out(lanes, value)
+        if predicate is not None and condition is not None:
+            nonzero = value != 0
+            predicate(lanes, nonzero & condition(lanes) if combine == "and" else nonzero | condition(lanes))
+
+    return run
+
+
+@operation("shl", "shr")
+def _shift(decoder: Decoder) -> Step:
+    left = decoder.parts[0] == "shl"
+    dtype = UNSIGNED[decoder.dtype.itemsize] if left or decoder.dtype.kind != "i" else decoder.dtype
+    width = U32.type(8 * dtype.itemsize)
+    function = np.left_shift if left else np.right_shift
+
+    def run(a: Array, count: Array) -> Array:
+        # NumPy defines shifts by the width and more: zeros, or the sign.
+        return function(a, np.minimum(count, width).astype(dtype))
+
+    return binary(decoder, dtype, run, second=U32)
+
+
+@operation("shf")
+def _shf(decoder: Decoder) -> Step:
+    left, wrap = decoder.has("l"), decoder.has("wrap")
+
+    def run(low: Array, high: Array, count: Array) -> Array:
+        count = count & U32.type(31) if wrap else np.minimum(count, U32.type(32))
+        both = (high.astype(U64) << np.uint64(32)) | low
+        if left:
+            return (both << count.astype(U64) >> np.uint64(32)).astype(U32)
+        return (both >> count.astype(U64)).astype(U32)
+
+    return ternary(decoder, (U32, U32, U32), run, U32)
+
+
+def _ordered(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: function(a, b) & ~(np.isnan(a) | np.isnan(b))
+
+
+def _unordered(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: function(a, b) | np.isnan(a) | np.isnan(b)
+
+
+_COMPARISONS: dict[str, Callable[..., Any]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
+}  # fmt: skip
+#: Comparisons of numbers that can be NaN. NumPy's are ordered except not_equal.
+_FLOAT_COMPARISONS: dict[str, Callable[..., Any]] = {
+    **_COMPARISONS,
+    "ne": _ordered(np.not_equal),
+    "equ": _unordered(np.equal), "neu": np.not_equal, "ltu": _unordered(np.less), "leu": _unordered(np.less_equal),
+    "gtu": _unordered(np.greater), "geu": _unordered(np.greater_equal),
+    "num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b),
+}  # fmt: skip
+_COMBINATIONS: dict[str, Callable[..., Any]] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+
+def comparison(decoder: Decoder, kind: str) -> Callable[["Lanes"], Array]:
+    """Return the comparison of the second and third operand, as values of `kind`, combined with a fourth one."""
+    floating = "f" in kind
+    table = _FLOAT_COMPARISONS if floating else _COMPARISONS
+    function = table[next(part for part in decoder.parts[1:] if part in table)]
+    dtype = UNSIGNED[DTYPES[kind].itemsize] if floating and kind not in ("f32", "f64") else DTYPES[kind]
+    if any(part in ("lo", "ls", "hi", "hs") for part in decoder.parts):
+        dtype = UNSIGNED[dtype.itemsize]
+    a, b = decoder.source(1, dtype), decoder.source(2, dtype)
+    ftz = decoder.has("ftz")
+    combine = _COMBINATIONS.get(decoder.first(("and", "or", "xor")))
+    condition = decoder.source(3, PRED) if combine else None
+
+    def run(lanes: "Lanes") -> Array:
+        x, y = a(lanes), b(lanes)
+        if floating:
+            x, y = unpack(kind, x), unpack(kind, y)
+            if ftz:
+                x, y = flush(x), flush(y)
+        return function(x, y)
+
+    if combine is None or condition is None:
+        return run
+    return lambda lanes: combine(run(lanes), condition(lanes) if not kind.endswith("x2") else condition(lanes)[:, None])
+
+
+@operation("setp")
+def _setp(decoder: Decoder) -> Step:
+    kind = decoder.type
+    compare = comparison(decoder, kind)
+    target = decoder.operands[0]
+    first = decoder.target(target.first if isinstance(target, Pair) else target, PRED)
+    second = decoder.target(target.second, PRED) if isinstance(target, Pair) else None
+    if kind.endswith("x2"):
+
+        def run_pair(lanes: "Lanes") -> None:
+            both = compare(lanes)
+            first(lanes, both[:, 0].copy())
+            if second is not None:
+                second(lanes, both[:, 1].copy())
+
+        return run_pair
+    if second is None:
+        return lambda lanes: first(lanes, compare(lanes))
+
+    combine = decoder.first(("and", "or", "xor"))
+    if combine:
+        raise decoder.unsupported("the interpreter lacks setp with two destinations and a combination")
+
+    def run(lanes: "Lanes") -> None:
+        holds = compare(lanes)
+        first(lanes, holds)
+        second(lanes, ~holds)
+
+    return run
+
+
+@operation("set")
+def _set(decoder: Decoder) -> Step:
+    result, kind = decoder.types
+    compare = comparison(decoder, kind)
+    dtype = DTYPES[result]
+    if kind.endswith("x2"):
+        out_pair = decoder.target(0, U32)
+        one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(result, 0xFFFF)
+        return lambda lanes: out_pair(lanes, np.where(compare(lanes), np.uint16(one), np.uint16(0)).view(U32).reshape(-1))
+    if result == "bf16":
+        true, false = dtype.type(0x3F80), dtype.type(0)
+    else:
+        true, false = dtype.type(1 if dtype.kind == "f" else -1 if dtype.kind == "i" else np.iinfo(dtype).max), dtype.type(0)
+    out = decoder.target(0, dtype)
+    return lambda lanes: out(lanes, np.where(compare(lanes), true, false))
+
+
+@operation("createpolicy")
+def _createpolicy(decoder: Decoder) -> Step:
+    out = decoder.target(0, U64)
+    return lambda lanes: out(lanes, np.zeros(1, U64))  # a cache that does not exist has no policy
+
+
+def nothing(decoder: Decoder) -> Step:
+    """Decode an instruction without an effect here."""
+    return lambda lanes: None
+
+
+operation("prefetch", "prefetchu", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent", "discard", "applypriority", "setmaxnreg")(
+    nothing
+)

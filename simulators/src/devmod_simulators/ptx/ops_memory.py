@@ -1,0 +1,246 @@
+"""Loads, stores and copies."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, Source, operation
+from .guards import Step
+from .memory import (
+    CLUSTER_SHIFT,
+    FUNCTION_PARAMETERS,
+    HEAP,
+    LOCAL_WINDOW,
+    PARAM_WINDOW,
+    SHARED_WINDOW,
+    WINDOW_SHIFT,
+    illegal,
+    store,
+)  # fmt: skip
+from .ptx_types import DTYPES, S64, U64, UNSIGNED, Array, DType
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+#: A function that returns the memory and the indices of elements: lanes, addresses, bytes, width of an element, kind of access.
+Locate = Callable[["Lanes", Array, int, DType, str], tuple[Array, Array]]
+SPACES = ("global", "shared", "local", "param", "const")
+
+
+def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+    """Locate elements in global memory."""
+    arena = lanes.frame.execution.arena
+    if address.dtype is not U64:
+        address = address.astype(U64)
+    if int(address[0]) >= HEAP and arena.heap is not None:
+        arena = arena.heap
+    return arena.view(dtype), arena.locate(lanes, address, size, dtype.itemsize, access)
+
+
+def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+    """Locate elements in shared memory, of the lane's own block or of another one of its cluster."""
+    execution = lanes.frame.execution
+    shared = execution.shared
+    pieces = lanes.column("shared")
+    if int(address.max()) >> CLUSTER_SHIFT:
+        rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
+        others = math.prod(execution.launch.cluster)
+        if int(rank.max()) >= others:
+            illegal(lanes, address, rank >= others, size, access, "shared")
+        own = lanes.column("block")
+        block = np.where(rank < 0, own, own // others * others + rank)
+        pieces = block * shared.stride
+        address = address & address.dtype.type((1 << CLUSTER_SHIFT) - 1)
+    return shared.view(dtype), shared.locate(lanes, pieces, address, size, dtype.itemsize, access)
+
+
+def locate_local(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+    """Locate elements in local memory."""
+    local = lanes.frame.execution.local
+    return local.view(dtype), local.locate(lanes, lanes.lanes * local.stride, address, size, dtype.itemsize, access)
+
+
+def locate_param(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+    """Locate elements of parameters: of the kernel, or of device functions, which are in local memory."""
+    if int(address.max()) >= FUNCTION_PARAMETERS:
+        return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access)
+    parameters = lanes.frame.execution.parameters
+    return parameters.view(dtype), parameters.locate(lanes, None, address, size, dtype.itemsize, access)
+
+
+LOCATE: dict[str, Locate] = {
+    "global": locate_global,
+    "const": locate_global,
+    "shared": locate_shared,
+    "local": locate_local,
+    "param": locate_param,
+}
+_WINDOWS: dict[int, tuple[Locate, int]] = {
+    HEAP >> WINDOW_SHIFT: (locate_global, 0),
+    SHARED_WINDOW >> WINDOW_SHIFT: (locate_shared, SHARED_WINDOW),
+    LOCAL_WINDOW >> WINDOW_SHIFT: (locate_local, LOCAL_WINDOW),
+    PARAM_WINDOW >> WINDOW_SHIFT: (locate_param, PARAM_WINDOW),
+}
+
+
+def by_window(lanes: "Lanes", address: Array, action: Callable[["Lanes", Array, Locate, Any], None]) -> None:
+    """Call `action` for the lanes of each space that generic addresses are in, with the addresses there and the lanes' positions."""
+    low, high = int(address.min()), int(address.max())
+    if high < HEAP:
+        action(lanes, address, locate_global, None)
+        return
+    if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT and low >> WINDOW_SHIFT in _WINDOWS:
+        locate, start = _WINDOWS[low >> WINDOW_SHIFT]
+        action(lanes, address - np.uint64(start), locate, None)
+        return
+    window = address >> np.uint64(WINDOW_SHIFT)
+    for value in np.unique(window):
+        positions = np.flatnonzero(window == value)
+        locate, start = _WINDOWS.get(int(value), (locate_global, 0))
+        action(lanes.select(positions, []), address[positions] - np.uint64(start), locate, positions)
+
+
+def space_of(decoder: Decoder, operand_space: str) -> str:
+    """Return the space that an instruction names, or "" for generic addresses."""
+    for part in decoder.parts[1:]:
+        if part.split("::")[0] in SPACES:
+            return part.split("::")[0]
+    return {"local": "local", "param": "param"}.get(operand_space, "") if operand_space else ""
+
+
+def load(space: str, dtype: DType, count: int) -> Callable[["Lanes", Array], list[Array]]:
+    """Return the function that loads vectors of `count` elements."""
+    size = dtype.itemsize * count
+
+    def fetch(lanes: "Lanes", address: Array, locate: Locate) -> list[Array]:
+        view, index = locate(lanes, address, size, dtype, "read")
+        if count == 1:
+            return [view.take(index)]
+        return [view.take(index + number) for number in range(count)]
+
+    if space:
+        locate_here = LOCATE[space]
+        return lambda lanes, address: fetch(lanes, address, locate_here)
+
+    def generic(lanes: "Lanes", address: Array) -> list[Array]:
+        result: list[Array] = []
+
+        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
+            nonlocal result
+            values = fetch(some, there, locate)
+            if positions is None:
+                result = values
+                return
+            if not result:
+                result = [np.zeros(lanes.count, dtype) for _ in range(count)]
+            for whole, value in zip(result, values, strict=True):
+                whole[positions] = value
+
+        by_window(lanes, address, part)
+        return result
+
+    return generic
+
+
+def save(space: str, dtype: DType, count: int) -> Callable[["Lanes", Array, list[Array]], None]:
+    """Return the function that stores vectors of `count` elements."""
+    size = dtype.itemsize * count
+
+    def put(lanes: "Lanes", address: Array, values: list[Array], locate: Locate) -> None:
+        view, index = locate(lanes, address, size, dtype, "write")
+        for number, value in enumerate(values):
+            store(view, index + number if number else index, value)
+
+    if space:
+        locate_here = LOCATE[space]
+        return lambda lanes, address, values: put(lanes, address, values, locate_here)
+
+    def generic(lanes: "Lanes", address: Array, values: list[Array]) -> None:
+        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
+            chosen = values if positions is None else [value if len(value) == 1 else value[positions] for value in values]
+            put(some, there, chosen, locate)
+
+        by_window(lanes, address, part)
+
+    return generic
+
+
+def _element(decoder: Decoder) -> tuple[DType, bool]:
+    """Return the type of the elements of a load or a store, and whether they are pairs of 64-bit numbers."""
+    return (U64, True) if decoder.type == "b128" else (decoder.dtype, False)
+
+
+@operation("ld", "ldu")
+def _ld(decoder: Decoder) -> Step:
+    operand_space, address = decoder.address(1, U64)
+    space = space_of(decoder, operand_space)
+    dtype, wide = _element(decoder)
+    if wide:
+        return _ld_wide(decoder, space, address)
+    parts = decoder.vector(0)
+    if dtype.kind == "f":
+        dtype = UNSIGNED[dtype.itemsize]
+    targets = [decoder.target(part, dtype) for part in parts]
+    fetch = load(space, dtype, len(parts))
+    address = _widen(address, space)
+    if len(parts) == 1:
+        (out,) = targets
+        return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
+
+    def run(lanes: "Lanes") -> None:
+        for target, value in zip(targets, fetch(lanes, address(lanes)), strict=True):
+            target(lanes, value)
+
+    return run
+
+
+def _widen(address: Source, space: str) -> Source:
+    """Return generic addresses as 64-bit integers."""
+    if space:
+        return address
+
+    def fetch(lanes: "Lanes") -> Array:
+        value = address(lanes)
+        return value if value.dtype is U64 else value.astype(U64)
+
+    return fetch
+
+
+def _ld_wide(decoder: Decoder, space: str, address: Source) -> Step:
+    wide = DTYPES["b128"]
+    parts = decoder.vector(0)
+    targets = [decoder.target(part, wide) for part in parts]
+    fetch = load(space, U64, 2 * len(parts))
+
+    def run(lanes: "Lanes") -> None:
+        values = fetch(lanes, address(lanes))
+        for number, target in enumerate(targets):
+            value = np.empty(len(values[0]), wide)
+            value["low"], value["high"] = values[2 * number], values[2 * number + 1]
+            target(lanes, value)
+
+    return run
+
+
+@operation("st")
+def _st(decoder: Decoder) -> Step:
+    operand_space, address = decoder.address(0, U64)
+    space = space_of(decoder, operand_space)
+    dtype, wide = _element(decoder)
+    parts = decoder.vector(1)
+    address = _widen(address, space)
+    if wide:
+        sources = [decoder.source(part, DTYPES["b128"]) for part in parts]
+        put_wide = save(space, U64, 2 * len(parts))
+
+        def run_wide(lanes: "Lanes") -> None:
+            values = [source(lanes)[name] for source in sources for name in ("low", "high")]
+            put_wide(lanes, address(lanes), values)
+
+        return run_wide
+    dtype = UNSIGNED[dtype.itemsize]
+    sources = [decoder.source(part, dtype) for part in parts]
+    put = save(space, dtype, len(parts))
+    return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])

@@ -1,0 +1,144 @@
+"""Calls of functions that the driver provides: printf, assertions."""
+
+import re
+import struct
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, operation
+from .errors import PtxError
+from .guards import Step
+from .memory import FUNCTION_PARAMETERS, Heap
+from .ops_memory import load, save
+from .ptx_types import U8, U32, U64, Group, Instruction, Name
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])")
+
+
+def _call_name(instruction: Instruction) -> str:
+    for operand in instruction.operands:
+        if isinstance(operand, Name):
+            return operand.text
+    return ""
+
+
+def is_system_call(instruction: Instruction) -> bool:
+    """Return whether a call goes to a function of this file."""
+    return instruction.opcode.split(".")[0] == "call" and _call_name(instruction) in _CALLS
+
+
+def _value(lanes: "Lanes", name: str, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the argument of a call: it is in a parameter of the caller's frame."""
+    place = lanes.frame.base + (lanes.frame.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))
+    return lanes.spread(load("local", dtype, 1)(lanes, np.array([place], U64))[0])
+
+
+def _put(lanes: "Lanes", name: str, value: Any) -> None:
+    place = lanes.frame.base + (lanes.frame.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))
+    save("local", value.dtype, 1)(lanes, np.array([place], U64), [value])
+
+
+def _text(lane: "Lanes", address: int) -> str:
+    """Return the zero-terminated text at an address."""
+    fetch = load("", U8, 1)
+    data = bytearray()
+    while byte := int(fetch(lane, np.array([address + len(data)], U64))[0][0]):
+        data.append(byte)
+    return data.decode("utf-8", "replace")
+
+
+def format_text(lane: "Lanes", text: str, arguments: int) -> str:
+    """Return the text of printf: the arguments are in memory, each aligned to its size."""
+    place = arguments
+
+    def argument(size: int) -> bytes:
+        nonlocal place
+        place = -(-place // size) * size
+        data = load("", U32 if size == 4 else U64, 1)(lane, np.array([place], U64))[0][:1].tobytes()
+        place += size
+        return data
+
+    def convert(match: re.Match[str]) -> str:
+        flags, width, precision, length, kind = match.groups()
+        if kind == "%":
+            return "%"
+        if width == "*":
+            width = str(struct.unpack("<i", argument(4))[0])
+        if precision == "*":
+            precision = str(struct.unpack("<i", argument(4))[0])
+        form = f"%{flags}{width or ''}{'.' + precision if precision is not None else ''}"
+        if kind in "eEfFgGaA":
+            number = struct.unpack("<d", argument(8))[0]
+            return number.hex() if kind in "aA" else (form + kind) % number
+        if kind == "s":
+            return (form + "s") % _text(lane, struct.unpack("<Q", argument(8))[0])
+        if kind == "p":
+            return (form + "s") % f"0x{struct.unpack('<Q', argument(8))[0]:x}"
+        if kind == "c":
+            return (form + "c") % (argument(4)[0],)
+        wide = length in ("ll", "l", "z", "j", "t")
+        signed = kind in "di"
+        value = struct.unpack(f"<{('q' if signed else 'Q') if wide else ('i' if signed else 'I')}", argument(8 if wide else 4))[0]
+        if length in ("h", "hh"):
+            bits = 16 if length == "h" else 8
+            value &= (1 << bits) - 1
+            if signed and value >> (bits - 1):
+                value -= 1 << bits
+        return (form + ("d" if kind == "u" else kind)) % value
+
+    return _CONVERSION.sub(convert, text)
+
+
+def _vprintf(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+    forms, values = _value(lanes, arguments[0], U64), _value(lanes, arguments[1], U64)
+    for number in range(lanes.count):
+        lane = lanes.select(np.array([number]), [])
+        sys.stdout.write(format_text(lane, _text(lane, int(forms[number])), int(values[number])))
+    sys.stdout.flush()
+    if results:
+        _put(lanes, results[0], np.zeros(1, U32))
+
+
+def _assertfail(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+    message, file, function = (_text(lanes, int(_value(lanes, arguments[number], U64)[0])) for number in (0, 1, 3))
+    line = int(_value(lanes, arguments[2], U32)[0])
+    raise PtxError("CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed, {lanes.describe(0)}")
+
+
+def heap_of(lanes: "Lanes") -> Heap:
+    """Return the heap of the device."""
+    arena = lanes.frame.execution.arena
+    if arena.heap is None:
+        arena.heap = Heap()
+    return arena.heap
+
+
+def _malloc(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+    heap = heap_of(lanes)
+    _put(lanes, results[0], np.array([heap.allocate(int(size)) for size in _value(lanes, arguments[0], U64)], U64))
+
+
+def _free(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+    heap = heap_of(lanes)
+    for position, address in enumerate(_value(lanes, arguments[0], U64)):
+        if address and not heap.release(int(address)):
+            raise PtxError(
+                "CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return, {lanes.describe(position)}"
+            )
+
+
+_CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}
+
+
+@operation("call")
+def _call(decoder: Decoder) -> Step:
+    groups = [operand for operand in decoder.operands if isinstance(operand, Group)]
+    results = [part.text for part in groups[0].parts] if isinstance(decoder.operands[0], Group) else []
+    arguments = [part.text for part in groups[-1].parts]
+    function = _CALLS[_call_name(decoder.instruction)]
+    return lambda lanes: function(lanes, results, arguments)

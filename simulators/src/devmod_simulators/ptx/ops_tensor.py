@@ -1,0 +1,107 @@
+"""Copies of boxes of tensors (cp.async.bulk.tensor) with the descriptors of the stand-in driver (drivers/libcuda/tensor_map.c)."""
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .decoder import Decoder, Source
+from .errors import PtxError
+from .guards import Step
+from .ops_mbarrier import complete, shared_offset
+from .ops_memory import load, save
+from .ptx_types import S32, S64, U8, U64, UNSIGNED, Address, Array
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+#: magic, address, sizes, strides, type, rank, box, strides of elements, interleave, swizzle, promotion, fill.
+_DESCRIPTOR = struct.Struct("<8sQ5Q4QII5H5HBBBB")
+#: Bytes of an element, by CUtensorMapDataType.
+_ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
+#: Bits of the address of 16 bytes that a swizzle changes, by CUtensorMapSwizzle.
+_SWIZZLE_BITS = (0, 1, 2, 3)
+
+
+class TensorMap:
+    """A descriptor: a tensor in global memory and the size of its boxes."""
+
+    def __init__(self, data: bytes, lanes: "Lanes") -> None:
+        fields = _DESCRIPTOR.unpack_from(data)
+        magic, self.address = fields[:2]
+        sizes, strides = fields[2:7], fields[7:11]
+        kind, self.rank = fields[11:13]
+        box, steps = fields[13:18], fields[18:23]
+        interleave, swizzle, _, fill = fields[23:]
+        if magic.rstrip(b"\0") != b"standin":
+            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no tensor map, {lanes.describe(0)}")
+        if interleave or swizzle >= len(_SWIZZLE_BITS) or fill or any(step != 1 for step in steps[: self.rank]):
+            raise PtxError(
+                "CUDA_ERROR_NOT_SUPPORTED", "the interpreter lacks tensor maps with interleave, fill, element strides or atoms of swizzle"
+            )
+        self.element = _ELEMENT_BYTES[kind]
+        self.sizes, self.box = sizes[: self.rank], box[: self.rank]
+        self.strides = (self.element, *strides)[: self.rank]
+        self.swizzle = _SWIZZLE_BITS[swizzle]
+        self.count = int(np.prod(self.box))
+
+    def places(self, corner: list[int]) -> tuple[Array, Array]:
+        """Return the global addresses of a box's elements, and which of them are inside of the tensor."""
+        number = np.arange(self.count, dtype=S64)
+        address = np.full(self.count, self.address, S64)
+        inside = np.ones(self.count, bool)
+        for first, size, length, stride in zip(corner, self.sizes, self.box, self.strides, strict=True):
+            place = number % length + first
+            number = number // length
+            inside &= (place >= 0) & (place < size)
+            address += place * stride
+        return address.view(U64), inside
+
+    def shared_places(self, start: int) -> Array:
+        """Return the shared addresses of a box's elements."""
+        address = start + np.arange(self.count, dtype=S64) * self.element
+        if self.swizzle:
+            address ^= (address >> 7 & ((1 << self.swizzle) - 1)) << 4
+        return address.astype(U64)
+
+
+def _corner(decoder: Decoder, operand: Address) -> list[Source]:
+    (coordinates,) = operand.more
+    return [decoder.source(part, S32) for part in coordinates.parts]
+
+
+def tensor_copy(decoder: Decoder) -> Step:
+    """Decode cp.async.bulk.tensor in tile mode."""
+    into_shared = decoder.parts[5].startswith("shared")
+    if any(part.startswith(("im2col", "multicast", "gather4", "scatter4")) for part in decoder.parts):
+        raise decoder.unsupported()
+    map_operand, shared_operand = (1, 0) if into_shared else (0, 1)
+    operand = decoder.operands[map_operand]
+    corner = _corner(decoder, operand)
+    _, descriptor = decoder.address(Address(operand.base, operand.offset), U64)
+    _, place = decoder.address(shared_operand, U64)
+    signal = decoder.address(2, U64)[1] if into_shared else None
+
+    def run(lanes: "Lanes") -> None:
+        for number in range(lanes.count):
+            lane = lanes.select(np.array([number]), sorted(decoder.reads))
+            byte = load("", U8, 1)
+            start = descriptor(lane).astype(U64) + np.arange(128, dtype=U64)
+            data = byte(lane.select(np.zeros(128, int), []), start)[0].tobytes()
+            box = TensorMap(data, lane)
+            address, inside = box.places([int(each(lane)[0]) for each in corner])
+            shared = box.shared_places(int(shared_offset(place(lane))[0]))
+            dtype = UNSIGNED[box.element]
+            there = np.flatnonzero(inside)
+            part = lane.select(np.zeros(len(there), int), [])
+            if into_shared:
+                values = np.zeros(box.count, dtype)
+                if len(there):
+                    values[there] = load("global", dtype, 1)(part, address[there])[0]
+                save("shared", dtype, 1)(lane.select(np.zeros(box.count, int), []), shared, [values])
+            elif len(there):
+                save("global", dtype, 1)(part, address[there], load("shared", dtype, 1)(part, shared[there]))
+            if signal is not None:
+                complete(lane, signal(lane), [-box.count * box.element])
+
+    return run

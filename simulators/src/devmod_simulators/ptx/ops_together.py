@@ -1,0 +1,165 @@
+"""Instructions whose result depends on other lanes: warp operations and barriers. Each ends a block."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .decoder import Decoder, Source, Target
+from .ops_fragments import MATRIX, decode_matrix
+from .ops_warp import WARP_OPERATIONS, Run, Warps, alive_bits
+from .ptx_types import PRED, U32, Array
+
+if TYPE_CHECKING:
+    from .execution import Execution
+    from .lanes import Lanes
+    from .program import Block
+
+_ALL = np.array([0xFFFFFFFF], U32)
+
+
+@dataclass(frozen=True, slots=True)
+class WarpOperation:
+    """An operation that runs once all lanes in its mask have come."""
+
+    mask: Source | None
+    run_lanes: Run
+    writes: int
+    barrier: bool = False
+
+    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+        """Run for the warps whose lanes are all here; the others wait."""
+        key = (lanes.frame, block.number)
+        parked = execution.parked.pop(key, None)
+        if parked is not None:
+            lanes = execution.join(parked, lanes, block.number)
+            lanes.load(block.reads)
+        warps = Warps(execution, lanes)
+        mask = _ALL if self.mask is None else self.mask(lanes)
+        if self.mask is not None and lanes.count != execution.alive_count:
+            missing = mask & (alive_bits(execution) & ~warps.bits())[warps.warps]
+            wait = missing != 0
+            if wait.any():
+                waiting, lanes = execution.split(lanes, wait, block.live)
+                execution.parked[key] = waiting
+                if not lanes.count:
+                    return
+                lanes.load(block.reads)
+                warps = Warps(execution, lanes)
+                mask = self.mask(lanes)
+        if lanes.index is not None:
+            lanes.dirty |= self.writes
+        self.run_lanes(lanes, warps, mask)
+        execution.add(lanes, block.next)
+
+
+def release_warps(execution: "Execution") -> bool:
+    """Release lanes at different bar.warp.sync instructions whose warps are complete together, and return whether there were any."""
+    groups = []
+    for key, lanes in execution.parked.items():
+        block = lanes.frame.code.blocks[key[1]]
+        if isinstance(block.end, WarpOperation) and block.end.barrier:
+            lanes.load(block.reads)
+            groups.append((key, block, lanes, Warps(execution, lanes)))
+    present = np.zeros(execution.slots // 32, U32)
+    for _, _, _, warps in groups:
+        present |= warps.bits()
+    released = False
+    missing = alive_bits(execution) & ~present
+    for key, block, lanes, warps in groups:
+        complete = (block.end.mask(lanes) & missing[warps.warps]) == 0
+        if complete.any():
+            released = True
+            del execution.parked[key]
+            if not complete.all():
+                lanes, execution.parked[key] = execution.split(lanes, complete, block.live)
+            execution.add(lanes, block.next)
+    return released
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierOperation:
+    """A barrier of blocks or clusters."""
+
+    number: Source | None
+    threads: Source | None
+    arrive_only: bool
+    reduction: str
+    predicate: Source | None
+    out: Target | None
+    writes: int
+
+    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+        """Let the lanes arrive."""
+        numbers = self.number(lanes) if self.number is not None else np.zeros(1, U32)
+        if len(numbers) > 1 and not (numbers == numbers[0]).all():
+            lanes.flush(block.live)
+            for number in np.unique(numbers):
+                part = lanes.select(np.flatnonzero(numbers == number), block.reads)
+                self.arrive(execution, block, part, int(number))
+            return
+        self.arrive(execution, block, lanes, int(numbers[0]))
+
+    def arrive(self, execution: "Execution", block: "Block", lanes: "Lanes", number: int) -> None:
+        """Let lanes with one barrier number arrive."""
+        threads = int(self.threads(lanes)[0]) if self.threads is not None else 0
+        if self.arrive_only:
+            execution.barriers.arrive(number, lanes, threads, None)
+            execution.add(lanes, block.next)
+            return
+        if self.predicate is None or self.out is None:
+            execution.barriers.arrive(number, lanes, threads, block)
+            return
+        out, reduction, writes = self.out, self.reduction, self.writes
+
+        def release(released: "Lanes", count: Array, arrived: Array) -> None:
+            if released.index is not None:
+                released.dirty |= writes
+            out(released, {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}[reduction])
+
+        execution.barriers.arrive(number, lanes, threads, block, release, self.predicate(lanes))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBarrier:
+    """barrier.cluster.arrive and wait."""
+
+    wait: bool
+
+    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+        """Let the lanes arrive at, or wait for, the barrier of their cluster."""
+        if self.wait:
+            execution.barriers.cluster_wait(lanes, block)
+        else:
+            execution.barriers.cluster_arrive(lanes)
+            execution.add(lanes, block.next)
+
+
+def decode_together(decoder: Decoder) -> Any:
+    """Decode an instruction of this file."""
+    root = decoder.parts[0]
+    if root in ("bar", "barrier"):
+        return _barrier(decoder)
+    if root in MATRIX:
+        run = decode_matrix(decoder)
+        return WarpOperation(lambda lanes: _ALL, run, sum(1 << number for number in decoder.writes))
+    mask, run = WARP_OPERATIONS[root](decoder)
+    return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))
+
+
+def _barrier(decoder: Decoder) -> Any:
+    if decoder.has("cluster"):
+        return ClusterBarrier(decoder.has("wait"))
+    if decoder.has("warp"):
+        return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0, True)
+    operands = list(decoder.operands)
+    if decoder.has("red"):
+        reduction = decoder.first(("popc", "and", "or"))
+        out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
+        predicate = decoder.source(operands.pop(), PRED)
+        number: Source | None = decoder.source(operands.pop(0), U32)
+        threads = decoder.source(operands[0], U32) if operands else None
+        return BarrierOperation(number, threads, False, reduction, predicate, out, sum(1 << each for each in decoder.writes))
+    number = decoder.source(operands[0], U32) if operands else None
+    threads = decoder.source(operands[1], U32) if len(operands) > 1 else None
+    return BarrierOperation(number, threads, decoder.has("arrive"), "", None, None, 0)

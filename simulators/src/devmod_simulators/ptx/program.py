@@ -1,0 +1,263 @@
+"""Modules and kernels: variables get addresses, functions become blocks of decoded instructions."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import operations
+from .decoder import Decoder, Source, decode, form_of
+from .errors import invalid_ptx
+from .flow import live_registers, order
+from .guards import Step
+from .layout import function_parameters
+from .ops_fragments import MATRIX
+from .ptx_types import DTYPES, PRED, Function, Group, Instruction, Register
+
+if TYPE_CHECKING:
+    from .module import Module
+
+#: Instructions that end a block: what they do depends on other lanes, or they change the flow.
+ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect", "activemask", *MATRIX}
+
+
+@dataclass(slots=True)
+class Block:
+    """Instructions that lanes execute together, and what comes after them."""
+
+    number: int
+    steps: list[Step] = field(default_factory=list)
+    reads: list[int] = field(default_factory=list)
+    writes: int = 0
+    live: int = 0
+    spins: bool = False
+    end: Any = None
+    next: int = -1
+    taken: int = -1
+    targets: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Code:
+    """A function, decoded for one kernel."""
+
+    function: Function
+    blocks: list[Block]
+    frame_size: int
+    layout: dict[str, tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """An end that goes to the next block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An end that goes to `taken` where the predicate holds and to `next` elsewhere."""
+
+    guard: int
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An end that goes to one of `targets` by an index."""
+
+    index: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """An end that returns, exits or traps."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An end that calls a function: by its name, or by the address in `pointer`."""
+
+    name: str
+    pointer: Source | None
+    results: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+
+class Program:
+    """A kernel with the functions that it calls, decoded with one layout of shared memory."""
+
+    def __init__(self, module: "Module", kernel: str) -> None:
+        self.module = module
+        self.kernel = module.text.functions[kernel]
+        self.shared, self.static_shared = module.shared_layout(self.kernel)
+        self.codes: dict[str, Code] = {}
+        self.layouts: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel."""
+        return self.kernel.name
+
+    def shared_size(self, dynamic: int) -> int:
+        """Return the bytes of shared memory of a block."""
+        starts = [offset for offset in self.shared.values() if offset >= self.static_shared]
+        return max([self.static_shared, *starts]) + dynamic
+
+    def layout(self, function: Function) -> dict[str, tuple[str, int]]:
+        """Return the places of a function's local variables and parameters."""
+        if function.name not in self.layouts:
+            self.layouts[function.name] = function_parameters(function)
+        return self.layouts[function.name][0]
+
+    def code(self, name: str) -> Code:
+        """Return a decoded function."""
+        if name not in self.codes:
+            function = self.module.text.functions[name]
+            layout = self.layout(function)
+            self.codes[name] = Code(function, blocks_of(self, function), self.layouts[name][1], layout)
+        return self.codes[name]
+
+
+def _root(instruction: Instruction) -> str:
+    return instruction.opcode.split(".", 1)[0]
+
+
+def _ends(instruction: Instruction) -> bool:
+    root = _root(instruction)
+    if root == "call":
+        return not operations.is_system_call(instruction)
+    return root in ENDS
+
+
+def _expand(function: Function) -> tuple[list[Instruction], dict[tuple[int, str], int], dict[int, int]]:
+    """Return the instructions with a branch around each guarded end, labels by position, and targets of those branches."""
+    code: list[Instruction] = []
+    moved = {}
+    around: dict[int, int] = {}
+    for position, instruction in enumerate(function.instructions):
+        moved[position] = len(code)
+        if instruction.guard is not None and (_ends(instruction) or _root(instruction) == "call") and _root(instruction) != "bra":
+            around[len(code)] = len(code) + 2
+            code.append(Instruction("bra", [], instruction.line, instruction.guard, not instruction.negated, instruction.scopes))
+            instruction = Instruction(instruction.opcode, instruction.operands, instruction.line, None, False, instruction.scopes)
+        code.append(instruction)
+    moved[len(function.instructions)] = len(code)
+    code.append(Instruction("exit" if function.entry else "ret", [], function.line))
+    return code, {label: moved[position] for label, position in function.labels.items()}, around
+
+
+def blocks_of(program: Program, function: Function) -> list[Block]:
+    """Decode a function: its blocks in the order of the scheduler's priority, the first one first."""
+    code, labels, around = _expand(function)
+
+    def find(instruction: Instruction, name: str) -> int:
+        for scope in reversed(instruction.scopes):
+            if (scope, name) in labels:
+                return labels[scope, name]
+        raise invalid_ptx(instruction.line, f"unknown label {name!r}")
+
+    leaders = {0, *labels.values(), *around.values()}
+    for position, instruction in enumerate(code):
+        if _ends(instruction):
+            leaders.add(position + 1)
+            if _root(instruction) not in ("bra", "brx", "ret", "exit", "trap"):
+                leaders.add(position)  # lanes wait before it
+    leaders.discard(len(code))
+    starts = sorted(leaders)
+    number_of = {start: number for number, start in enumerate(starts)}
+    blocks: list[Block] = []
+    successors: list[list[int]] = []
+    reads_of: list[int] = []
+    for number, start in enumerate(starts):
+        stop = starts[number + 1] if number + 1 < len(starts) else len(code)
+        block = Block(number)
+        reads: set[int] = set()
+        writes: set[int] = set()
+        for position in range(start, stop):
+            instruction = code[position]
+            if _ends(instruction):
+                decoder = Decoder(program, function, instruction)
+                target = around.get(position)
+                with form_of(decoder):
+                    if target is None and _root(instruction) == "bra":
+                        target = find(instruction, instruction.operands[0].text)
+                    block.end = _decode_end(decoder)
+                    if isinstance(block.end, Table):
+                        names = function.tables[instruction.operands[1].text]
+                        block.targets = [number_of[find(instruction, name)] for name in names]
+                if target is not None:
+                    block.taken = number_of[target]
+                new_reads, new_writes = decoder.reads, decoder.writes
+            else:
+                step, new_reads, new_writes = decode(program, function, instruction)
+                block.steps.append(step)
+            block.spins |= operations.may_spin(instruction)
+            reads |= new_reads - writes
+            writes |= new_writes
+        if block.end is None:
+            block.end = Jump()
+        following = [block.taken] if block.taken >= 0 else []
+        following += block.targets
+        unconditional = isinstance(block.end, Jump) and block.taken >= 0
+        if not unconditional and not isinstance(block.end, Leave | Table) and number + 1 < len(starts):
+            block.next = number + 1
+            following.append(number + 1)
+        if unconditional:
+            block.next = block.taken
+        block.reads = sorted(reads)
+        block.writes = sum(1 << register for register in writes)
+        blocks.append(block)
+        successors.append(following)
+        reads_of.append(sum(1 << register for register in reads))
+    for block, live in zip(blocks, live_registers(successors, reads_of, [block.writes for block in blocks]), strict=True):
+        block.live = live
+    return _renumber(blocks, successors)
+
+
+def _renumber(blocks: list[Block], successors: list[list[int]]) -> list[Block]:
+    """Return the blocks that the first one reaches, in the order of their priority."""
+    ordered = order(0, successors)
+    new = {old: number for number, old in enumerate(ordered)}
+    result = []
+    for old in ordered:
+        block = blocks[old]
+        block.number = new[old]
+        block.next = new.get(block.next, -1)
+        block.taken = new.get(block.taken, -1)
+        block.targets = [new[target] for target in block.targets]
+        result.append(block)
+    return result
+
+
+def _decode_end(decoder: Decoder) -> Any:
+    """Decode an instruction that ends a block."""
+    instruction = decoder.instruction
+    root = _root(instruction)
+    if root == "bra":
+        if instruction.guard is None:
+            return Jump()
+        decoder.register(instruction.guard, PRED)
+        return Branch(instruction.guard.number, instruction.negated)
+    if root == "brx":
+        return Table(decoder.source(0, DTYPES["u32"]))
+    if root in ("ret", "exit", "trap"):
+        return Leave(root)
+    if root == "call":
+        return _decode_call(decoder)
+    return operations.decode_together(decoder)
+
+
+def _decode_call(decoder: Decoder) -> Call:
+    results: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    operands = list(decoder.operands)
+    if isinstance(operands[0], Group):
+        results = tuple(part.text for part in operands.pop(0).parts)
+    target = operands.pop(0)
+    if operands and isinstance(operands[0], Group):
+        arguments = tuple(part.text for part in operands[0].parts)
+    if isinstance(target, Register):
+        return Call("", decoder.source(target, DTYPES["u64"]), results, arguments)
+    function = decoder.program.module.text.functions.get(target.text)
+    if function is None or not function.body:
+        raise decoder.unsupported(f"the interpreter lacks the function {target.text!r}")
+    return Call(target.text, None, results, arguments)

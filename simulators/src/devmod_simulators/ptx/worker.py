@@ -1,0 +1,107 @@
+"""The worker process of the stand-in CUDA driver: it answers requests over pipes (drivers/protocol.md)."""
+
+import math
+import mmap
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from ..drivers.worker_process import ARENA, LAUNCH, LOAD, PLACE, UNLOAD, Fields, serve, text
+from .columns import Launch
+from .execution import run
+from .memory import Arena
+from .module import Module
+from .program import Program
+
+
+class Worker:
+    """The modules of one process, and the arena that it shares."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.modules: dict[int, Module] = {}
+        self.count = 0
+        self.operations: dict[int, Callable[[Fields], bytes]] = {
+            LOAD: self.load,
+            PLACE: self.place,
+            UNLOAD: self.unload,
+            LAUNCH: self.launch,
+        }
+
+    def load(self, fields: Fields) -> bytes:
+        """Load a module and describe it."""
+        fields.u32()  # the architecture: every instruction is the same on all of them
+        module = Module(fields.bytes().decode("utf-8", "replace"))
+        module.check()
+        self.count += 1
+        self.modules[self.count] = module
+        body = struct.pack("<II", self.count, len(module.kernels))
+        for kernel in module.kernels:
+            body += self.describe(module, kernel.name)
+        body += struct.pack("<I", len(module.globals))
+        for variable in module.globals:
+            body += text(variable.name) + struct.pack("<QII", variable.size, variable.align, int(variable.space == "const"))
+        return body
+
+    def describe(self, module: Module, name: str) -> bytes:
+        """Return the description of a kernel."""
+        function = module.text.functions[name]
+        body = text(name) + struct.pack("<I", len(function.params))
+        end = 0
+        for variable in function.params:
+            offset = -(-end // variable.align) * variable.align
+            end = offset + variable.size
+            body += struct.pack("<III", offset, variable.size, variable.align)
+
+        def three(attribute: str, default: int) -> tuple[int, int, int]:
+            values = function.attributes.get(attribute)
+            x, y, z = (*values, 1, 1)[:3] if values else (default, default, default)
+            return x, y, z
+
+        threads = function.attributes.get("maxntid")
+        local = sum(variable.size for variable in function.variables.values() if variable.space == "local")
+        _, static = module.shared_layout(function)
+        return body + struct.pack(
+            "<IIIIIIIIIII",
+            end,
+            *three("reqntid", 0),
+            math.prod(threads) if threads else 0,
+            *three("reqnctapercluster", 0),
+            static,
+            local,
+            0,
+        )
+
+    def place(self, fields: Fields) -> bytes:
+        """Place the globals of a module."""
+        module = self.modules[fields.u32()]
+        count = fields.u32()
+        module.place(list(fields.numbers(f"{count}Q")), self.arena)
+        return b""
+
+    def unload(self, fields: Fields) -> bytes:
+        """Forget a module."""
+        del self.modules[fields.u32()]
+        return b""
+
+    def launch(self, fields: Fields) -> bytes:
+        """Run a kernel."""
+        module = self.modules[fields.u32()]
+        kernel = module.kernels[fields.u32()]
+        grid, block, cluster = (fields.numbers("3I") for _ in range(3))
+        shared, flags = fields.numbers("II")
+        parameters = fields.bytes()
+        self.arena.set_ranges(fields.ranges())
+        program: Program = module.program(kernel.name)
+        run(program, Launch(grid, block, parameters, shared, cluster, bool(flags & 1)), self.arena)  # type: ignore[arg-type]
+        return b""
+
+
+def main(arguments: list[str]) -> int:
+    """Answer requests until the pipe ends."""
+    base, size = (int(argument) for argument in arguments)
+    # The arena needs no fixed address: the interpreter computes offsets from `base`.
+    mapping = mmap.mmap(ARENA, size)
+    serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)).operations)
+    return 0

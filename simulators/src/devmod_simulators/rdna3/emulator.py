@@ -1,0 +1,107 @@
+"""The emulator: where it is, what it needs, and a launch with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..drivers.build import CACHE
+from ..drivers.worker_process import Failure
+
+if TYPE_CHECKING:
+    from .code_object import CodeObject, Kernel
+
+VARIABLE = "DEVMOD_RDNA3_EMULATOR"
+TARGET = "gfx1100"
+_BESIDE = Path(__file__).resolve().parents[5] / "shared" / "emulators" / "rdna3"
+#: What the emulator compiles for each instruction is kept here: `make clean` removes it.
+_CACHE = CACHE / "rdna3"
+LAUNCH_TIMEOUT, NOT_SUPPORTED = 702, 801
+_GL0_INVALIDATE, _GL1_INVALIDATE, _NOP = 0xE0AC0000, 0xE0B00000, 0xBF800000
+
+
+def folder() -> Path:
+    """Return the folder of the emulator."""
+    return Path(os.environ.get(VARIABLE) or _BESIDE)
+
+
+def missing() -> str:
+    """Return the reason why the emulator cannot run here; "" if it can."""
+    if not (folder() / "rdna3.py").exists():
+        return f"there is no emulator of RDNA3 here; {VARIABLE} names the folder of one"
+    for name in ("tinygrad", "elftools", "ziglang"):
+        if importlib.util.find_spec(name) is None:
+            return f"the emulator of RDNA3 needs {name}, which is not installed"
+    return ""
+
+
+def _compiler() -> Path:
+    """Return a program that is zig's clang: the emulator compiles a C function for each instruction."""
+    spec = importlib.util.find_spec("ziglang")
+    assert spec is not None
+    assert spec.origin is not None
+    path = _CACHE / "cc"
+    text = f'#!/bin/sh\nexec "{Path(spec.origin).with_name("zig")}" clang "$@"\n'
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"cc-{os.getpid()}")
+        temporary.write_text(text)
+        temporary.chmod(0o755)
+        temporary.replace(path)
+    return path
+
+
+def environment() -> dict[str, str]:
+    """Return the environment variables that the emulator reads: its compiler, and where it keeps what it has compiled."""
+    variables = {"CC": str(_compiler()), "CACHEDB": str(_CACHE / "instructions.db")}
+    return variables | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(_CACHE))
+
+
+def _load() -> Any:
+    """Return the emulator's class of loaded code objects."""
+    reason = missing()
+    if reason:
+        raise Failure(NOT_SUPPORTED, reason)
+    os.environ.update(environment())
+    sys.path.insert(0, str(folder()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import rdna3  # type: ignore[import-not-found]  # this repository does not contain it
+    return rdna3.CodeObject
+
+
+def launch(
+    code: CodeObject, image: np.ndarray[Any, Any], kernel: Kernel, dimensions: tuple[int, ...], shared: int, arguments: bytes
+) -> None:
+    """Execute a kernel: `image` is the loaded code object, `dimensions` the grid and the block."""
+    if not code.target.startswith(TARGET):
+        raise Failure(NOT_SUPPORTED, f"the emulator executes code for {TARGET} alone; this is for {code.target}")
+    loaded = _load()
+    # The emulator's class loads a file into memory of its own. The image has its place here: the rest is set.
+    program = loaded.__new__(loaded)
+    program.image = image
+    program.symbols = {f"{kernel.name}.kd": (kernel.descriptor, 64)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program.launch(kernel.name, arguments, dimensions[:3], dimensions[3:], shared)
+    except RuntimeError as error:
+        if "infinite loop" in str(error) or "scheduling rounds" in str(error):
+            raise Failure(LAUNCH_TIMEOUT, f"the kernel does not end: {error}") from None
+        raise Failure(NOT_SUPPORTED, str(error)) from None
+    except ValueError as error:  # registers that the emulator does not fill
+        raise Failure(NOT_SUPPORTED, str(error)) from None
+
+
+def prepare(code: CodeObject, image: np.ndarray[Any, Any]) -> None:
+    """Replace instructions that invalidate caches, of which there are none, by such that do nothing."""
+    for offset, size in code.code_ranges():
+        words = image[offset : offset + size // 4 * 4].view("<u4")
+        places = np.flatnonzero(np.isin(words[:-1], (_GL0_INVALIDATE, _GL1_INVALIDATE)) & np.isin(words[1:], (0, 0x80000000)))
+        words[places] = words[places + 1] = _NOP

@@ -1,0 +1,97 @@
+"""Launches of a code object's kernels without a driver. A wrong address ends the emulator's process, so it has its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .emulator import environment, folder
+
+_PROGRAM = """
+import json, struct, sys
+folder, code, calls = json.loads(sys.stdin.readline())
+sys.path.insert(0, folder)
+import numpy as np
+from rdna3 import CodeObject
+
+kernels = CodeObject(open(code, "rb").read())
+for call in calls:
+    arrays = [np.load(each) for each in call["arrays"]]
+    buffer = bytearray.fromhex(call["buffer"])
+    for offset, array in zip(call["pointers"], arrays, strict=True):
+        struct.pack_into("<Q", buffer, offset, array.ctypes.data)
+    kernels.launch(call["name"], bytes(buffer), tuple(call["grid"]), tuple(call["block"]), call["shared_memory"])
+    for path, array in zip(call["arrays"], arrays, strict=True):
+        np.save(path, array)
+"""
+
+
+class Emulator:
+    """Launches of the kernels of one code object.
+
+    Parameters
+    ----------
+    code
+        The code object, for gfx1100.
+    folder
+        A folder for the files of both processes.
+    """
+
+    def __init__(self, code: bytes, folder: Path) -> None:
+        from .code_object import CodeObject
+
+        self._kernels = {kernel.name: kernel for kernel in CodeObject(code).kernels}
+        self._folder = folder
+        self._code = folder / "kernels.hsaco"
+        self._code.write_bytes(code)
+        self._calls: list[dict[str, Any]] = []
+        self._results: list[tuple[Path, np.ndarray[Any, Any]]] = []
+
+    def add(self, name: str, *args: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int = 0) -> None:
+        """Add a launch. Arrays are NumPy's; scalars are NumPy scalars or bytes, whose sizes are those of the code object."""
+        kernel = self._kernels[name]
+        buffer = bytearray(kernel.number(".kernarg_segment_size"))
+        pointers, arrays = [], []
+        visible = [(offset, size) for kind, offset, size in kernel.arguments if not kind.startswith("hidden_")]
+        for number, ((offset, size), value) in enumerate(zip(visible, args, strict=True)):
+            if isinstance(value, np.ndarray):
+                path = self._folder / f"{len(self._calls)}-{number}.npy"
+                np.save(path, value)
+                pointers.append(offset)
+                arrays.append(str(path))
+                self._results.append((path, value))
+            else:
+                data = value if isinstance(value, bytes) else value.tobytes()
+                assert len(data) == size, f"{name}: argument {number} has {size} bytes, got {len(data)}"
+                buffer[offset : offset + size] = data
+        for kind, offset, size in kernel.arguments:
+            if kind.startswith(("hidden_block_count_", "hidden_group_size_")):
+                dims = grid if "block_count" in kind else block
+                struct.pack_into("<I" if size == 4 else "<H", buffer, offset, dims["xyz".index(kind[-1])])
+        self._calls.append(
+            {"name": name, "buffer": buffer.hex(), "pointers": pointers, "arrays": arrays, "grid": grid, "block": block}
+            | {"shared_memory": shared_memory}
+        )
+
+    def run(self) -> None:
+        """Launch everything in order, and copy the results to the arrays."""
+        request = json.dumps([str(folder()), str(self._code), self._calls])
+        completed = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _PROGRAM],
+            input=request,
+            env=os.environ | environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert completed.returncode == 0, completed.stderr
+        for path, array in self._results:
+            array[...] = np.load(path)

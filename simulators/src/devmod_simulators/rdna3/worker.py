@@ -1,0 +1,108 @@
+"""The worker process of the stand-in HIP runtime: it answers requests over pipes (drivers/protocol.md)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from ..drivers.worker_process import LAUNCH, LOAD, PLACE, UNLOAD, Failure, Fields, serve, text
+from . import emulator
+from .code_object import CodeObject, Kernel
+from .memory import Arena, report_faults
+
+_NOT_FOUND = 500
+
+
+class Worker:
+    """The code objects of one process, and the arena that it shares."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.modules: dict[int, CodeObject] = {}
+        self.addresses: dict[int, int] = {}
+        self.count = 0
+        self.operations: dict[int, Callable[[Fields], bytes]] = {
+            LOAD: self.load,
+            PLACE: self.place,
+            UNLOAD: self.unload,
+            LAUNCH: self.launch,
+        }
+
+    def load(self, fields: Fields) -> bytes:
+        """Load a code object and describe it."""
+        code = CodeObject(fields.bytes())
+        self.count += 1
+        self.modules[self.count] = code
+        body = struct.pack("<I", self.count) + text(code.target) + struct.pack("<QI", code.size, len(code.kernels))
+        body += b"".join(map(_description, code.kernels)) + struct.pack("<I", len(code.globals))
+        for name, offset, size in code.globals:
+            body += text(name) + struct.pack("<QQ", offset, size)
+        return body
+
+    def place(self, fields: Fields) -> bytes:
+        """Load a code object at an address."""
+        number, address = fields.numbers("IQ")
+        code = self._module(number)
+        self.arena.protect([(address, code.size)])
+        view = self.arena.view(address, code.size)
+        code.load(view, address)
+        emulator.prepare(code, np.frombuffer(view, np.uint8))
+        self.addresses[number] = address
+        return b""
+
+    def unload(self, fields: Fields) -> bytes:
+        """Forget a code object."""
+        number = fields.u32()
+        self._module(number)
+        del self.modules[number]
+        self.addresses.pop(number, None)
+        return b""
+
+    def launch(self, fields: Fields) -> bytes:
+        """Execute a kernel."""
+        number, index = fields.numbers("II")
+        code = self._module(number)
+        dimensions = fields.numbers("6I")
+        shared, _ = fields.numbers("II")
+        arguments = fields.bytes()
+        ranges = fields.ranges()
+        self.arena.protect(ranges)
+        image = np.frombuffer(self.arena.view(self.addresses[number], code.size), np.uint8)
+        emulator.launch(code, image, code.kernels[index], dimensions, shared, arguments)
+        self.arena.check_ends(ranges)
+        return b""
+
+    def _module(self, number: int) -> CodeObject:
+        if number not in self.modules:
+            raise Failure(_NOT_FOUND, f"there is no module {number}")
+        return self.modules[number]
+
+
+def _description(kernel: Kernel) -> bytes:
+    block = [*map(int, kernel.metadata.get(".reqd_workgroup_size", ())), 0, 0, 0][:3]
+    body = text(kernel.name) + struct.pack(
+        "<IIIIIIIIII",
+        kernel.number(".kernarg_segment_size"),
+        kernel.number(".group_segment_fixed_size"),
+        kernel.number(".private_segment_fixed_size"),
+        kernel.number(".max_flat_workgroup_size"),
+        kernel.number(".wavefront_size"),
+        *block,
+        kernel.number(".sgpr_count"),
+        kernel.number(".vgpr_count"),
+    )
+    body += struct.pack("<I", len(kernel.arguments))
+    for kind, offset, size in kernel.arguments:
+        body += text(kind) + struct.pack("<II", offset, size)
+    return body
+
+
+def main(arguments: list[str]) -> int:
+    """Answer requests until the pipe ends."""
+    base, size = (int(argument) for argument in arguments)
+    worker = Worker(Arena(base, size))
+    report_faults()
+    serve(worker.operations)
+    return 0

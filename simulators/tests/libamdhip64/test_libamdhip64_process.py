@@ -1,0 +1,180 @@
+"""The stand-in HIP runtime in processes of its own: what a test of this process cannot change, and what other tests must not see."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod_simulators import StandinDriver, libamdhip64
+
+BEGIN = """
+import ctypes, os
+from ctypes import byref, c_int, c_size_t, c_void_p
+hip = ctypes.CDLL("libamdhip64.so")
+def check(code):
+    assert code == 0, code
+def allocate(size=16):
+    pointer = c_void_p()
+    check(hip.hipMalloc(byref(pointer), c_size_t(size)))
+    return pointer
+def number(function, *arguments):
+    result = c_int()
+    check(function(byref(result), *arguments))
+    return result.value
+"""
+
+
+def process(code: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Run a program with the stand-in runtime."""
+    environment = {"PATH": "/usr/bin:/bin", **libamdhip64.environment(**{key: value for key, value in settings.items() if key.islower()})}
+    environment |= {key: str(value) for key, value in settings.items() if key.isupper()}
+    return subprocess.run([sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+
+def run(code: str, **settings: object) -> str:
+    """Run a program with the stand-in runtime and return its output."""
+    result = process(code, **settings)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def test_other_tests_of_this_process_see_no_device(standin: StandinDriver) -> None:
+    standin.hide()
+    with pytest.raises(devmod.DeviceNotFoundError, match=r"hipGetDeviceCount: hipErrorNoDevice"):
+        devmod.device("rocm")
+
+
+DEVICES = """
+for device in range(number(hip.hipGetDeviceCount)):
+    old, new = ctypes.create_string_buffer(792 + 8), ctypes.create_string_buffer(1472 + 8)
+    old.raw, new.raw = b"x" * 800, b"x" * 1480
+    check(hip.hipGetDeviceProperties(old, device))
+    check(hip.hipGetDevicePropertiesR0600(new, device))
+    lanes = number(hip.hipDeviceGetAttribute, 87, device)
+    assert lanes == int.from_bytes(old.raw[276:280], "little") == int.from_bytes(new.raw[308:312], "little")
+    assert old.raw[792:] + new.raw[1472:] == b"x" * 16
+    major, minor = (number(hip.hipDeviceGetAttribute, each, device) for each in (23, 61))
+    print(old.raw[396:652].rstrip(b"\\0").decode(), new.raw[1160:1416].rstrip(b"\\0").decode(), lanes, major, minor)
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "gfx1100 gfx1100 32 11 0\n"),
+        (
+            {"devices": 2, "arch": "gfx1100,gfx90a:sramecc+:xnack-"},
+            "gfx1100 gfx1100 32 11 0\ngfx90a:sramecc+:xnack- gfx90a:sramecc+:xnack- 64 9 0\n",
+        ),
+        (
+            {"devices": 3, "arch": "gfx1100,gfx1030,gfx942", "HIP_VISIBLE_DEVICES": "2,0,7,1"},
+            "gfx942 gfx942 64 9 4\ngfx1100 gfx1100 32 11 0\n",
+        ),
+    ],
+)
+def test_devices_and_their_targets_in_both_structures(settings: dict[str, Any], expected: str) -> None:
+    assert run(DEVICES, **settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "codes"),
+    [({"devices": 0}, "101 100"), ({"HIP_VISIBLE_DEVICES": ""}, "101 100"), ({"fail": "hipInit=3,hipGetDeviceCount=1053"}, "3 1053")],
+)
+def test_a_runtime_without_devices(settings: dict[str, Any], codes: str) -> None:
+    assert run("print(hip.hipInit(0), hip.hipGetDeviceCount(byref(c_int())))", **settings) == f"{codes}\n"
+
+
+def test_the_version_is_a_setting() -> None:
+    assert run("print(number(hip.hipRuntimeGetVersion), number(hip.hipDriverGetVersion))", driver_version=60342133) == "60342133 60342133\n"
+
+
+def test_a_forked_child_has_no_runtime() -> None:
+    code = """
+allocate()
+child = os.fork()
+if not child:
+    print(hip.hipInit(0), hip.hipMalloc(byref(c_void_p()), c_size_t(16)), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+allocate()
+"""
+    assert run(code) == "3 3\n"
+
+
+def test_each_thread_has_its_device_and_each_device_its_memory() -> None:
+    code = """
+import threading
+def free():
+    result = c_size_t()
+    check(hip.hipMemGetInfo(byref(result), byref(c_size_t())))
+    return result.value
+check(hip.hipSetDevice(1))
+pointer = allocate(1 << 20)
+print(number(hip.hipGetDevice), free())
+thread = threading.Thread(target=lambda: print(number(hip.hipGetDevice), free()))
+thread.start(); thread.join()
+base, handle = c_void_p(), c_void_p()
+check(hip.hipCtxGetCurrent(byref(handle)))
+check(hip.hipDevicePrimaryCtxRetain(byref(base), 1))
+print(handle.value == base.value, hip.hipSetDevice(2), hip.hipDeviceEnablePeerAccess(0, 0), hip.hipDeviceEnablePeerAccess(0, 0))
+"""
+    assert run(code, devices=2, memory=1 << 21) == "1 1048576\n0 2097152\nTrue 101 0 704\n"
+
+
+def test_a_report_is_written_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    run("allocate(100); hip.hipFree(c_void_p(5))", report=path)
+    lines = path.read_text().splitlines()
+    assert {"contexts 1", "device-0-blocks 1", "device-0-bytes 100"} <= set(lines)
+    assert lines[-1] == "violation 0x5 is freed and is not the start of a device allocation"
+
+
+def test_a_device_pointer_cannot_be_dereferenced() -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\nctypes.string_at(allocate().value, 1)"
+    assert process(code).returncode == -11  # SIGSEGV
+
+
+LOAD = """
+import signal
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+image = open({image!r}, "rb").read()
+def load():
+    print(hip.hipModuleLoadData(byref(c_void_p()), image))
+load()
+"""
+
+
+def test_a_worker_that_ends_is_an_error_and_no_signal(tmp_path: Path) -> None:
+    from hip_kernels import code_object
+
+    (tmp_path / "k.hsaco").write_bytes(code_object())
+    code = LOAD.format(image=str(tmp_path / "k.hsaco"))
+    missing = process(code, worker="/missing/program")
+    assert (missing.stdout, missing.stderr) == (
+        "999\n",
+        "stand-in runtime: the worker did not start: No such file or directory\n",
+    )
+    ended = process(code + "load()", worker="/bin/true")
+    assert (ended.stdout, ended.stderr) == (
+        "999\n999\n",
+        "stand-in runtime: the worker has ended; its standard error has the reason\n" * 2,
+    )
+
+
+@pytest.mark.skipif(find_spec("hip") is None, reason="hip-python is not installed")
+def test_hip_python_has_the_same_runtime() -> None:
+    code = """
+from hip import hip as python
+error, pointer = python.hipMalloc(16)
+base, size = c_void_p(), c_size_t()
+check(hip.hipMemGetAddressRange(byref(base), byref(size), c_void_p(int(pointer))))
+target = python.hipGetDeviceProperties(0)[1].gcnArchName
+print(error.name, size.value, target if isinstance(target, str) else target.decode())
+"""
+    assert run(code) == "hipSuccess 16 gfx1100\n"

@@ -1,0 +1,43 @@
+"""Fixtures: the stand-in CUDA driver in this process, and a context."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from devmod_simulators import StandinDriver, UnavailableError, libcuda
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _built() -> None:
+    """Skip the tests, with the reason, where the driver cannot be built."""
+    try:
+        libcuda.build()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def standin() -> Iterator[StandinDriver]:
+    """The stand-in driver of this process, with its devices. A test fails if it has noticed a violation."""
+    if os.environ.get("DEVMOD_TEST_CUDA") == "hardware":
+        pytest.skip("the stand-in driver would take the name of the real one in this process")
+    with libcuda.load().shown() as driver:
+        yield driver
+
+
+@pytest.fixture
+def context(standin: StandinDriver) -> Iterator[Any]:
+    """The primary context of the first device, current."""
+    from cuda_calls import check, cuda
+
+    check(cuda.cuInit(0))
+    device = check(cuda.cuDeviceGet(0))
+    handle = check(cuda.cuDevicePrimaryCtxRetain(device))
+    check(cuda.cuCtxSetCurrent(handle))
+    yield handle
+    check(cuda.cuCtxSetCurrent(cuda.CUcontext(0)))
+    check(cuda.cuDevicePrimaryCtxRelease(device))

@@ -1,0 +1,389 @@
+"""The stand-in CUDA driver itself, through cuda-bindings: modules, launches, graphs and sticky errors."""
+
+import ctypes
+import gc
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_calls import allocate, check, code, cuda, read
+from cuda_sources import AXPY, ptx_of
+
+from devmod_simulators import StandinDriver
+from devmod_targets.cuda.nvrtc import compile_program
+
+pytestmark = pytest.mark.usefixtures("context")
+
+KERNELS = """
+__device__ int total = 5;
+__constant__ int factor;
+struct Pair { char tag; double value; };
+extern "C" __global__ void add(int *out, int value) { out[threadIdx.x] = value + total * factor; }
+extern "C" __global__ void pair(Pair p, char c, short s, double *out) { *out = p.value + c + s; }
+extern "C" __global__ void dynamic(int *out) { extern __shared__ int memory[]; memory[threadIdx.x] = 1; *out = memory[threadIdx.x]; }
+extern "C" __global__ void __launch_bounds__(128) bounded(int *out) { *out = 1; }
+"""
+
+
+def function_of(name: str, source: str = KERNELS, options: tuple[str, ...] = ()) -> Any:
+    """Return a function of CUDA C++ that is loaded as PTX."""
+    return check(cuda.cuModuleGetFunction(check(cuda.cuModuleLoadData(ptx_of(source, *options).encode() + b"\0")), name.encode()))
+
+
+def launch(function: Any, values: Any, grid: Any = (1, 1, 1), block: Any = (1, 1, 1), shared: int = 0, stream: Any = 0) -> str:
+    """Launch and return the name of the error."""
+    return code(cuda.cuLaunchKernel(function, *grid, *block, shared, stream, values, 0))
+
+
+def launch_with(function: Any, values: Any, *attributes: Any, grid: Any = (1, 1, 1), block: Any = (1, 1, 1)) -> str:
+    """Launch with attributes and return the name of the error."""
+    config = cuda.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = block
+    config.hStream = cuda.CUstream(0)
+    config.attrs = list(attributes)
+    config.numAttrs = len(attributes)
+    return code(cuda.cuLaunchKernelEx(config, function, values, 0))
+
+
+def attribute(name: str, **fields: Any) -> Any:
+    """Return a launch attribute."""
+    result = cuda.CUlaunchAttribute()
+    result.id = getattr(cuda.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+    for field, value in fields.items():
+        if isinstance(value, tuple):
+            part = getattr(result.value, field)
+            part.x, part.y, part.z = value
+        else:
+            setattr(result.value, field, value)
+    return result
+
+
+def pointer_argument(pointer: Any) -> Any:
+    """Return kernelParams of one pointer."""
+    return ((int(pointer),), (ctypes.c_void_p,))
+
+
+def test_globals_have_memory_and_first_values() -> None:
+    module = check(cuda.cuModuleLoadData(ptx_of(KERNELS).encode() + b"\0"))
+    total, size = check(cuda.cuModuleGetGlobal(module, b"total"))
+    factor, _ = check(cuda.cuModuleGetGlobal(module, b"factor"))
+    assert (size, read(total, 1), read(factor, 1)) == (4, [5], [0])
+    assert code(cuda.cuModuleGetGlobal(module, b"missing")) == "CUDA_ERROR_NOT_FOUND"
+    check(cuda.cuMemsetD32(factor, 10, 1))
+    out = allocate(np.zeros(2, np.int32))
+    values = ((int(out), 7), (ctypes.c_void_p, ctypes.c_int))
+    assert launch(check(cuda.cuModuleGetFunction(module, b"add")), values, block=(2, 1, 1)) == "CUDA_SUCCESS"
+    assert read(out, 2) == [57, 57]
+    check(cuda.cuModuleUnload(module))
+
+
+def test_parameters_have_their_places() -> None:
+    function = function_of("pair")
+    places = [check(cuda.cuFuncGetParamInfo(function, i)) for i in range(4)]
+    assert places == [(0, 16), (16, 1), (18, 2), (24, 8)]
+    assert code(cuda.cuFuncGetParamInfo(function, 4)) == "CUDA_ERROR_INVALID_VALUE"
+
+
+def test_a_parameter_block_of_another_size_is_refused(standin: StandinDriver) -> None:
+    function, out = function_of("add"), allocate(np.zeros(1, np.int32))
+    block = np.zeros(64, np.uint8)
+    block[:8].view(np.uint64)[0] = int(out)
+    block[8:12].view(np.int32)[0] = 3
+
+    def launch_block(size: int) -> str:
+        number = ctypes.c_size_t(size)
+        extra = (ctypes.c_void_p * 5)(1, block.ctypes.data, 2, ctypes.addressof(number), 0)
+        return code(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, 0, ctypes.addressof(extra)))
+
+    assert launch_block(11) == "CUDA_ERROR_INVALID_VALUE"
+    assert standin.reason == "add: the parameter block has 11 bytes; expected 12"
+    assert launch_block(17) == "CUDA_ERROR_INVALID_VALUE"
+    assert launch_block(12) == "CUDA_SUCCESS"
+    assert launch_block(16) == "CUDA_SUCCESS"
+    assert read(out, 1) == [3]
+    assert standin.last_launch["params"] == bytes(block[:12]).hex()
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "shared", "name"),
+    [
+        ((0, 1, 1), (1, 1, 1), 0, "CUDA_ERROR_INVALID_VALUE"),
+        ((1, 65536, 1), (1, 1, 1), 0, "CUDA_ERROR_INVALID_VALUE"),
+        ((1, 1, 1), (0, 1, 1), 0, "CUDA_ERROR_INVALID_VALUE"),
+        ((1, 1, 1), (1, 1, 65), 0, "CUDA_ERROR_INVALID_VALUE"),
+        ((1, 1, 1), (64, 32, 1), 0, "CUDA_ERROR_INVALID_VALUE"),
+        ((1, 1, 1), (1, 1, 1), 49153, "CUDA_ERROR_INVALID_VALUE"),
+        ((1, 1, 1), (1024, 1, 1), 49152, "CUDA_SUCCESS"),
+    ],
+)
+def test_dimensions_are_checked(grid: Any, block: Any, shared: int, name: str) -> None:
+    out = allocate(np.zeros(1, np.int32))
+    assert launch(function_of("dynamic"), pointer_argument(out), grid, block, shared) == name
+
+
+def test_more_dynamic_shared_memory_needs_the_attribute() -> None:
+    function, out = function_of("dynamic"), allocate(np.zeros(1, np.int32))
+    largest = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert check(cuda.cuFuncGetAttribute(largest, function)) == 48 << 10
+    assert launch(function, pointer_argument(out), shared=100 << 10) == "CUDA_ERROR_INVALID_VALUE"
+    assert code(cuda.cuFuncSetAttribute(function, largest, 228 << 10)) == "CUDA_ERROR_INVALID_VALUE"
+    check(cuda.cuFuncSetAttribute(function, largest, 100 << 10))
+    assert launch(function, pointer_argument(out), shared=100 << 10) == "CUDA_SUCCESS"
+    assert read(out, 1) == [1]
+
+
+def test_the_bounds_of_a_kernel_are_checked() -> None:
+    function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
+    assert check(cuda.cuFuncGetAttribute(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)) == 128
+    assert launch(function, pointer_argument(out), block=(129, 1, 1)) == "CUDA_ERROR_INVALID_VALUE"
+    assert launch(function, pointer_argument(out), block=(128, 1, 1)) == "CUDA_SUCCESS"
+
+
+def test_clusters_are_checked(standin: StandinDriver) -> None:
+    function, out = function_of("bounded"), pointer_argument(allocate(np.zeros(1, np.int32)))
+    cluster = attribute("CLUSTER_DIMENSION", clusterDim=(2, 1, 1))
+    assert launch_with(function, out, cluster, grid=(3, 1, 1)) == "CUDA_ERROR_INVALID_CLUSTER_SIZE"
+    assert launch_with(function, out, cluster, grid=(4, 1, 1)) == "CUDA_SUCCESS"
+    assert (standin.last_launch["cluster"], standin.last_launch["preferred"]) == ("2,1,1", "0,0,0")
+    preferred = attribute("PREFERRED_CLUSTER_DIMENSION", preferredClusterDim=(4, 1, 1))
+    assert launch_with(function, out, cluster, preferred, grid=(4, 1, 1)) == "CUDA_SUCCESS"
+    assert standin.last_launch["preferred"] == "4,1,1"
+    large = attribute("CLUSTER_DIMENSION", clusterDim=(16, 1, 1))
+    assert launch_with(function, out, large, grid=(16, 1, 1)) == "CUDA_ERROR_INVALID_CLUSTER_SIZE"
+    check(cuda.cuFuncSetAttribute(function, cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1))
+    assert launch_with(function, out, large, grid=(16, 1, 1)) == "CUDA_SUCCESS"
+
+
+def test_a_cooperative_launch_fits_on_the_device(standin: StandinDriver) -> None:
+    function, out = function_of("bounded"), pointer_argument(allocate(np.zeros(1, np.int32)))
+    standin.set("multiprocessors", 2)
+    cooperative = attribute("COOPERATIVE", cooperative=1)
+    assert launch_with(function, out, cooperative, grid=(32, 1, 1), block=(128, 1, 1)) == "CUDA_SUCCESS"
+    assert standin.last_launch["cooperative"] == "1"
+    assert launch_with(function, out, cooperative, grid=(33, 1, 1), block=(128, 1, 1)) == "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
+    assert (
+        launch_with(function, out, attribute("PROGRAMMATIC_STREAM_SERIALIZATION", programmaticStreamSerializationAllowed=1))
+        == "CUDA_SUCCESS"
+    )
+    assert (standin.last_launch["programmatic"], standin.last_launch["cooperative"]) == ("1", "0")
+
+
+def test_an_illegal_address_ends_the_device_for_the_process(standin: StandinDriver) -> None:
+    gc.collect()  # what other tests have in this context, which the reset below destroys
+    function, stream = function_of("bounded"), check(cuda.cuStreamCreate(0))
+    pointer = check(cuda.cuMemAlloc(16))
+    assert launch(function, pointer_argument(int(pointer) + 16), stream=stream) == "CUDA_SUCCESS"  # it has not run
+    assert code(cuda.cuStreamSynchronize(stream)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert f"{int(pointer) + 16:x}" in standin.reason
+    assert code(cuda.cuMemAlloc(16)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    device = check(cuda.cuDeviceGet(0))
+    check(cuda.cuDevicePrimaryCtxReset(device))
+    assert code(cuda.cuDevicePrimaryCtxRetain(device)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert standin.failed
+    standin.forget_failures()
+
+
+def test_memory_that_was_freed_is_an_illegal_address(standin: StandinDriver) -> None:
+    function, pointer = function_of("bounded"), check(cuda.cuMemAlloc(16))
+    check(cuda.cuMemFree(pointer))
+    check(cuda.cuMemAlloc(16))
+    assert launch(function, pointer_argument(pointer)) == "CUDA_SUCCESS"
+    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    standin.forget_failures()
+
+
+def test_there_is_a_gap_between_two_allocations(standin: StandinDriver) -> None:
+    function, pointers = function_of("bounded"), [check(cuda.cuMemAlloc(512)) for _ in range(2)]
+    assert launch(function, pointer_argument(int(pointers[0]) + 512)) == "CUDA_SUCCESS"
+    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    standin.forget_failures()
+
+
+def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: StandinDriver) -> None:
+    function, first, second = function_of("bounded"), *(check(cuda.cuStreamCreate(1)) for _ in range(2))
+    pointer = check(cuda.cuMemAllocAsync(16, first))
+    assert launch(function, pointer_argument(pointer), stream=second) == "CUDA_SUCCESS"
+    assert code(cuda.cuStreamSynchronize(second)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    standin.forget_failures()
+
+
+def test_a_launch_does_nothing_for_a_benchmark(standin: StandinDriver) -> None:
+    function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
+    standin.skip_launches()
+    assert launch(function, pointer_argument(out), block=(0, 0, 0)) == "CUDA_SUCCESS"
+    standin.skip_launches(False)
+    assert read(out, 1) == [0]
+
+
+def test_ptx_is_checked_before_the_worker_has_it(standin: StandinDriver) -> None:
+    text = ptx_of(AXPY)
+    standin.set("driver_version", 12020)
+    assert code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+    standin.set("driver_version", None)
+    standin.set("arch", 80)
+    assert code(cuda.cuModuleLoadData(text.encode() + b"\0")) == "CUDA_ERROR_INVALID_PTX"
+    assert code(cuda.cuModuleLoadData(b"not PTX\0")) == "CUDA_ERROR_INVALID_PTX"
+    assert code(cuda.cuModuleLoadData(b"\1\2\3\4\0")) == "CUDA_ERROR_INVALID_IMAGE"
+
+
+def test_the_log_has_what_ptx_lacks(standin: StandinDriver) -> None:
+    standin.set("ptx_version", 80)
+    options = cuda.CUjit_option
+    log = bytearray(500)
+    names = [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+    result = cuda.cuModuleLoadDataEx(b".version 9.5\n.target sm_90\n\0", 2, names, [log, len(log)])
+    assert code(result) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+    # The text of NVIDIA's compiler, as in test_real_jit.py.
+    assert (
+        bytes(log).rstrip(b"\0") == b"ptxas application ptx input, line 1; fatal   : Unsupported .version 9.5; current version is '8.0'\n"
+    )
+
+
+def test_a_cubin_is_checked_and_not_executed(standin: StandinDriver) -> None:
+    cubin = compile_program(KERNELS, "k.cu", ["--gpu-architecture=sm_90"]).cubin
+    module = check(cuda.cuModuleLoadData(cubin))
+    function = check(cuda.cuModuleGetFunction(module, b"pair"))
+    assert [check(cuda.cuFuncGetParamInfo(function, i)) for i in range(4)] == [(0, 16), (16, 1), (18, 2), (24, 8)]
+    total, size = check(cuda.cuModuleGetGlobal(module, b"total"))
+    assert (read(total, 1), size) == ([5], 4)
+    bounded = check(cuda.cuModuleGetFunction(module, b"bounded"))
+    out = pointer_argument(allocate(np.zeros(1, np.int32)))
+    assert launch(bounded, out, block=(129, 1, 1)) == "CUDA_ERROR_INVALID_VALUE"
+    assert launch(bounded, out) == "CUDA_ERROR_NOT_SUPPORTED"
+    assert standin.reason == "bounded: the stand-in driver checks a cubin and does not execute it"
+    standin.set("skip_cubins", 1)
+    assert launch(bounded, out) == "CUDA_SUCCESS"
+    standin.set("arch", 80)
+    assert code(cuda.cuModuleLoadData(cubin)) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
+    assert code(cuda.cuModuleLoadData(cubin[:40] + bytes(64))) == "CUDA_ERROR_INVALID_IMAGE"
+
+
+def test_a_graph_runs_what_a_stream_captured() -> None:
+    stream = check(cuda.cuStreamCreate(1))
+    function, out, copy = function_of("add"), allocate(np.zeros(1, np.int32)), allocate(np.zeros(1, np.int32))
+    check(cuda.cuStreamBeginCapture(stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+    assert launch(function, ((int(out), 4), (ctypes.c_void_p, ctypes.c_int)), stream=stream) == "CUDA_SUCCESS"
+    check(cuda.cuMemcpyDtoDAsync(copy, out, 4, stream))
+    graph = check(cuda.cuStreamEndCapture(stream))
+    assert check(cuda.cuGraphGetNodes(graph, 9))[1] == 2
+    executable = check(cuda.cuGraphInstantiate(graph, 0))
+    check(cuda.cuGraphDestroy(graph))
+    check(cuda.cuStreamSynchronize(stream))
+    assert (read(out, 1), read(copy, 1)) == ([0], [0])
+    for _ in range(2):
+        check(cuda.cuGraphLaunch(executable, stream))
+        check(cuda.cuMemsetD32Async(out, 9, 1, stream))
+        check(cuda.cuStreamSynchronize(stream))
+        assert (read(out, 1), read(copy, 1)) == ([9], [4])
+    check(cuda.cuGraphExecDestroy(executable))
+
+
+def test_a_graph_has_the_order_of_events_and_no_other() -> None:
+    first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
+    fork, join = (check(cuda.cuEventCreate(0)) for _ in range(2))
+    ordered, unordered = allocate(np.zeros(1, np.int32)), allocate(np.zeros(1, np.int32))
+    check(cuda.cuStreamBeginCapture(first, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
+    check(cuda.cuMemsetD32Async(ordered, 1, 1, first))
+    check(cuda.cuEventRecord(fork, first))
+    check(cuda.cuStreamWaitEvent(second, fork, 0))
+    check(cuda.cuMemsetD32Async(unordered, 1, 1, first))
+    check(cuda.cuMemsetD32Async(unordered, 2, 1, second))
+    check(cuda.cuMemsetD32Async(ordered, 2, 1, second))
+    check(cuda.cuEventRecord(join, second))
+    check(cuda.cuStreamWaitEvent(first, join, 0))
+    graph = check(cuda.cuStreamEndCapture(first))
+    executable = check(cuda.cuGraphInstantiate(graph, 0))
+    check(cuda.cuGraphLaunch(executable, first))
+    check(cuda.cuStreamSynchronize(first))
+    assert (read(ordered, 1), read(unordered, 1)) == ([2], [1])
+    check(cuda.cuGraphExecDestroy(executable))
+    check(cuda.cuGraphDestroy(graph))
+
+
+def test_a_capture_ends_with_an_error_where_cuda_has_one() -> None:
+    first, second = (check(cuda.cuStreamCreate(1)) for _ in range(2))
+    mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+    memory = allocate(np.zeros(1, np.int32))
+    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_ILLEGAL_STATE"
+    check(cuda.cuStreamBeginCapture(first, mode))
+    assert code(cuda.cuStreamSynchronize(first)) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert code(cuda.cuMemsetD32Async(memory, 1, 1, first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    check(cuda.cuStreamBeginCapture(first, mode))
+    assert code(cuda.cuMemAlloc(16)) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    check(cuda.cuStreamBeginCapture(first, mode))
+    event = check(cuda.cuEventCreate(0))
+    check(cuda.cuEventRecord(event, first))
+    check(cuda.cuStreamWaitEvent(second, event, 0))
+    check(cuda.cuMemsetD32Async(memory, 1, 1, second))
+    assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
+    assert code(cuda.cuStreamWaitEvent(second, event, 0)) == "CUDA_ERROR_CAPTURED_EVENT"
+
+
+def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
+    stream, modes = check(cuda.cuStreamCreate(1)), cuda.CUstreamCaptureMode
+    relaxed, local, strict = (getattr(modes, f"CU_STREAM_CAPTURE_MODE_{name}") for name in ("RELAXED", "THREAD_LOCAL", "GLOBAL"))
+
+    def allocate_in(capture: Any, thread: Any, another: bool) -> str:
+        names: list[str] = []
+
+        def attempt() -> None:
+            check(cuda.cuCtxSetCurrent(handle))
+            before = check(cuda.cuThreadExchangeStreamCaptureMode(thread))
+            names.append(code(cuda.cuMemAlloc(16)))
+            check(cuda.cuThreadExchangeStreamCaptureMode(before))
+
+        handle = check(cuda.cuCtxGetCurrent())
+        check(cuda.cuStreamBeginCapture(stream, capture))
+        if another:
+            worker = Thread(target=attempt)
+            worker.start()
+            worker.join()
+        else:
+            attempt()
+        ending = code(cuda.cuStreamEndCapture(stream))
+        assert ending == ("CUDA_SUCCESS" if names == ["CUDA_SUCCESS"] else "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+        return names[0].removeprefix("CUDA_").removeprefix("ERROR_")
+
+    forbidden = "STREAM_CAPTURE_UNSUPPORTED"
+    assert [allocate_in(mode, strict, False) for mode in (strict, local, relaxed)] == [forbidden, forbidden, "SUCCESS"]
+    assert [allocate_in(mode, strict, True) for mode in (strict, local, relaxed)] == [forbidden, "SUCCESS", "SUCCESS"]
+    assert [allocate_in(strict, mode, True) for mode in (strict, local, relaxed)] == [forbidden, "SUCCESS", "SUCCESS"]
+    assert [allocate_in(strict, mode, False) for mode in (local, relaxed)] == [forbidden, "SUCCESS"]
+    check(cuda.cuStreamBeginCapture(stream, relaxed))
+    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert code(cuda.cuStreamEndCapture(stream)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+
+
+def test_a_library_has_kernels_of_each_context(standin: StandinDriver) -> None:
+    library = check(cuda.cuLibraryLoadData(ptx_of(KERNELS).encode() + b"\0", [], [], 0, [], [], 0))
+    kernel = check(cuda.cuLibraryGetKernel(library, b"bounded"))
+    out = allocate(np.zeros(1, np.int32))
+    assert launch(cuda.CUfunction(int(kernel)), pointer_argument(out)) == "CUDA_SUCCESS"
+    assert read(out, 1) == [1]
+    check(cuda.cuLibraryUnload(library))
+    assert (standin.report["libraries"], standin.report["kernels"]) == (0, 0)
+
+
+def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:
+    memory = int(allocate(np.zeros((8, 16), np.float32)))
+    room = (ctypes.c_char * 256)()
+    aligned = ctypes.addressof(room) + 128 - ctypes.addressof(room) % 128
+
+    def encode(address: int, size: Any = (16, 8), strides: Any = (64,), box: Any = (4, 4), target: int = aligned) -> int:
+        numbers = [(ctypes.c_uint64 * len(values))(*values) for values in (size, strides)]
+        boxes = [(ctypes.c_uint32 * len(values))(*values) for values in (box, [1] * len(box))]
+        float32 = int(cuda.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32)
+        pointers = ctypes.c_void_p(target), float32, len(size), ctypes.c_void_p(address)
+        return standin.api.cuTensorMapEncodeTiled(*pointers, *numbers, *boxes, 0, 0, 0, 0)
+
+    assert encode(memory) == 0
+    assert encode(memory, target=aligned + 16) == 1  # 64 bytes of alignment, which cuda-bindings does not give
+    assert encode(memory + 4) == 1  # 16 bytes of alignment
+    assert encode(memory, strides=(60,)) == 1
+    assert encode(memory, box=(257, 4)) == 1
+    assert encode(memory, box=(3, 4)) == 1  # 12 bytes
+    assert encode(memory, size=(16, 9)) == 1  # beyond the allocation

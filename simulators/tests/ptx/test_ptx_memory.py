@@ -1,0 +1,157 @@
+"""Bounds, alignment and texts that are no PTX: the errors of the interpreter."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_sources import ptx_of, run_source
+from ptx_snippets import run_snippet
+
+from devmod_simulators.ptx import Module, PtxError, parser, run_ptx
+
+
+def error_of(source: str, args: list[Any], block: int = 4, **launch: Any) -> tuple[str, str]:
+    with pytest.raises(PtxError) as caught:
+        run_source(source, 2, block, args, **launch)
+    return caught.value.name, caught.value.text
+
+
+KERNEL = 'extern "C" __global__ void k(int *o, int n) { %s }'
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "text"),
+    [
+        ("o[threadIdx.x + n] = 1;", "ILLEGAL_ADDRESS", "write of 4 bytes at global address 0x70000000120 is out of bounds, kernel k, block (0, 0, 0), thread (1, 0, 0)"),
+        ("atomicAdd(o + n * (blockIdx.x + 1), 1);", "ILLEGAL_ADDRESS", "atomic access of 4 bytes at global address 0x70000000138 is out of bounds, kernel k, block (1, 0, 0), thread (0, 0, 0)"),
+        ("*(int *)((char *)o + threadIdx.x * 2) = 1;", "MISALIGNED_ADDRESS", "write of 4 bytes at global address 0x70000000102 is misaligned, kernel k, block (0, 0, 0), thread (1, 0, 0)"),
+        ("*(int *)(long long)(n - 7) = n;", "ILLEGAL_ADDRESS", "write of 4 bytes at global address 0x0 is out of bounds, kernel k, block (0, 0, 0), thread (0, 0, 0)"),
+        ("__shared__ int s[8]; volatile int *p = s; p[threadIdx.x * n] = 1;", "ILLEGAL_ADDRESS", "write of 4 bytes at shared address 0x38 is out of bounds, kernel k, block (0, 0, 0), thread (2, 0, 0)"),
+        ("int a[4] = {n, 1, 2, 3}; for (int i = 0; i < 4; i++) a[(i * n) & 3] += i; o[0] = *(volatile int *)(a + n);", "ILLEGAL_ADDRESS", "read of 4 bytes at local address 0x1c is out of bounds, kernel k, block (0, 0, 0), thread (0, 0, 0)"),
+    ],
+    ids=["past the end", "atomic", "misaligned", "null", "shared", "local"],
+)  # fmt: skip
+def test_an_illegal_access_names_the_access_and_the_thread(body: str, name: str, text: str) -> None:
+    assert error_of(KERNEL % body, [np.zeros(8, np.int32), 7]) == (f"CUDA_ERROR_{name}", text)
+
+
+def test_an_address_in_the_gap_between_two_allocations() -> None:
+    x, y = np.zeros(100, np.int32), np.zeros(100, np.int32)
+    source = 'extern "C" __global__ void k(int *x, int *y) { x[threadIdx.x * 30] = y[threadIdx.x * 40]; }'
+    name, text = error_of(source, [x, y])
+    assert (name, text) == (
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "read of 4 bytes at global address 0x700000005e0 is out of bounds, kernel k, block (0, 0, 0), thread (3, 0, 0)",
+    )
+
+
+def test_dynamic_shared_memory_has_the_size_of_the_launch() -> None:
+    source = 'extern "C" __global__ void k(int *o) { extern __shared__ int s[]; s[threadIdx.x] = 1; o[threadIdx.x] = s[threadIdx.x]; }'
+    out = np.zeros(4, np.int32)
+    run_source(source, 1, 4, [out], shared_memory=16)
+    assert (out == 1).all()
+    name, text = error_of(source, [out], shared_memory=12)
+    assert (name, text) == (
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "write of 4 bytes at shared address 0xc is out of bounds, kernel k, block (0, 0, 0), thread (3, 0, 0)",
+    )
+
+
+def test_generic_addresses_of_several_spaces_in_one_instruction() -> None:
+    source = """__device__ __noinline__ int read(const volatile int *p) { return *p; }
+    extern "C" __global__ void k(int *o, int n) {
+        __shared__ int s[1];
+        int l[2] = {n + 1, n + 2};
+        s[0] = n;
+        __syncthreads();
+        const int *p = threadIdx.x % 3 == 0 ? o + 8 : threadIdx.x % 3 == 1 ? s : l + (n & 1);
+        int v = read(p);
+        __syncthreads();
+        o[threadIdx.x] = v * 10 + __isGlobal(p) + 2 * __isShared(p) + 4 * __isLocal(p);
+    }"""
+    out = np.full(9, 50, np.int32)
+    run_source(source, 1, 8, [out, 7])
+    np.testing.assert_array_equal(out[:8], np.array([501, 72, 94])[np.arange(8) % 3])
+
+
+def test_vector_accesses_are_checked_whole() -> None:
+    body = "ld.param.u64 %x, [p0]; ld.global.v4.u32 {%o, %t, %u, %o}, [%x+{}];"
+    a = np.arange(6)
+    with pytest.raises(PtxError, match="read of 16 bytes at global address 0x70000000108 is misaligned"):
+        run_snippet(body.replace("+{}", "+8"), [("u32", a)], "u32")
+    with pytest.raises(PtxError, match="read of 16 bytes at global address 0x70000000110 is out of bounds"):
+        run_snippet(body.replace("+{}", "+16"), [("u32", a)], "u32")
+
+
+HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
+BAD = {
+    "": "line 1: the text has no .version",
+    HEAD + ".visible .entry k(": "line 4: unexpected end of the text",
+    HEAD + ".visible .entry k() { .reg .b32 %r; mov.u32 %r; }": "line 4: mov.u32: expected 2 operands, got 1",
+    HEAD + ".visible .entry k() {\nbra missing;\n}": "line 5: unknown label 'missing'",
+    HEAD + ".visible .entry k() {\n.reg .b32 %r;\nmov.u32 %r, nothing;\n}": "line 6: mov.u32: unknown identifier 'nothing'",
+    HEAD + ".visible .entry k() {\n.reg .b32 %r;\nadd.u64 %r, %r, 1;\n}": "line 6: add.u64: a destination has the wrong size",
+    HEAD + ".visible .entry k() {\n.reg .pred %r;\nadd.u32 %r, 1, 1;\n}": "line 6: add.u32: a destination has the wrong type",
+    HEAD.replace("64", "32", 1) + ".global .u32 x;": "line 3: expected '64', got '32'",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD.items(), ids=range(len(BAD)))
+def test_text_that_is_no_ptx(text: str, message: str) -> None:
+    with pytest.raises(PtxError) as caught:
+        run_ptx(text, "k", 1, 1, [])
+    assert (caught.value.name, caught.value.text) == ("CUDA_ERROR_INVALID_PTX", message)
+
+
+def test_the_parser_reads_declarations() -> None:
+    text = HEAD.replace("sm_90", "sm_90a, debug") + """
+    .file 1 "kernel.cu"
+    .global .align 16 .b8 data[2][3] = {{1, 2, 3}, {4, 5, 6}};
+    .visible .const .f32 half = 0f3F000000;
+    .extern .func (.param .b32 result) vprintf (.param .b64 a, .param .b64 b);
+    .visible .entry k(.param .u64 .ptr .global .align 4 p, .param .align 8 .b8 s[12])
+    .maxntid 32, 2, 1
+    .reqntid 32
+    .minnctapersm 2
+    { .reg.b32 %r<3>; .loc 1 2 3
+      { .reg .b32 %r1; mov.u32 %r1, 1; }
+      ret; }
+    .section .debug_str { info: .b8 1, 2 }
+    """  # fmt: skip
+    module = parser.parse(text)
+    data = module.variables["data"]
+    assert (data.size, data.align, data.values) == (6, 16, [1, 2, 3, 4, 5, 6])
+    assert module.variables["half"].values == [0.5]
+    kernel = module.functions["k"]
+    assert [(each.name, each.size, each.align) for each in kernel.params] == [("p", 8, 8), ("s", 12, 8)]
+    assert kernel.attributes == {"maxntid": (32, 2, 1), "reqntid": (32,), "minnctapersm": (2,)}
+    assert len(kernel.registers) == 4
+    assert [(each.opcode, each.line) for each in kernel.instructions] == [("mov.u32", 14), ("ret", 15)]
+    assert not module.functions["vprintf"].body
+
+
+def test_damaged_text_is_an_error_of_its_own() -> None:
+    text = ptx_of(
+        """struct S { int a[3]; };
+        __device__ int counter[2] = {1, 2};
+        __device__ __noinline__ S change(S s, int i) { s.a[i % 3] += counter[i & 1]; return s; }
+        extern "C" __global__ void k(int *o, S s) {
+            for (int i = 0; i < o[0]; i++) { if (i % 7 == 3) continue; s = change(s, i); __syncthreads(); }
+            o[threadIdx.x] = __shfl_xor_sync(~0u, s.a[1], 3) + atomicAdd(o + 1, 2);
+        }"""
+    )
+    Module(text).check()
+    random = np.random.default_rng(1)
+    words = re.split(r"(\s+|[,;\[\]{}()])", text)
+    errors = 0
+    for _ in range(300):
+        damaged = words[: int(random.integers(len(words)))] if random.random() < 0.3 else list(words)
+        for _ in range(int(random.integers(1, 4))):
+            first, second = (int(place) for place in random.integers(len(words), size=2))
+            damaged[first : first + int(random.integers(2))] = [words[second]] * int(random.integers(2))
+        try:
+            Module("".join(damaged)).check()
+        except PtxError:
+            errors += 1
+    assert errors > 100

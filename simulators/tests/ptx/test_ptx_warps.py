@@ -1,0 +1,370 @@
+"""Warp operations, atomics, clusters and cooperative grids in the interpreter of PTX."""
+
+import struct
+
+import numpy as np
+import pytest
+from cuda_sources import ptx_of, run_source
+
+from devmod_simulators.ptx import Launch, Machine, ops_atomic
+
+
+@pytest.fixture
+def numbers() -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 1000, 96).astype(np.int32)
+
+
+def test_shuffles(numbers: np.ndarray) -> None:
+    source = """extern "C" __global__ void k(const int *x, int *o) {
+        int i = threadIdx.x, n = blockDim.x, v = x[i];
+        o[i] = __shfl_sync(~0u, v, 5, 8);
+        o[n + i] = __shfl_up_sync(~0u, v, 3, 16);
+        o[2 * n + i] = __shfl_down_sync(~0u, v, 7);
+        o[3 * n + i] = __shfl_xor_sync(~0u, v, 9);
+        o[4 * n + i] = __shfl_sync(~0u, v, i * 7);
+    }"""
+    out = np.zeros((5, 96), np.int32)
+    run_source(source, 1, 96, [numbers, out])
+    lane, warp = np.arange(96) % 32, np.arange(96) // 32 * 32
+    np.testing.assert_array_equal(out[0], numbers[np.arange(96) // 8 * 8 + 5])
+    np.testing.assert_array_equal(out[1], numbers[np.arange(96) - np.where(lane % 16 >= 3, 3, 0)])
+    np.testing.assert_array_equal(out[2], numbers[np.arange(96) + np.where(lane + 7 < 32, 7, 0)])
+    np.testing.assert_array_equal(out[3], numbers[warp + (lane ^ 9)])
+    np.testing.assert_array_equal(out[4], numbers[warp + np.arange(96) * 7 % 32])
+
+
+def test_shuffles_tell_whether_the_source_is_in_range() -> None:
+    source = """extern "C" __global__ void k(int *o) {
+        int v, p;
+        asm volatile("{.reg .pred q; shfl.sync.up.b32 %0|q, %2, 4, 0x0, -1; selp.s32 %1, 1, 0, q;}" : "=r"(v), "=r"(p) : "r"(threadIdx.x));
+        o[threadIdx.x] = v * 10 + p;
+    }"""
+    out = np.zeros(32, np.int32)
+    run_source(source, 1, 32, [out])
+    np.testing.assert_array_equal(out, [i * 10 if i < 4 else (i - 4) * 10 + 1 for i in range(32)])
+
+
+def test_votes_and_matches(numbers: np.ndarray) -> None:
+    source = """extern "C" __global__ void k(const int *x, unsigned *o) {
+        int i = threadIdx.x, n = blockDim.x, v = x[i], all;
+        o[i] = __ballot_sync(~0u, v & 1);
+        o[n + i] = __any_sync(~0u, v > 980);
+        o[2 * n + i] = __all_sync(~0u, v > 10);
+        o[3 * n + i] = __match_any_sync(~0u, v & 3);
+        o[4 * n + i] = __match_all_sync(~0u, v > 2000, &all);
+        o[5 * n + i] = all;
+        o[6 * n + i] = __reduce_add_sync(~0u, v);
+        o[7 * n + i] = __reduce_max_sync(~0u, v);
+        if (v & 1) o[8 * n + i] = __activemask();
+    }"""
+    out = np.zeros((9, 96), np.uint32)
+    run_source(source, 1, 96, [numbers, out])
+    warps = numbers.reshape(3, 32)
+
+    def bits(flags: np.ndarray) -> np.ndarray:
+        return (flags.astype(np.uint64) << np.arange(32, dtype=np.uint64)).sum(-1)
+
+    def each(values: np.ndarray) -> np.ndarray:
+        return np.repeat(values, 32)
+
+    odd = bits(warps & 1)
+    np.testing.assert_array_equal(out[0], each(odd))
+    np.testing.assert_array_equal(out[1], each((warps > 980).any(1)))
+    np.testing.assert_array_equal(out[2], each((warps > 10).all(1)))
+    same = (warps[:, :, None] & 3) == (warps[:, None, :] & 3)
+    np.testing.assert_array_equal(out[3], bits(same).reshape(-1))
+    assert (out[4] == 0xFFFFFFFF).all()
+    assert (out[5] == 1).all()
+    np.testing.assert_array_equal(out[6], each(warps.sum(1)))
+    np.testing.assert_array_equal(out[7], each(warps.max(1)))
+    np.testing.assert_array_equal(out[8], np.where(numbers & 1, each(odd), 0))
+
+
+def test_a_warp_reduction_of_a_partial_warp() -> None:
+    source = """extern "C" __global__ void k(int *o) {
+        int v = threadIdx.x;
+        if (threadIdx.x < 45) {
+            for (int d = 16; d; d >>= 1) v += __shfl_down_sync(__activemask(), v, d);
+            o[threadIdx.x] = v;
+        }
+        __syncthreads();
+    }"""
+    out = np.zeros(128, np.int32)
+    run_source(source, 1, 100, [out])
+    assert out[0] == sum(range(32))
+
+
+def test_lanes_wait_for_those_of_their_mask() -> None:
+    source = """extern "C" __global__ void k(int *o, int n) {
+        int v = threadIdx.x, upper = v / 16, mine = v % 16;
+        unsigned mask = upper ? 0xffff0000u : 0x0000ffffu;
+        for (int i = 0; i < mine % 4; i++) v = v * 3 + n;
+        for (int i = 0; i < (upper ? 3 : 5); i++) v = __shfl_sync(mask, v, mine + 1, 16) + (mine % 4 == 0 ? i : 0);
+        o[threadIdx.x] = v;
+    }"""
+    out = np.zeros(32, np.int32)
+    run_source(source, 1, 32, [out, 1])
+    expected = []
+    for upper in (0, 1):
+        values = [16 * upper + mine for mine in range(16)]
+        for mine in range(16):
+            for _ in range(mine % 4):
+                values[mine] = values[mine] * 3 + 1
+        for i in range(3 if upper else 5):
+            values = [values[(mine + 1) % 16] + (i if mine % 4 == 0 else 0) for mine in range(16)]
+        expected += values
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("lanes_per_address", [1, 3, 64, 4096])
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_atomics_give_each_lane_the_old_value(lanes_per_address: int, space: str) -> None:
+    total = 4096
+    addresses = total // lanes_per_address
+    source = """extern "C" __global__ void k(unsigned *m, unsigned *old, const unsigned *v, int per, int n) {
+        extern __shared__ unsigned s[];
+        for (int i = threadIdx.x; i < 6 * n; i += blockDim.x) s[i] = m[i];
+        __syncthreads();
+        for (int i = threadIdx.x; i < 4096; i += blockDim.x) {
+            unsigned *p = PLACE + i % n;
+            old[i] = atomicAdd(p, v[i]);
+            old[4096 + i] = atomicMax(p + n, v[i]);
+            old[8192 + i] = atomicMin((int *)p + 2 * n, (int)v[i]);
+            old[12288 + i] = atomicExch(p + 3 * n, v[i]);
+            old[16384 + i] = atomicXor(p + 4 * n, v[i]);
+            old[20480 + i] = atomicInc(p + 5 * n, 10);
+        }
+        __syncthreads();
+        if (SHARED) for (int i = threadIdx.x; i < 6 * n; i += blockDim.x) m[i] = s[i];
+    }""".replace("PLACE", "m" if space == "global" else "s").replace("SHARED", str(int(space == "shared")))
+    random = np.random.default_rng(4)
+    memory = random.integers(0, 2**32, (6, addresses), dtype=np.uint32)
+    memory[5] %= 11
+    values = random.integers(0, 2**32, total, dtype=np.uint32)
+    before, old = memory.copy(), np.zeros((6, total), np.uint32)
+    run_source(source, 1, 1024, [memory, old, values, lanes_per_address, addresses], shared_memory=24 * addresses)
+    wrap = 2**32
+    updates = [
+        lambda m, v: (m + v) % wrap,
+        max,
+        lambda m, v: min(m, v, key=lambda x: x - wrap if x >= wrap // 2 else x),
+        lambda m, v: v,
+        lambda m, v: m ^ v,
+        lambda m, v: 0 if m >= 10 else m + 1,
+    ]
+    for row, update in enumerate(updates):
+        for address in range(addresses):
+            mine = range(address, total, addresses)
+            # The values in some order: each old value is the state after those before it, so both sets agree.
+            state, states = int(before[row, address]), []
+            for lane in mine:
+                states.append(state)
+                state = update(state, int(values[lane]))
+            assert int(memory[row, address]) == state or row == 3
+            if row in (0, 4, 5):
+                assert states == old[row, address::addresses].tolist()
+            else:
+                assert sorted(states) == sorted(old[row, address::addresses].tolist())
+
+
+def test_floating_point_atomics() -> None:
+    source = """#include <cuda_fp16.h>
+    extern "C" __global__ void k(float *f, double *d, __half2 *h, float *old) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        old[i] = atomicAdd(f + i % 3, 0.5f);
+        atomicAdd(d + i % 5, 0.25);
+        atomicAdd(h + i % 7, __floats2half2_rn(1.f, 2.f));
+    }"""
+    f, d, h, old = np.zeros(3, np.float32), np.zeros(5), np.zeros((7, 2), np.float16), np.zeros(256, np.float32)
+    run_source(source, 2, 128, [f, d, h, old])
+    counts = [np.bincount(np.arange(256) % each) for each in (3, 5, 7)]
+    np.testing.assert_array_equal(f, counts[0] * 0.5)
+    np.testing.assert_array_equal(d, counts[1] * 0.25)
+    np.testing.assert_array_equal(h, counts[2][:, None] * np.array([1, 2]))
+    for first in range(3):
+        assert sorted(old[first::3].tolist()) == [0.5 * number for number in range(counts[0][first])]
+
+
+def test_compare_and_swap_loops() -> None:
+    source = """extern "C" __global__ void k(double *sum) {
+        unsigned long long *p = (unsigned long long *)(sum + threadIdx.x % 4), old = *p, seen;
+        do { seen = old; old = atomicCAS(p, seen, __double_as_longlong(1.5 + __longlong_as_double(seen))); } while (seen != old);
+    }"""
+    total = np.zeros(4)
+    run_source(source, 4, 64, [total])
+    assert (total == 96).all()
+
+
+def test_a_histogram_in_shared_memory() -> None:
+    source = """extern "C" __global__ void k(const unsigned char *x, int *h, int n) {
+        __shared__ int s[256];
+        s[threadIdx.x] = 0;
+        __syncthreads();
+        for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) atomicAdd(&s[x[i]], 1);
+        __syncthreads();
+        atomicAdd(&h[threadIdx.x], s[threadIdx.x]);
+    }"""
+    x = np.random.default_rng(5).integers(0, 256, 50000).astype(np.uint8)
+    histogram = np.zeros(256, np.int32)
+    run_source(source, 8, 256, [x, histogram, len(x)])
+    np.testing.assert_array_equal(histogram, np.bincount(x, minlength=256))
+
+
+def test_old_values_of_many_lanes_at_few_and_at_many_addresses() -> None:
+    random = np.random.default_rng(6)
+    for addresses in (1, 2, 100, 3000):
+        index = random.integers(0, addresses, 3000)
+        values = random.integers(0, 1000, 3000).astype(np.uint32)
+        memory = random.integers(0, 1000, addresses).astype(np.uint32)
+        expected, olds = memory.copy(), []
+        for place, value in zip(index, values, strict=True):
+            olds.append(expected[place])
+            expected[place] = max(expected[place], value)
+        np.testing.assert_array_equal(ops_atomic.apply(memory, index, values, np.maximum, True, "max"), olds)
+        np.testing.assert_array_equal(memory, expected)
+
+
+def test_a_cooperative_grid_synchronizes() -> None:
+    source = """#include <cooperative_groups.h>
+    #include <cooperative_groups/reduce.h>
+    namespace cg = cooperative_groups;
+    extern "C" __global__ void k(int *a, int *sums, int n) {
+        auto grid = cg::this_grid();
+        int i = grid.thread_rank();
+        for (int r = 0; r < 3; r++) {
+            a[i] += r + 1;
+            grid.sync();
+            int v = a[(i + 37) % n];
+            grid.sync();
+            a[i] = v;
+            grid.sync();
+        }
+        auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+        int s = cg::reduce(warp, a[i], cg::plus<int>());
+        if (warp.thread_rank() == 0) sums[i / 32] = s;
+    }"""
+    a = np.arange(512, dtype=np.int32)
+    sums = np.zeros(16, np.int32)
+    expected = a.copy()
+    for r in range(3):
+        expected = np.roll(expected + r + 1, -37)
+    run_source(source, 8, 64, [a, sums, 512], cooperative=True)
+    np.testing.assert_array_equal(a, expected)
+    np.testing.assert_array_equal(sums, expected.reshape(-1, 32).sum(1))
+
+
+def test_a_cluster_reads_the_shared_memory_of_its_blocks() -> None:
+    source = """#include <cooperative_groups.h>
+    namespace cg = cooperative_groups;
+    extern "C" __global__ void __cluster_dims__(2, 2, 1) k(int *o) {
+        __shared__ int s[32];
+        auto cluster = cg::this_cluster();
+        int block = blockIdx.y * gridDim.x + blockIdx.x;
+        s[threadIdx.x] = block * 100 + threadIdx.x;
+        cluster.sync();
+        int *p = cluster.map_shared_rank(s, (cluster.block_rank() + 1) % 4);
+        o[block * 32 + threadIdx.x] = p[31 - threadIdx.x];
+        cluster.sync();
+    }"""
+    out = np.zeros((4, 4, 32), np.int32)
+    run_source(source, (4, 4), 32, [out], cluster=(2, 2))
+    for y, x in np.ndindex(4, 4):
+        rank = (y % 2 * 2 + x % 2 + 1) % 4
+        other = (y // 2 * 2 + rank // 2) * 4 + x // 2 * 2 + rank % 2
+        np.testing.assert_array_equal(out[y, x], other * 100 + 31 - np.arange(32))
+
+
+def test_barriers_in_shared_memory() -> None:
+    source = """#include <cuda/barrier>
+    extern "C" __global__ void k(int *o) {
+        __shared__ cuda::barrier<cuda::thread_scope_block> b;
+        __shared__ int s[64];
+        if (threadIdx.x == 0) init(&b, blockDim.x);
+        __syncthreads();
+        s[threadIdx.x] = threadIdx.x;
+        b.arrive_and_wait();
+        int v = s[63 - threadIdx.x];
+        auto token = b.arrive();
+        b.wait(std::move(token));
+        s[threadIdx.x] = v * 2;
+        b.arrive_and_wait();
+        o[blockIdx.x * 64 + threadIdx.x] = s[(threadIdx.x + 1) % 64];
+    }""".replace("std::move", "cuda::std::move")
+    out = np.zeros((3, 64), np.int32)
+    run_source(source, 3, 64, [out])
+    np.testing.assert_array_equal(out, np.tile(2 * (63 - (np.arange(64) + 1) % 64), (3, 1)))
+
+
+def test_asynchronous_copies() -> None:
+    source = """#include <cuda/barrier>
+    #include <cuda_pipeline.h>
+    namespace ptx = cuda::ptx;
+    extern "C" __global__ void k(const float4 *x, float4 *o, float4 *p) {
+        __shared__ alignas(16) float4 s[64], t[64];
+        __shared__ cuda::barrier<cuda::thread_scope_block> b;
+        __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], 16);
+        __pipeline_commit();
+        if (threadIdx.x == 0) init(&b, blockDim.x);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (threadIdx.x == 0) cuda::memcpy_async(t, x, cuda::aligned_size_t<16>(sizeof t), b);
+        b.arrive_and_wait();
+        o[threadIdx.x] = s[63 - threadIdx.x];
+        p[threadIdx.x] = t[threadIdx.x ^ 1];
+    }"""
+    x = np.random.default_rng(7).random((64, 4), np.float32)
+    o, p = np.zeros_like(x), np.zeros_like(x)
+    run_source(source, 1, 64, [x, o, p])
+    np.testing.assert_array_equal(o, x[::-1])
+    np.testing.assert_array_equal(p, x[np.arange(64) ^ 1])
+
+
+TENSOR_COPY = """struct alignas(64) Map { char bytes[128]; };
+extern "C" __global__ void k(const __grid_constant__ Map from, const __grid_constant__ Map to, float *o, int x, int y) {
+    __shared__ alignas(1024) float s[8][8];
+    __shared__ unsigned long long barrier;
+    unsigned place = __cvta_generic_to_shared(s), b = __cvta_generic_to_shared(&barrier);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(b));
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" :: "r"(b));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+            :: "r"(place), "l"(&from), "r"(x), "r"(y), "r"(b) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again; }" :: "r"(b) : "memory");
+    o[threadIdx.x] = s[threadIdx.x / 8][threadIdx.x % 8];
+    s[threadIdx.x / 8][threadIdx.x % 8] += 100;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" :: "l"(&to), "r"(y), "r"(x), "r"(place) : "memory");
+        asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}"""
+
+
+@pytest.mark.parametrize("swizzle", [0, 1])
+def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
+    machine = Machine()
+    rows, columns = 20, 12
+    tensor = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    source, target, out = (machine.allocate(size) for size in (tensor.nbytes, tensor.nbytes, 256))
+    machine.write(source, tensor)
+    machine.write(target, np.full_like(tensor, -1))
+
+    def descriptor(address: int) -> bytes:
+        fields = [b"standin", address, columns, rows, 0, 0, 0, columns * 4, 0, 0, 0, 7, 2, 8, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, swizzle, 0, 0]
+        return struct.pack("<8sQ5Q4QII5H5HBBBB", *fields).ljust(128, b"\0")
+
+    module = machine.load(ptx_of(TENSOR_COPY))
+    x, y = 6, -3
+    block = descriptor(source) + descriptor(target) + struct.pack("<Qii", out, x, y)
+    machine.launch(module, "k", Launch((1, 1, 1), (64, 1, 1), block))
+    wide = np.zeros((64, 64), np.float32)
+    wide[16 : 16 + rows, 16 : 16 + columns] = tensor
+    box = wide[16 + y : 24 + y, 16 + x : 24 + x]
+    # The lines of 32 bytes in which a row lies are exchanged in every second group of four rows.
+    stored = box if not swizzle else np.array([np.roll(row, 4) if number // 4 % 2 else row for number, row in enumerate(box)])
+    np.testing.assert_array_equal(machine.read(out, np.zeros((8, 8), np.float32)), stored)
+    expected = np.full((64, 64), -1, np.float32)
+    expected[16 + x : 24 + x, 16 + y : 24 + y] = box + 100
+    np.testing.assert_array_equal(machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns])

@@ -1,0 +1,122 @@
+"""What tests of the wheels use: the names, importing them, and the errors of a stand-in that cannot be built or was misused."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmod_simulators import (
+    BuildError,
+    DriverLibrary,
+    StandinLibrary,
+    UnavailableError,
+    ViolationError,
+    libamdhip64,
+    libcuda,
+    metal,
+    rdna3,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "simulators" / "src"
+MODULES = ("devmod_simulators", "devmod_simulators.metal", "devmod_simulators.ptx", "devmod_simulators.rdna3")
+
+
+def test_an_import_loads_no_driver_and_needs_nothing_but_python() -> None:
+    program = f"import sys; sys.path.insert(0, {str(SOURCES)!r})\nbefore = set(sys.modules)\nimport devmod_simulators\nprint(*set(sys.modules) - before)"
+    imported = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) == {"devmod_simulators"}
+    maps = f"import sys; sys.path.insert(0, {str(SOURCES)!r})\nimport {', '.join(MODULES)}\nprint(open('/proc/self/maps').read())"
+    if Path("/proc/self/maps").exists():
+        loaded = subprocess.run([sys.executable, "-I", "-c", maps], capture_output=True, text=True, check=True).stdout
+        assert "libcuda" not in loaded
+        assert "libamdhip64" not in loaded
+
+
+def test_nothing_outside_the_folder_uses_another_name() -> None:
+    public = {f"{module}.{name}" for module in MODULES for name in import_module(module).__all__} | set(MODULES)
+    used = set()
+    for path in ROOT.glob("**/*.py"):
+        parts = path.relative_to(ROOT).parts
+        if parts[0] in {"simulators", "build"} or {".venv", "node_modules"} & {*parts} or "devmod_simulators" not in path.read_text():
+            continue
+        assert "src" not in parts, f"{path} belongs to a wheel"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "devmod_simulators":
+                used |= {f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Import):
+                used |= {alias.name for alias in node.names if alias.name.partition(".")[0] == "devmod_simulators"}
+    assert used
+    assert used <= public
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    library = StandinLibrary("libmade-up.so", (tmp_path,), "worker", ())
+    for function in (library.build, library.environment):
+        with pytest.raises(UnavailableError) as error:
+            function()
+        assert str(error.value) == (
+            "no C compiler is installed (cc), which builds the stand-in for libmade-up.so; Debian and Ubuntu: apt-get install gcc libc6-dev"
+        )
+
+
+def test_files_that_do_not_compile(tmp_path: Path) -> None:
+    (tmp_path / "wrong.c").write_text("int wrong(void) { return missing; }\n")
+    with pytest.raises(BuildError, match=r"^the stand-in for libmade-up\.so does not compile:\n(.*\n)+.*missing"):
+        StandinLibrary("libmade-up.so", (tmp_path,), "worker", ()).build()
+
+
+@pytest.mark.parametrize("library", [libcuda, libamdhip64], ids=lambda library: library.soname)
+def test_a_violation_is_an_error_at_the_end(library: DriverLibrary) -> None:
+    try:
+        driver = library.load()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+    def use() -> None:
+        with driver.shown():
+            if library is libcuda:
+                context = ctypes.c_void_p()
+                assert driver.api.cuInit(0) == 0
+                assert driver.api.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+                assert driver.api.cuCtxSetCurrent(context) == 0
+                driver.api.cuMemFree_v2(ctypes.c_void_p(5))
+                assert driver.api.cuCtxSetCurrent(None) == 0
+                assert driver.api.cuDevicePrimaryCtxRelease_v2(0) == 0
+            else:
+                driver.api.hipFree(ctypes.c_void_p(5))
+
+    with pytest.raises(ViolationError, match=r"^0x5 is freed and is not the start of a device allocation$"):
+        use()
+    with driver.shown():
+        assert driver.violations == []
+
+
+@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+def test_a_kernel_of_metal_runs_on_the_cpu() -> None:
+    text = """#include <metal_stdlib>
+using namespace metal;
+kernel void scale(device float *x [[buffer(0)]], constant float &a [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] *= a; }
+"""
+    data, factor = bytearray(np.arange(8, dtype="float32").tobytes()), bytearray(np.float32(3).tobytes())
+    metal.compile_kernel(text, "scale")({("buffer", 0): data, ("buffer", 1): factor}, (2, 1, 1), (4, 1, 1))
+    assert np.frombuffer(data, "float32").tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
+
+
+@pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing())
+def test_a_kernel_of_gfx1100_runs_on_the_emulator(tmp_path: Path) -> None:
+    from hip_kernels import code_object
+
+    x, y = np.arange(64, dtype="float32"), np.ones(64, "float32")
+    emulator = rdna3.Emulator(code_object(), tmp_path)
+    emulator.add("axpy", x, y, np.float32(2), np.int32(60), grid=(2, 1, 1), block=(32, 1, 1))
+    emulator.run()
+    assert y.tolist() == [1 + 2 * i for i in range(60)] + [1] * 4
