@@ -138,7 +138,7 @@ def main() -> int:
         print(f"not measured: {reason}")
         return int(over)
     with tempfile.TemporaryDirectory() as cache:
-        os.environ |= DRIVER.environment("cuda-bindings") | {"DEVMOD_CACHE_DIR": cache}
+        os.environ |= DRIVER.environment() | {"DEVMOD_CACHE_DIR": cache}
         first, cached, ptx = measure_receiver(10 * options.rounds)
     over |= cached - ptx > MOST_CACHED
     print(f"the receiver, {DRIVER.place()}: compiled {first:.1f} ms, cached {cached:.2f} ms, of which PTX alone takes {ptx:.2f} ms")

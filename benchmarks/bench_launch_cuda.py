@@ -1,12 +1,12 @@
-"""What a CUDA launch costs the host: devmod's prepared launch and its general call, with each driver, beside cuda.core's `launch`.
+"""What a CUDA launch costs the host: devmod's prepared launch and its general call beside cuda.core's `launch`.
 
     python benchmarks/bench_launch_cuda.py [--rounds 201] [--launches 200]
 
 The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is made beforehand. Its arguments are its
 own buffers and a NumPy scalar; a row of its own has the buffers' addresses as ints, which it takes faster and cannot check. Without a GPU
-the driver is the stand-in driver of the tests, whose launches return at once: the figures are the host's side alone. Each of devmod-
-cuda's two drivers has a process of its own, with cuda.core in both. The contenders take turns in each round. The figures are medians over
-the rounds. Exits with 1 when a ratio is over its bound.
+the driver is the stand-in driver of the tests, whose launches return at once: the figures are the host's side alone. devmod opens the
+driver by ctypes in one process and with pycuda in another; cuda.core is in both. The contenders take turns in each round. The figures are
+medians over the rounds. Exits with 1 when a ratio is over its bound.
 
 With DEVMOD_TEST_CUDA=hardware the driver is the real one. The queue is emptied after each turn, outside of the measurement, and CuPy's
 RawKernel is a further contender if it is installed. A contender that fails does not stop the others.
@@ -31,9 +31,9 @@ N = 64
 UNIT, ADDRESSES = "cuda.core, launch with buffers", "cuda.core, launch with addresses as ints"
 CUPY = "CuPy, RawKernel"
 PREPARED, GENERAL = "devmod, prepared", "devmod, general call"
-DRIVERS = ("cuda-bindings", "pycuda")
-#: The most that a contender may cost, in units of cuda.core's launch: on the stand-in driver by driver, and on a GPU.
-STANDIN = {"cuda-bindings": {PREPARED: 0.8, GENERAL: 3.0}, "pycuda": {PREPARED: 1.1, GENERAL: 3.0}}
+DRIVERS = ("ctypes", "pycuda")
+#: The most that a contender may cost, in units of cuda.core's launch: on the stand-in driver, and on a GPU.
+STANDIN = {"ctypes": {PREPARED: 0.8, GENERAL: 3.0}, "pycuda": {PREPARED: 1.1, GENERAL: 3.0}}
 HARDWARE = {PREPARED: 1.0, GENERAL: 1.5}
 Loop = Callable[[int], None]
 
@@ -123,7 +123,7 @@ def measure(rounds: int, launches: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure with each driver, and print."""
+    """Measure with ctypes and with pycuda, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--launches", type=int, default=200)

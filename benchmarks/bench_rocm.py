@@ -4,8 +4,8 @@
 
 Compiling: the wheel's zig executes the same three steps with the same flags, and the signatures are not read. Launching: the kernel adds
 64 floats and takes three buffers and an int. The direct call is hipModuleLaunchKernel with a parameter block that was packed before. It
-goes through ctypes with argument types, or through hip-python. Each driver has a process of its own. Each round runs every contender, and
-the figures are medians. The exit status is 1 if a figure exceeds its bound.
+goes through ctypes with argument types. The launches have a process of their own. Each round runs every contender, and the figures are
+medians. The exit status is 1 if a figure exceeds its bound.
 
 Without an AMD GPU the runtime is the stand-in of the tests, whose launches return at once: the figures are the host's side alone. With
 DEVMOD_TEST_ROCM=hardware it is the real one, and the queue is emptied after each turn, outside of the measurement.
@@ -38,7 +38,6 @@ SOURCES = ("softmax.hip", "matmul.hip", "gaussian_blur.hip")
 TARGET = "rocm -arch=gfx1100"
 #: The bounds: the ratio to clang and lld alone, the milliseconds for the signatures above that, and the ratio to the driver's direct call.
 MOST_COMPILE, MOST_READER, MOST_PREPARED = 1.1, 15.0, 1.2
-DRIVERS = ("ctypes", "hip-python")
 N = 64
 BARE, PREPARED, GENERAL = "the driver, bare and packed", "devmod, prepared", "devmod, general call"
 #: The marks in the last argument of hipModuleLaunchKernel: a pointer to the parameters, a pointer to their size, the end.
@@ -119,8 +118,6 @@ class BareLaunch:
 
     Parameters
     ----------
-    driver
-        "ctypes" or "hip-python".
     code
         The code object.
     device
@@ -129,15 +126,14 @@ class BareLaunch:
         The addresses of the buffers, and the number.
     """
 
-    def __init__(self, driver: str, code: bytes, device: Any, arguments: tuple[int, int, int, int]) -> None:
+    def __init__(self, code: bytes, device: Any, arguments: tuple[int, int, int, int]) -> None:
         self._block = ctypes.create_string_buffer(struct.pack("<QQQi", *arguments))
         self._size = ctypes.c_size_t(28)
         self._extra = (ctypes.c_void_p * 5)(_POINTER, ctypes.addressof(self._block), _SIZE, ctypes.addressof(self._size), _END)
         self._stream = device.default_stream.handle
-        make = self._through_ctypes if driver == "ctypes" else self._through_hip_python
-        self.loop = make(code)
+        self.loop = self._make_loop(code)
 
-    def _through_ctypes(self, code: bytes) -> Callable[[int], None]:
+    def _make_loop(self, code: bytes) -> Callable[[int], None]:
         from devmod_rocm._library import open_library
 
         library = open_library()
@@ -156,24 +152,8 @@ class BareLaunch:
 
         return loop
 
-    def _through_hip_python(self, code: bytes) -> Callable[[int], None]:
-        from hip import hip
 
-        status, module = hip.hipModuleLoadData(code)
-        assert not status
-        status, function = hip.hipModuleGetFunction(module, b"add")
-        assert not status
-        call, stream, extra = hip.hipModuleLaunchKernel, self._stream, self._extra
-
-        def loop(launches: int) -> None:
-            for _ in range(launches):
-                if call(function, 1, 1, 1, N, 1, 1, 0, stream, None, extra)[0]:
-                    raise RuntimeError("the launch failed")
-
-        return loop
-
-
-def measure_launches(driver: str, rounds: int, launches: int) -> dict[str, float]:
+def measure_launches(rounds: int, launches: int) -> dict[str, float]:
     """Return the microseconds of one launch of each contender."""
     DRIVER.launch_nothing()
     device = devmod.device("rocm")
@@ -183,7 +163,7 @@ def measure_launches(driver: str, rounds: int, launches: int) -> dict[str, float
     function(a, b, c, N, grid=1, block=N)
     prepared = function.bind(a, b, c, N, grid=1, block=N)
     addresses = [each.__cuda_array_interface__["data"][0] for each in (a, b, c)]
-    bare = BareLaunch(driver, bytes(module.code), device, (*addresses, N))
+    bare = BareLaunch(bytes(module.code), device, (*addresses, N))
 
     def call_prepared() -> None:
         for _ in range(launches):
@@ -213,19 +193,14 @@ def print_launches(rounds: int, launches: int) -> bool:
         return False
     over = False
     print(f"\n{'launching, ' + DRIVER.place():<40} {'µs':>7} {'ratio':>6} {'most':>5}")
-    for driver in DRIVERS:
-        if reason := DRIVER.missing_driver(driver):
-            print(f"{driver}: not measured, {reason}")
-            continue
-        command = [sys.executable, __file__, "--driver", driver, "--rounds", str(rounds), "--launches", str(launches)]
-        output = subprocess.run(command, env=DRIVER.environment(driver), check=True, stdout=subprocess.PIPE, text=True).stdout
-        figures = json.loads(output)
-        print(f"with {driver}")
-        for name, figure in figures.items():
-            ratio, most = figure / figures[BARE], MOST_PREPARED if name == PREPARED else None
-            is_over = most is not None and ratio > most
-            over |= is_over
-            print(f"  {name:<38} {figure:7.2f} {ratio:6.2f} {most or '':>5}{'  over' * is_over}")
+    command = [sys.executable, __file__, "--json", "--rounds", str(rounds), "--launches", str(launches)]
+    output = subprocess.run(command, env=DRIVER.environment(), check=True, stdout=subprocess.PIPE, text=True).stdout
+    figures = json.loads(output)
+    for name, figure in figures.items():
+        ratio, most = figure / figures[BARE], MOST_PREPARED if name == PREPARED else None
+        is_over = most is not None and ratio > most
+        over |= is_over
+        print(f"{name:<40} {figure:7.2f} {ratio:6.2f} {most or '':>5}{'  over' * is_over}")
     return over
 
 
@@ -234,10 +209,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--launches", type=int, default=200)
-    parser.add_argument("--driver", choices=DRIVERS, help="measure launches with this driver alone, and print JSON")
+    parser.add_argument("--json", action="store_true", help="measure the launches alone, and print JSON")
     options = parser.parse_args()
-    if options.driver:
-        print(json.dumps(measure_launches(options.driver, options.rounds * 4, options.launches)))
+    if options.json:
+        print(json.dumps(measure_launches(options.rounds * 4, options.launches)))
         return 0
     over = measure_compile(options.rounds)
     return int(print_launches(options.rounds, options.launches) or over)

@@ -154,7 +154,7 @@ def main() -> int:
     if reason := DRIVER.missing():
         print(f"not measured: {reason}")
         return 0
-    os.environ |= DRIVER.environment(os.environ.get("DEVMOD_CUDA_DRIVER", "cuda-bindings"))
+    os.environ |= DRIVER.environment(os.environ.get("DEVMOD_CUDA_DRIVER") or "ctypes")
     DRIVER.show()
     if not DRIVER.on_hardware():
         os.environ["DEVMOD_STANDIN_SKIP_CUBINS"] = "1"

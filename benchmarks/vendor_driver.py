@@ -37,9 +37,9 @@ class VendorDriver:
         self._kind, self._vendor = kind, getattr(import_module(f"standin_{kind}"), kind.upper())
         self.on_hardware, self.missing_driver = self._vendor.on_hardware, self._vendor.missing_driver
 
-    def environment(self, driver: str) -> dict[str, str]:
-        """Return the environment of a process that uses one of the plugin's two drivers of Python."""
-        return os.environ | self._vendor.environment() | {self._vendor.variable: driver}
+    def environment(self, driver: str = "ctypes") -> dict[str, str]:
+        """Return the environment of a process that opens the driver with ctypes, or with pycuda."""
+        return os.environ | self._vendor.environment() | self._vendor.driver_variables(driver)
 
     def show(self) -> None:
         """Let the stand-in driver, which has no devices at first, have them."""

@@ -25,9 +25,7 @@ HANGS = 600 + INTERRUPTS
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
 @pytest.mark.row("R32", "R34")
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
-    "kind", ["opencl", "vulkan", "webgpu", "metal", "hexagon", "host", "cuda with cuda-bindings", "cuda with pycuda", "rocm with ctypes"]
-)
+@pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal", "hexagon", "host", "cuda with ctypes", "cuda with pycuda", "rocm"])
 def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     kind, _, driver = kind.partition(" with ")
     environment = dict(os.environ)
@@ -35,12 +33,12 @@ def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, c
         standin_rocm.needs_emulator()
         if "DEVMOD_TEST_INTERRUPTS" not in os.environ:
             pytest.skip("make interrupts runs it: the emulator is slow, and the handles are those of CUDA")
-        environment |= {**({} if standin_rocm.on_hardware() else standin_rocm.child_environment()), "DEVMOD_ROCM_DRIVER": driver}
+        environment |= standin_rocm.ROCM.environment()
     elif driver:
         reason = standin_cuda.missing_driver(driver)
         if reason:
             pytest.skip(reason)
-        environment |= {**({} if standin_cuda.on_hardware() else standin_cuda.child_environment()), "DEVMOD_CUDA_DRIVER": driver}
+        environment |= {**standin_cuda.CUDA.environment(), **standin_cuda.CUDA.driver_variables(driver)}
     if kind in ("opencl", "vulkan", "webgpu", "hexagon"):
         try:
             devmod.device(kind)

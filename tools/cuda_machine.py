@@ -9,9 +9,9 @@ they have what is not in that list, and the machine's own environment is used wi
 they are a complete environment. On the machine, the other commands join and install what is there, with its Python and no index, into
 build/cuda-machine. Where `.venv` has devmod-cuda (after `make setup`), they use that.
 
-`test` runs devmod-cuda's tests, its examples and the kit with both drivers of Python. `bench` runs the CUDA benchmarks. `sanitize` runs the
-examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL, Vulkan and WebGPU. Each ends after nine
-minutes. --stand-in tries the commands without a GPU.
+`test` runs devmod-cuda's tests, its examples, and the kit with ctypes and with pycuda. `bench` runs the CUDA benchmarks. `sanitize` runs
+the examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL, Vulkan and WebGPU. Each ends after
+nine minutes. --stand-in tries the commands without a GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from environments import ROOT, InstallError, make_venv, python_of
 FOLDER = ROOT / "build" / "cuda-machine"
 #: The file that marks wheels for the machine's own environment.
 BESIDE = "beside"
-DRIVERS = ("cuda-bindings", "pycuda")
+#: What opens the driver, as DEVMOD_CUDA_DRIVER has it.
+DRIVERS = ("ctypes", "pycuda")
 #: The tests; the environment variable DEVMOD_TEST_CUDA=hardware makes them use the real driver.
 TESTS = ("plugins/devmod-cuda/tests", "runtime/tests/driver_api", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
 BENCHMARKS = ("bench_launch_cuda.py", "cuda_on_gpu.py", "bench_cuda_compile.py")

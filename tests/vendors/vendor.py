@@ -33,11 +33,9 @@ class Vendor(ABC):
     kind, title, api, maker : str
         The kind, its platform and its API in messages, and the vendor of a device: "rocm", "ROCm", "HIP" and "AMD".
     drivers : tuple of str
-        The drivers of Python.
-    driver_modules : mapping
-        For each of them, the modules of which one is imported with it; none for ctypes.
-    packages : mapping
-        For each of them that is a package: the modules that devmod imports, how to install it, and how to repair it.
+        What can open the driver: ctypes, and packages. Every test runs with the first, and those that are marked `each_driver` with all.
+    variable : str
+        The environment variable that names one of them; "" if there is no choice.
     format : str
         The format of `payload`.
     driver_library : DriverLibrary
@@ -68,9 +66,8 @@ class Vendor(ABC):
     title: str
     api: str
     maker: str
-    drivers: tuple[str, ...]
-    driver_modules: Mapping[str, tuple[str, ...]]
-    packages: Mapping[str, tuple[tuple[str, ...], str, str]]
+    drivers: tuple[str, ...] = ("ctypes",)
+    variable = ""
     format: str
     driver_library: DriverLibrary
     device_name: str
@@ -97,7 +94,7 @@ class Vendor(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # What the wheel remembers of a driver and its devices, one for each driver of Python: a process of a user has one of them.
+        # What the wheel remembers of a driver and its devices, one for each of `drivers`: a process of a user has one of them.
         self._memories: dict[str, tuple[Once, Once]] = {}
 
     def __repr__(self) -> str:
@@ -107,11 +104,6 @@ class Vendor(ABC):
     def device(self) -> str:
         """The text of the first device of the stand-in driver."""
         return f"{self.kind} device 0 ({self.device_name})"
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that names the driver of Python."""
-        return f"DEVMOD_{self.kind.upper()}_DRIVER"
 
     def on_hardware(self) -> bool:
         """Return whether the tests run with the real driver."""
@@ -133,11 +125,11 @@ class Vendor(ABC):
 
     def adopt_stream(self, value: Any) -> Any:
         """Return the stream of devmod over another library's."""
-        return import_module(f"devmod_{self.kind}._adopt").adopt_stream(value)
+        return import_module(f"devmod_{self.kind}._adopt").ADOPTION.adopt_stream(value)
 
     def adopt_array(self, value: Any) -> Any:
         """Return the array of devmod over another library's, and the stream of its work."""
-        return import_module(f"devmod_{self.kind}._adopt").adopt_array(value)
+        return import_module(f"devmod_{self.kind}._adopt").ADOPTION.adopt_array(value)
 
     def error_of_opening(self, **environment: str) -> str:
         """Return the error of opening the driver in a new process, which fails twice in the same way."""
@@ -156,11 +148,15 @@ class Vendor(ABC):
         )
         return output.rstrip("\n")
 
-    # -- drivers of Python and kernels
+    # -- drivers and kernels
 
-    @abstractmethod
     def missing_driver(self, name: str) -> str:
-        """Return why a driver of Python cannot be used; "" if it can."""
+        """Return why the driver cannot be opened with one of `drivers`; "" if it can."""
+        return ""
+
+    def driver_variables(self, name: str) -> dict[str, str]:
+        """Return the environment variable that selects one of `drivers`."""
+        return {self.variable: name} if self.variable else {}
 
     def missing_execution(self) -> str:
         """Return why kernels cannot be executed here; "" if they can."""
@@ -241,14 +237,14 @@ class Vendor(ABC):
         return {} if self.on_hardware() else self.child_environment()
 
     def driver_environment(self, name: str, folder: Path) -> dict[str, str]:
-        """Return the environment of a child process that uses a driver of Python and modules of the tests, or skip the test.
+        """Return the environment of a child process that uses one of `drivers` and modules of the tests, or skip the test.
 
         `folder` is for files of the child process.
         """
         self._require(name)
         here = Path(__file__).resolve().parent
         paths = [str(self.folder), str(here), str(here.parents[1] / "simulators" / "src")]
-        return {**self.environment(), self.variable: name, "PYTHONPATH": os.pathsep.join(paths)}
+        return {**self.environment(), **self.driver_variables(name), "PYTHONPATH": os.pathsep.join(paths)}
 
     def shown_standin(self) -> Iterator[StandinDriver]:
         """Yield the stand-in driver with its devices, and fail the test if it has noticed a violation."""
@@ -260,13 +256,14 @@ class Vendor(ABC):
                 self._memories.clear()
 
     def use_driver(self, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-        """Let this process use a driver of Python during a test, or skip the test with the reason; return its name."""
+        """Let this process use one of `drivers` during a test, or skip the test with the reason; return its name."""
         self._require(name)
         if not self.on_hardware():
             request.getfixturevalue("standin")
             for variable, value in self.child_environment().items():
                 monkeypatch.setenv(variable, value)
-        monkeypatch.setenv(self.variable, name)
+        for variable, value in self.driver_variables(name).items():
+            monkeypatch.setenv(variable, value)
         driver_memory, device_memory = self._memories.setdefault(name, _new_memories())
         monkeypatch.setattr(import_module(f"devmod_{self.kind}._driver"), "_once", driver_memory)
         monkeypatch.setattr(import_module(f"devmod_{self.kind}._device"), "_once", device_memory)

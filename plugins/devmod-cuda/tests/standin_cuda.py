@@ -31,19 +31,11 @@ _TEXTS = {
 
 
 class Cuda(Vendor):
-    """NVIDIA's driver: cuda-bindings, cuda.core and pycuda load libcuda by its soname."""
+    """NVIDIA's driver: devmod-cuda, cuda-bindings, cuda.core and pycuda load libcuda by its soname."""
 
     kind, title, api, maker = "cuda", "CUDA", "CUDA", "NVIDIA"
-    drivers = ("cuda-bindings", "pycuda")
-    driver_modules = {"cuda-bindings": ("cuda.bindings.driver",), "pycuda": ("pycuda.driver",)}
-    packages = {
-        "cuda-bindings": (("cuda.bindings",), "pip install cuda-bindings", "pip install --force-reinstall cuda-bindings"),
-        "pycuda": (
-            ("pycuda", "pycuda.driver"),
-            'pip install "devmod-cuda[pycuda]"',
-            "pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda, or set DEVMOD_CUDA_DRIVER=cuda-bindings",
-        ),
-    }
+    drivers = ("ctypes", "pycuda")
+    variable = "DEVMOD_CUDA_DRIVER"
     format = "ptx"
     driver_library = libcuda
     device_name = "stand-in driver (no GPU)"
@@ -91,13 +83,10 @@ class Cuda(Vendor):
         return library_class("Stream", f"{library}.cuda")(**{attribute: handle, **values})
 
     def missing_driver(self, name: str) -> str:
-        """Return why a driver's package cannot be used: pycuda is built by `make test-setup`, where that works."""
-        module = {"pycuda": "pycuda", "cuda-bindings": "cuda.bindings"}[name]
-        if find_spec(module.partition(".")[0]) is not None and find_spec(module) is not None:
+        """Return why the driver cannot be opened so: pycuda is built by `make test-setup`, where that works."""
+        if name == "ctypes" or find_spec("pycuda") is not None:
             return ""
-        return f"{name} is not installed" + (
-            " (make test-setup builds it; .venv/devmod-pycuda has the reason of a failure)" if name == "pycuda" else ""
-        )
+        return "pycuda is not installed (make test-setup builds it; .venv/devmod-pycuda has the reason of a failure)"
 
     def kernels(self, *, executes: bool = True) -> devmod.Module:
         from cuda_kernels import adder

@@ -50,6 +50,7 @@ class Described:
         self.__cuda_array_interface__ = {**array.__cuda_array_interface__, **values}
 
 
+@pytest.mark.each_driver
 @pytest.mark.parametrize("kind", [ManagedTensor, Described])
 def test_an_array_of_another_library(device: Any, add: Any, kind: Any, standin: Standin) -> None:
     check_foreign_array(CUDA, device, add, kind)
@@ -68,6 +69,7 @@ def test_the_stream_of_an_array_interface(device: Any, add: Any, b: Any, c: Any,
     np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
 
 
+@pytest.mark.each_driver
 def test_untyped_memory_and_empty_arrays(device: Any, add: Any, b: Any, c: Any) -> None:
     root = device.from_numpy(np.arange(64, dtype="float32"))
 
@@ -81,6 +83,7 @@ def test_untyped_memory_and_empty_arrays(device: Any, add: Any, b: Any, c: Any) 
     add(Described(empty), Described(empty), Described(empty), 0, grid=1, block=64)
 
 
+@pytest.mark.each_driver
 def test_page_locked_and_managed_memory(device: Any, add: Any, b: Any, c: Any) -> None:
     driver, pointer = device.driver, ctypes.c_uint64()
     with device.context:
@@ -132,6 +135,7 @@ def test_elements_that_no_device_supports(device: Any, add: Any, b: Any, c: Any)
     assert str(caught.value).startswith("the cuda function 'add': argument 1 'a' has elements of a type that devices do not support: ")
 
 
+@pytest.mark.each_driver
 def test_an_array_of_another_context(device: Any, add: Any, b: Any, c: Any) -> None:
     with foreign_context(device):
         pointer = device.driver.call("allocate", 256)
@@ -147,19 +151,18 @@ def test_an_array_of_another_context(device: Any, add: Any, b: Any, c: Any) -> N
 
 
 @pytest.fixture
-def pycuda_context(cuda_driver: str, device: Any) -> Any:
+def pycuda_context(device: Any) -> Any:
     """pycuda with the primary context."""
-    if cuda_driver != "pycuda":
-        pytest.skip("arrays of pycuda come with pycuda")
-    import pycuda.driver
-
-    context = pycuda.driver.Device(0).retain_primary_context()
+    pycuda = pytest.importorskip("pycuda.driver", reason=CUDA.missing_driver("pycuda"))
+    pycuda.init()
+    context = pycuda.Device(0).retain_primary_context()
     context.push()
     yield context
     gc.collect()
     context.pop()
 
 
+@pytest.mark.each_driver
 def test_arrays_and_memory_of_pycuda(pycuda_context: Any, device: Any, add: Any, b: Any, c: Any, standin: Standin) -> None:
     import pycuda.driver
     import pycuda.tools
@@ -186,6 +189,7 @@ def test_arrays_and_memory_of_pycuda(pycuda_context: Any, device: Any, add: Any,
     del array, memory, pooled, value
 
 
+@pytest.mark.each_driver
 def test_pycuda_takes_devmods_arrays(pycuda_context: Any, device: Any, b: Any) -> None:
     import pycuda.driver
     from pycuda import gpuarray

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from standin_cuda import CUDA, Standin, on_hardware
+from standin_cuda import Standin
 
 from devmod_conformance.checks import run_python
-
-
-@pytest.fixture(params=CUDA.drivers)
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process with each driver."""
-    return CUDA.driver_environment(request.param, tmp_path)
 
 
 def test_the_limits(device: Any, standin: Standin) -> None:
@@ -50,8 +43,6 @@ print(device.arch, device.driver_version)
     ("version", "arch"), [("12000", "sm_90:ptx8.0 CUDA 12.0"), ("12060", "sm_90:ptx8.5 CUDA 12.6"), ("13000", "sm_90:ptx9.0 CUDA 13.0")]
 )
 def test_an_older_driver(environment: dict[str, str], version: str, arch: str) -> None:
-    if on_hardware():
-        pytest.skip("reads the settings of the stand-in driver")
     assert run_python(OLDER, **environment, DEVMOD_STANDIN_DRIVER_VERSION=version) == f"{arch}\n"
 
 
@@ -93,7 +84,6 @@ print("done")
 """
 
 
+@pytest.mark.each_driver
 def test_the_contexts_and_array_interfaces_of_two_devices(environment: dict[str, str]) -> None:
-    if on_hardware():
-        pytest.skip("the hardware may have one device; the stand-in driver has two here")
     assert run_python(TWO_DEVICES, **environment, DEVMOD_STANDIN_DEVICES="2", DEVMOD_STANDIN_ARCH="90,100") == "done\n"

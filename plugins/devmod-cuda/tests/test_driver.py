@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,9 @@ from ptx_sources import ptx_of
 from standin_cuda import CUDA, Standin, on_hardware
 
 from devmod_conformance.checks import run_python
-from devmod_cuda import _driver
-from devmod_cuda._limits import ptx_version
+from devmod_cuda._calls import ptx_version
+from devmod_runtime.driver_api.driver import ParameterBlock
 from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.launches import ParameterBlock
 
 NO_DEVICE = "no CUDA device can be used"
 COUNT = """extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }
@@ -25,11 +25,71 @@ extern "C" __global__ void first(float *x) { x[0] = table[0]; }"""
 # -- the choice
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
-    monkeypatch.delenv("DEVMOD_CUDA_DRIVER", raising=False)
-    monkeypatch.setattr("devmod_runtime.driver_api.choice.find_spec", lambda name: object() if installed and name == "pycuda" else None)
-    assert _driver.driver_name() == ("pycuda" if installed else "cuda-bindings")
+NO_PACKAGE = """
+import sys
+import devmod
+from devmod_cuda._samples import LINEAR_PTX
+info = devmod.FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x", "threadIdx.x"])
+axpy = devmod.create("cuda", LINEAR_PTX.encode(), "ptx", {"axpy": info})["axpy"]
+device = devmod.device("cuda")
+x = device.zeros(64, "float32")
+with device.stream() as stream, stream.batch():
+    axpy(x, x, 2.0, 64, grid=1, block=64, stream=stream)
+print(device.driver.name, sorted({"pycuda", "cuda.bindings.driver", "cuda.core"} & set(sys.modules)))
+"""
+
+
+def test_the_driver_by_default_imports_no_package_of_the_vendor(cuda_environment: dict[str, str]) -> None:
+    assert run_python(NO_PACKAGE, **cuda_environment, DEVMOD_CUDA_DRIVER="") == "ctypes []\n"
+
+
+@pytest.mark.each_driver
+def test_the_driver_that_the_variable_names(cuda_driver: str, device: Any) -> None:
+    assert device.driver.name == cuda_driver
+    assert cuda_driver == "ctypes" or f"{cuda_driver}.driver" in sys.modules
+
+
+def test_an_unknown_driver() -> None:
+    assert CUDA.error_of_opening(DEVMOD_CUDA_DRIVER="cupy") == (
+        f"{NO_DEVICE}: DEVMOD_CUDA_DRIVER='cupy' names no driver; set it to 'ctypes' or 'pycuda', or unset it"
+    )
+
+
+BLOCKED = """
+import sys
+import devmod
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pycuda", "pycuda.driver"):
+            {error}
+sys.meta_path.insert(0, Finder())
+try:
+    devmod.device("cuda")
+except devmod.DeviceNotFoundError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            "raise ModuleNotFoundError(f'No module named {name}', name=name)",
+            'pycuda is not installed. To add it: pip install "devmod-cuda[pycuda]"',
+        ),
+        (
+            "raise ImportError('undefined symbol')",
+            "pycuda cannot be imported: undefined symbol. To repair it: pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda, "
+            "or unset DEVMOD_CUDA_DRIVER",
+        ),
+    ],
+    ids=["missing", "broken"],
+)
+def test_a_pycuda_that_is_missing_or_broken(error: str, text: str, cuda_environment: dict[str, str]) -> None:
+    if "ModuleNotFoundError" not in error and CUDA.missing_driver("pycuda"):
+        pytest.skip(CUDA.missing_driver("pycuda"))
+    output = run_python(BLOCKED.format(error=error), **cuda_environment, DEVMOD_CUDA_DRIVER="pycuda")
+    assert output == f"{NO_DEVICE}: {text}\n"
 
 
 # -- opening it
@@ -44,14 +104,7 @@ def test_no_driver_library() -> None:
     )
 
 
-@pytest.fixture(params=CUDA.drivers)
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process with each driver."""
-    if on_hardware():
-        pytest.skip("reads the settings of the stand-in driver")
-    return CUDA.driver_environment(request.param, tmp_path)
-
-
+@pytest.mark.each_driver
 def test_no_device(environment: dict[str, str]) -> None:
     why = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1") == f"{why}; nvidia-smi lists the devices of the driver"
@@ -65,6 +118,7 @@ def test_an_old_driver(environment: dict[str, str]) -> None:
     )
 
 
+@pytest.mark.each_driver
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
         f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown error). Run nvidia-smi to test the driver"
@@ -91,8 +145,8 @@ def test_a_pycuda_that_needs_a_newer_driver(tmp_path: Path) -> None:
         pytest.skip("reads the settings of the stand-in driver")
     assert run_python(MISSING, **CUDA.driver_environment("pycuda", tmp_path), DEVMOD_STANDIN_DRIVER_VERSION="12020") == (
         f"{NO_DEVICE}: pycuda was built with headers of a newer CUDA than the driver supports. That is CUDA 12.2, and the driver has no "
-        "cuCtxCreate_v9. Set DEVMOD_CUDA_DRIVER=cuda-bindings, update NVIDIA's driver, or build pycuda with an older toolkit, which CUDA_ROOT "
-        "names: pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda\n"
+        "cuCtxCreate_v9. Unset DEVMOD_CUDA_DRIVER, update NVIDIA's driver, or build pycuda with an older toolkit, which CUDA_ROOT names: "
+        "pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda\n"
     )
 
 
@@ -140,7 +194,7 @@ def test_the_ptx_version_of_a_driver(cuda: int, ptx: str) -> None:
     assert ptx_version(cuda) == ptx
 
 
-# -- the interface, with both
+# -- the calls
 
 
 @pytest.fixture
@@ -150,6 +204,7 @@ def driver(device: Any) -> Any:
         yield device.driver
 
 
+@pytest.mark.each_driver
 def test_the_device_of_a_context(driver: Any) -> None:
     assert driver.context_device(driver.current_context()) == 0
 
@@ -164,16 +219,16 @@ def test_pointers_that_the_driver_knows(driver: Any) -> None:
     driver.call("free_host", host)
 
 
+@pytest.mark.each_driver
 def test_a_module_and_a_launch(driver: Any) -> None:
-    module, log = driver.load_module(ptx_of(COUNT).encode())
-    assert log == ""
+    module = driver.load_module(ptx_of(COUNT).encode())
     function, context = driver.get_function(module, "count"), driver.current_context()
     assert driver.param_places(function) == [(0, 8), (8, 4)]
     assert driver.function_attribute(function, 0) == 1024
     driver.set_function_attribute(function, 8, 1 << 16)
     assert driver.function_attribute(function, 8) == 1 << 16
     assert driver.max_active_blocks(function, 64, 0) >= 1
-    assert driver.preferred_block(function)[1] >= 32
+    assert driver.preferred_threads(function) >= 32
     table, nbytes = driver.get_global(module, "table")
     assert nbytes == 16
     pointer = driver.call("allocate", 256)
@@ -198,8 +253,9 @@ def test_a_module_and_a_launch(driver: Any) -> None:
     driver.unload_module(module)
 
 
+@pytest.mark.each_driver
 def test_a_captured_graph(driver: Any) -> None:
-    module, _ = driver.load_module(ptx_of(COUNT).encode())
+    module = driver.load_module(ptx_of(COUNT).encode())
     function, pointer, stream = driver.get_function(module, "count"), driver.call("allocate", 256), driver.call("create_stream", 1)
     driver.fill(pointer, 0, 256, 1)
     driver.synchronize_stream(1)
@@ -252,12 +308,13 @@ def test_an_attribute_that_the_driver_does_not_know(driver: Any) -> None:
 # -- the thread's context
 
 
+@pytest.mark.each_driver
 def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     import threading
 
     driver, context = device.driver, device.context
     with context:
-        module, _ = driver.load_module(ptx_of(COUNT).encode())
+        module = driver.load_module(ptx_of(COUNT).encode())
         function, pointer = driver.get_function(module, "count"), driver.call("allocate", 256)
         driver.fill(pointer, 0, 256, 1)
         driver.synchronize_stream(1)
@@ -289,7 +346,7 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
 
 
 def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
-    module, _ = driver.load_module(ptx_of(COUNT).encode())
+    module = driver.load_module(ptx_of(COUNT).encode())
     function, block = driver.get_function(module, "count"), ParameterBlock(12)
     context = driver.current_context()
     config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 1)

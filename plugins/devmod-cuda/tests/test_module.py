@@ -48,7 +48,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each import of the driver fail."""
     for name in ("_driver", "_device"):
         monkeypatch.setitem(sys.modules, f"devmod_cuda.{name}", None)
-    for name in ("_launch", "_kernel", "_adopt", "_global"):
+    for name in ("_launch", "_adopt"):
         monkeypatch.delitem(sys.modules, f"devmod_cuda.{name}", raising=False)
 
 

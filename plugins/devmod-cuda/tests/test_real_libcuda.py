@@ -14,7 +14,7 @@ from real_drivers import DRIVERS, OLD, WITHOUT_A_CARD, present, symbols, version
 from standin_cuda import CUDA, missing_driver
 from vendor_runtime import VendorRuntime
 
-from devmod_cuda._functions import FUNCTIONS
+from devmod_cuda._api import FUNCTIONS
 
 pytestmark = WITHOUT_A_CARD
 NO_DEVICE = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected); nvidia-smi lists the devices of the driver"
@@ -30,13 +30,12 @@ def driver(request: pytest.FixtureRequest) -> VendorRuntime:
     return present(request.param)
 
 
-@pytest.fixture(params=["cuda-bindings", "pycuda"])
-def package(request: pytest.FixtureRequest) -> str:
-    """The package through which devmod uses the driver."""
-    name: str = request.param
-    if missing_driver(name):
-        pytest.skip(missing_driver(name))
-    return name
+@pytest.fixture
+def cuda_driver(driver_name: str) -> str:
+    """What opens the driver: ctypes or pycuda. Each test runs in processes of its own."""
+    if missing_driver(driver_name):
+        pytest.skip(missing_driver(driver_name))
+    return driver_name
 
 
 # -- the driver is there, and no device
@@ -77,20 +76,22 @@ def run(runtime: VendorRuntime, program: str, **environment: str) -> str:
     return runtime.run(BEGIN + program, **allowed, **environment)
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R4", "R23")
-def test_the_driver_is_there_and_a_device_is_not(driver: VendorRuntime, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_is_there_and_a_device_is_not(driver: VendorRuntime, cuda_driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert run(driver, DEVICES, DEVMOD_CUDA_DRIVER=package) == messages(NO_DEVICE)
+    assert run(driver, DEVICES, DEVMOD_CUDA_DRIVER=cuda_driver) == messages(NO_DEVICE)
     hidden = f"{NO_DEVICE.partition(';')[0]}; CUDA_VISIBLE_DEVICES is '0'"
-    assert run(driver, DEVICES, DEVMOD_CUDA_DRIVER=package, CUDA_VISIBLE_DEVICES="0") == messages(hidden)
+    assert run(driver, DEVICES, DEVMOD_CUDA_DRIVER=cuda_driver, CUDA_VISIBLE_DEVICES="0") == messages(hidden)
 
 
-def test_a_driver_that_is_too_old(package: str) -> None:
-    assert run(present(OLD), DEVICES, DEVMOD_CUDA_DRIVER=package) == messages(TOO_OLD)
+@pytest.mark.each_driver
+def test_a_driver_that_is_too_old(cuda_driver: str) -> None:
+    assert run(present(OLD), DEVICES, DEVMOD_CUDA_DRIVER=cuda_driver) == messages(TOO_OLD)
 
 
 @pytest.mark.row("R18", "R23", "R39")
-def test_modules_are_made_loaded_saved_and_inspected_without_the_driver(driver: VendorRuntime, package: str, tmp_path: Path) -> None:
+def test_modules_are_made_loaded_saved_and_inspected_without_the_driver(driver: VendorRuntime, cuda_driver: str, tmp_path: Path) -> None:
     program = """
 module = make()
 data = module.save_to_bytes()
@@ -106,23 +107,23 @@ assert not is_open()
 show(lambda: loaded["k"])
 print(is_open())
 """
-    output = run(driver, f"os.chdir({str(tmp_path)!r})\n{program}", DEVMOD_CUDA_DRIVER=package)
+    output = run(driver, f"os.chdir({str(tmp_path)!r})\n{program}", DEVMOD_CUDA_DRIVER=cuda_driver)
     assert output == f"DeviceNotFoundError {NO_DEVICE}\nTrue\n"
 
 
-def test_the_command_that_lists_devices(driver: VendorRuntime, package: str) -> None:
+def test_the_command_that_lists_devices(driver: VendorRuntime, cuda_driver: str) -> None:
     program = """
 from devmod.__main__ import main
 os.environ["COLUMNS"] = "400"
 sys.argv = ["devmod", "devices"]
 main()
 """
-    lines = run(driver, program, DEVMOD_CUDA_DRIVER=package).splitlines()
+    lines = run(driver, program, DEVMOD_CUDA_DRIVER=cuda_driver).splitlines()
     assert [line for line in lines if line.startswith("! cuda")] == [f"! cuda: {NO_DEVICE}"]
 
 
 @pytest.mark.row("R39")
-def test_a_failure_leaves_no_thread_no_file_and_no_output(driver: VendorRuntime, package: str, tmp_path: Path) -> None:
+def test_a_failure_leaves_no_thread_no_file_and_no_output(driver: VendorRuntime, cuda_driver: str, tmp_path: Path) -> None:
     """From CUDA 12.4 on the library itself has a thread, which does not delay the end of the process."""
     program = """
 import threading, numpy
@@ -131,7 +132,7 @@ show(lambda: devmod.device("cuda"))
 print(len(os.listdir("/proc/self/task")) - threads, threading.active_count())
 """
     folders = {name: str(tmp_path) for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CUDA_CACHE_PATH")}
-    environment = {**folders, "DEVMOD_CUDA_DRIVER": package, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**folders, "DEVMOD_CUDA_DRIVER": cuda_driver, "PYTHONDONTWRITEBYTECODE": "1"}
     assert run(driver, f"os.chdir({str(tmp_path)!r})\n{program}", **environment) == (
         f"DeviceNotFoundError {NO_DEVICE}\n{int(version_of(driver) >= 12040)} 1\n"
     )
@@ -153,18 +154,18 @@ show(devmod.devices)
 """
 
 
-def test_a_forked_child_has_the_failure_of_its_parent(driver: VendorRuntime, package: str) -> None:
+@pytest.mark.each_driver
+def test_a_forked_child_has_the_failure_of_its_parent(driver: VendorRuntime, cuda_driver: str) -> None:
     """Without the warning of a driver that was open when the process was forked, and without a second cuInit, which has another error there."""
     parent = f"DeviceNotFoundError {NO_DEVICE}"
     child = (
         f"{parent}. That was in the parent of this process, and cuInit cannot be repeated in a forked child. Start processes that use "
         "devices with multiprocessing's 'spawn' or 'forkserver'"
     )
-    assert run(driver, FORK, DEVMOD_CUDA_DRIVER=package) == f"{parent}\n{child}\n[]\n0\n{parent}\n[]\n"
+    assert run(driver, FORK, DEVMOD_CUDA_DRIVER=cuda_driver) == f"{parent}\n{child}\n[]\n0\n{parent}\n[]\n"
 
 
-# -- the functions of libcuda that devmod and the packages use
-
+# -- the functions of libcuda that devmod and pycuda use
 
 #: What devmod calls by a condition on the driver's version, with the version.
 NEWER = {"cuFuncGetParamInfo": 12040, "cuEventElapsedTime_v2": 12080}
@@ -179,7 +180,7 @@ def test_a_driver_has_the_functions_that_devmod_calls(driver: VendorRuntime) -> 
     for package in (devmod_cuda, devmod_runtime.driver_api):
         for file in Path(str(package.__file__)).parent.glob("*.py"):
             text = file.read_text()
-            names |= set(re.findall(r'(?:symbol|check)\(\s*"(cu\w+)"', text)) | set(re.findall(r'"(cuEventElapsedTime\w*)"', text))
+            names |= set(re.findall(r'(?:symbol|check)\(\s*"(cu\w+)"', text))
     assert len(names) > 55
     real, version = symbols(driver.path / CUDA.library), version_of(driver)
     assert names - real == {name for name, first in NEWER.items() if first > version}
@@ -199,13 +200,11 @@ def test_a_driver_has_the_functions_that_pycuda_links_with(driver: VendorRuntime
 
 
 CALLS = """
-import ctypes, sys
-from devmod_cuda._bindings import BindingsDriver
-from devmod_cuda._functions import FUNCTIONS
-from devmod_cuda._symbols import SymbolsDriver
+import ctypes
+from devmod_cuda._api import FUNCTIONS
+from devmod_cuda._calls import CudaDriver
 from devmod_runtime.driver_api.errors import DriverError
-kind = BindingsDriver if sys.argv[1] == "cuda-bindings" else SymbolsDriver
-driver = kind(ctypes.CDLL("libcuda.so.1"))
+driver = CudaDriver(ctypes.CDLL("libcuda.so.1"))
 config = driver.launch_config((1, 1, 1), (1, 1, 1), 0, 0)
 def call(name):
     values = [b"k" if each is ctypes.c_char_p else int(name == "device_attribute") for each in FUNCTIONS[name].parameters]
@@ -216,7 +215,6 @@ calls |= {
     "device_name": lambda: driver.device_name(0),
     "pointer_attributes": lambda: driver.pointer_attributes(4096, (1, 2, 9)),
     "load_module": lambda: driver.load_module(b"none"),
-    "elapsed_time": lambda: driver.elapsed_time(0, 0),
     "max_active_clusters": lambda: driver.max_active_clusters(0, config),
     "encode_tensor_map": lambda: driver.encode_tensor_map(7, 0, (32, 32), (128,), (16, 8), (1, 1)),
     "context_functions": lambda: driver.context_functions(0)[0](),
@@ -231,12 +229,14 @@ print("param_places", driver.param_places(0))
 """
 
 
-def test_each_call_of_devmod_has_an_answer_of_the_driver(driver: VendorRuntime, package: str) -> None:
+def test_each_call_of_devmod_has_an_answer_of_the_driver(driver: VendorRuntime) -> None:
     """A function that the driver lacks is an error of ours; no call ends the process."""
-    lines = dict(line.split(" ", 1) for line in driver.run(CALLS, package).splitlines())
+    lines = dict(line.split(" ", 1) for line in driver.run(CALLS).splitlines())
     version = version_of(driver)
     assert lines.pop("param_places") == ("None" if version < NEWER["cuFuncGetParamInfo"] else "[]")
     assert lines.pop("param_info") == f"CUDA_ERROR_{'NOT_SUPPORTED' if version < NEWER['cuFuncGetParamInfo'] else 'INVALID_VALUE'}"
+    elapsed = "NOT_SUPPORTED" if version < NEWER["cuEventElapsedTime_v2"] else "INVALID_HANDLE"
+    assert lines.pop("elapsed_time_v2") == f"CUDA_ERROR_{elapsed}"
     assert lines.pop("max_active_clusters") == "CUDA_ERROR_INVALID_VALUE"
     null = ("destroy_stream", "destroy_event", "synchronize_event", "is_event_done", "elapsed_time")
     assert {lines.pop(name) for name in null} == {"CUDA_ERROR_INVALID_HANDLE"}

@@ -27,15 +27,14 @@ def test_the_default_stream_is_cudas_legacy_default_stream(device: Any) -> None:
 # -- streams of other libraries
 
 
-def test_a_stream_of_pycuda(device: Any, add: Any, cuda_driver: str) -> None:
-    if cuda_driver != "pycuda":
-        pytest.skip("pycuda's streams come with pycuda")
-    import pycuda.driver
-
-    context = pycuda.driver.Device(0).retain_primary_context()
+@pytest.mark.each_driver
+def test_a_stream_of_pycuda(device: Any, add: Any) -> None:
+    pycuda = pytest.importorskip("pycuda.driver", reason=CUDA.missing_driver("pycuda"))
+    pycuda.init()
+    context = pycuda.Device(0).retain_primary_context()
     context.push()
     try:
-        stream = pycuda.driver.Stream()
+        stream = pycuda.Stream()
         a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
         add(a, b, c, 64, grid=1, block=64, stream=stream)
         stream.synchronize()
@@ -46,6 +45,24 @@ def test_a_stream_of_pycuda(device: Any, add: Any, cuda_driver: str) -> None:
         context.pop()
 
 
+def test_a_stream_and_a_buffer_of_cuda_core(device: Any, add: Any) -> None:
+    core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    owner = core.Device(0)
+    with device.context:
+        owner.set_current()
+        stream = owner.create_stream()
+        buffer = owner.allocate(256, stream=stream)
+    a, b = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2))
+    add(a, b, buffer, 64, grid=1, block=64, stream=stream)
+    add(buffer, b, a, 64, grid=1, block=64, stream=stream)
+    stream.sync()
+    assert a.numpy().tolist() == [5] * 64
+    buffer.close(stream)
+    stream.sync()
+    stream.close()
+
+
+@pytest.mark.each_driver
 def test_a_stream_of_another_context(device: Any, add: Any) -> None:
     a, b, c = (device.zeros(64, "float32") for _ in range(3))
     with foreign_context(device):
@@ -61,6 +78,7 @@ def test_a_stream_of_another_context(device: Any, add: Any) -> None:
     device.synchronize()
 
 
+@pytest.mark.each_driver
 @pytest.mark.parametrize("outcome", ["stream", "handle", "context"])
 @pytest.mark.parametrize("has_stream", [False, True])
 def test_a_launch_while_another_context_is_current(has_stream: bool, outcome: str, device: Any, add: Any, standin: Standin) -> None:
@@ -80,6 +98,7 @@ def test_a_launch_while_another_context_is_current(has_stream: bool, outcome: st
         assert device.driver.current_context() == other
 
 
+@pytest.mark.each_driver
 @pytest.mark.parametrize("has_stream", [False, True])
 def test_a_launch_after_another_library_has_destroyed_the_current_context(
     has_stream: bool, device: Any, add: Any, standin: Standin

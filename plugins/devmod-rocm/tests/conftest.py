@@ -1,9 +1,10 @@
-"""Fixtures of the ROCm tests: the stand-in runtime (or the hardware), each of the two drivers of Python, the first device."""
+"""Fixtures of the ROCm tests: the stand-in runtime (or the hardware), the first device."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,10 +33,18 @@ def rocm_environment() -> dict[str, str]:
     return ROCM.environment()
 
 
-@pytest.fixture(params=ROCM.drivers)
+@pytest.fixture
 def rocm_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a driver of Python: each test that uses it runs with both."""
-    return ROCM.use_driver(request.param, request, monkeypatch)
+    """What opens the runtime in this process: ctypes."""
+    return ROCM.use_driver(ROCM.drivers[0], request, monkeypatch)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The environment variables of a child process, which may import modules of these tests. It reads settings of the stand-in runtime."""
+    if on_hardware():
+        pytest.skip("reads the settings of the stand-in runtime")
+    return ROCM.driver_environment(ROCM.drivers[0], tmp_path)
 
 
 @pytest.fixture
@@ -55,7 +64,7 @@ def hiprtc(rocm_driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def device(rocm_driver: str) -> Any:
-    """The first ROCm device, with each driver."""
+    """The first ROCm device."""
     return first_device("rocm")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ __all__ = [
     "child_environment",
     "device_arch",
     "library",
-    "missing_driver",
     "needs_emulator",
     "on_hardware",
     "standin",
@@ -36,18 +34,9 @@ __all__ = [
 
 
 class Rocm(Vendor):
-    """HIP's runtime: devmod-rocm and hip-python load libamdhip64 by its name."""
+    """HIP's runtime: devmod-rocm and hip-python load libamdhip64 by its name. hip-python's streams are arguments of launches."""
 
     kind, title, api, maker = "rocm", "ROCm", "HIP", "AMD"
-    drivers = ("ctypes", "hip-python")
-    driver_modules = {"ctypes": (), "hip-python": ("rocm.bindings.hip", "hip.hip")}
-    packages = {
-        "hip-python": (
-            ("rocm", "hip"),
-            'pip install "devmod-rocm[hip-python]"',
-            "pip install --force-reinstall hip-python, or set DEVMOD_ROCM_DRIVER=ctypes",
-        )
-    }
     format = "hsaco"
     #: Its name is the one by which hip-python loads the runtime, and the first that devmod-rocm tries.
     driver_library = libamdhip64
@@ -96,10 +85,6 @@ class Rocm(Vendor):
         name, attribute = {"torch": ("Stream", "cuda_stream"), "cupy": ("ExternalStream", "ptr")}[library]
         return library_class(name, f"{library}.cuda")(**{attribute: handle, **values})
 
-    def missing_driver(self, name: str) -> str:
-        """Return why a driver of Python cannot be used: the one by ctypes is a part of devmod-rocm."""
-        return "" if name == "ctypes" or find_spec("hip") is not None else f"{name} is not installed"
-
     def missing_execution(self) -> str:
         """Return why no machine code of gfx1100 can be executed here; "" if it can."""
         return "" if self.on_hardware() else rdna3.missing()
@@ -124,7 +109,7 @@ class Rocm(Vendor):
 
 ROCM = Rocm(Path(__file__).resolve().parent)
 SONAME = ROCM.library
-on_hardware, missing_driver, child_environment = ROCM.on_hardware, ROCM.missing_driver, ROCM.child_environment
+on_hardware, child_environment = ROCM.on_hardware, ROCM.child_environment
 library, standin, needs_emulator = ROCM.built_library, ROCM.standin, ROCM.needs_execution
 
 

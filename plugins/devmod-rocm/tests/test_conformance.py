@@ -1,4 +1,4 @@
-"""Every row of the contract, with the conformance kit and each driver."""
+"""Every row of the contract, with the conformance kit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_without_hiprtc_the_rows_run_the_code_objects(emulator: Any, device: Any
 class TestConformance(RocmConformance):
     @pytest.fixture(autouse=True)
     def _driver(self, emulator: Any, rocm_driver: Any, hiprtc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Run each row with both drivers. The devices of the stand-in are this process's own, and the locks on devices are in this folder."""
+        """The devices of the stand-in are this process's own, and the locks on devices are in this folder."""
         if not on_hardware():
             monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from standin_rocm import ROCM, Standin, needs_emulator, on_hardware
+from standin_rocm import Standin, needs_emulator, on_hardware
 
 from devmod_conformance.checks import run_python
-
-
-@pytest.fixture(params=ROCM.drivers)
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process with each driver."""
-    if on_hardware():
-        pytest.skip("reads the stand-in runtime")
-    return ROCM.driver_environment(request.param, tmp_path)
 
 
 def test_the_limits(device: Any, standin: Standin) -> None:
@@ -95,17 +86,17 @@ for current in (0, 1):  # the device that the user's code has set stays the curr
         assert driver.current_context() == current
 assert "hipModuleLaunchKernel" not in refused  # a launch on another device than the current one
 # A stream of another library on the second device.
-from devmod_rocm._adopt import adopt_stream
+from devmod_rocm._adopt import ADOPTION
 own = second.stream()
 class Stream:
     __module__ = "torch.cuda"
     cuda_stream = own.handle
-assert adopt_stream(Stream()).device is second
+assert ADOPTION.adopt_stream(Stream()).device is second
 class Null:
     __module__ = "torch.cuda"
     cuda_stream, device_index = 0, 1
 Null.__name__ = "Stream"
-assert adopt_stream(Null()) is second.default_stream
+assert ADOPTION.adopt_stream(Null()) is second.default_stream
 print("done")
 """
 

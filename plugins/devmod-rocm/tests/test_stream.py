@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from standin_rocm import ROCM
 from vendor import library_class
 
 import devmod
@@ -14,6 +15,18 @@ from devmod_runtime.driver_api.errors import DriverError
 def test_the_default_stream_is_hips_null_stream(device: Any) -> None:
     assert device.default_stream.handle == 0
     assert not hasattr(device.default_stream, "__cuda_stream__")
+
+
+def test_a_stream_of_hip_python(device: Any) -> None:
+    hip = pytest.importorskip("hip", reason="hip-python is not installed").hip
+    status, stream = hip.hipStreamCreate()
+    assert not status
+    adopted = ROCM.adopt_stream(stream)
+    assert (adopted.handle, adopted.device, adopted.owner) == (int(stream), device, stream)
+    adopted.record().synchronize()
+    del adopted
+    (status,) = hip.hipStreamDestroy(stream)
+    assert not status
 
 
 def test_the_device_of_a_stream_in_hip_5(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

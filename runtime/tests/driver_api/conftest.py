@@ -1,4 +1,4 @@
-"""Fixtures of the tests that run for each vendor with each driver of Python: the stand-in driver (or the hardware), the first device."""
+"""Fixtures of the tests that run for each vendor: the stand-in driver (or the hardware), the first device."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def vendors() -> list[Vendor]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test for each vendor, and with each of its drivers of Python if it uses one. Tests with the same driver run together."""
+    """Run a test for each vendor, and with each of its `drivers` if it is marked so. Tests with the same driver run together."""
     if "driver_name" in metafunc.fixturenames:
-        pairs = [(vendor, name) for vendor in vendors() for name in vendor.drivers]
-        metafunc.parametrize(("vendor", "driver_name"), pairs, ids=[name for _, name in pairs], scope="module")
+        count = None if metafunc.definition.get_closest_marker("each_driver") else 1
+        pairs = [(vendor, name) for vendor in vendors() for name in vendor.drivers[:count]]
+        ids = [f"{vendor}-{name}" if vendor.variable else vendor.kind for vendor, name in pairs]
+        metafunc.parametrize(("vendor", "driver_name"), pairs, ids=ids, scope="module")
     elif "vendor" in metafunc.fixturenames:
         metafunc.parametrize("vendor", vendors(), ids=repr, scope="module")
 
@@ -48,13 +50,13 @@ def standin_fixture(vendor: Vendor) -> Iterator[StandinDriver]:
 
 @pytest.fixture
 def python_driver(vendor: Vendor, driver_name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of the driver of Python that this process uses."""
+    """What opens the driver in this process."""
     return vendor.use_driver(driver_name, request, monkeypatch)
 
 
 @pytest.fixture
 def environment(vendor: Vendor, driver_name: str, tmp_path: Path) -> dict[str, str]:
-    """The environment variables of a child process with each driver of Python, which may import modules of the vendor's tests."""
+    """The environment variables of a child process, which may import modules of the vendor's tests."""
     return vendor.driver_environment(driver_name, tmp_path)
 
 
@@ -66,15 +68,15 @@ def executes(vendor: Vendor) -> None:
 
 @pytest.fixture
 def device(vendor: Vendor, python_driver: str) -> devmod.Device:
-    """The first device, with each driver of Python."""
+    """The first device."""
     return first_device(vendor.kind)
 
 
 @pytest.fixture
 def stream(device: Any) -> devmod.Stream:
     """A new stream."""
-    # A module of the other driver's tests is unloaded when it is collected, after a wait for the context, which ends a capture. A process of
-    # a user has one driver, and that one unloads nothing within a batch.
+    # A module of the tests with pycuda is unloaded when it is collected, after a wait for the context, which ends a capture. A process of a
+    # user opens the driver once, and unloads nothing within a batch.
     gc.collect()
     return device.stream()
 

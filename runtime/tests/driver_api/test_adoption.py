@@ -16,6 +16,7 @@ import devmod
 from devmod_simulators import StandinDriver
 
 
+@pytest.mark.each_driver
 @pytest.mark.parametrize("kind", [Tensor, OldTensor])
 def test_an_array_of_another_library(device: Any, add: Any, kind: Any, vendor: Vendor, standin: StandinDriver) -> None:
     check_foreign_array(vendor, device, add, kind)
@@ -141,6 +142,7 @@ def test_a_tensor_that_its_library_does_not_export(device: Any, add: Any, b: Any
 # -- devmod's arrays in other libraries
 
 
+@pytest.mark.each_driver
 def test_an_export_orders_the_work_of_all_streams(device: Any, add: Any, b: Any, c: Any, standin: StandinDriver, vendor: Vendor) -> None:
     gc.collect()  # modules of earlier tests: an unload waits
     own, other = device.stream(), device.stream()

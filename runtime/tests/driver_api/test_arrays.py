@@ -17,10 +17,12 @@ from devmod_conformance.checks import run_in_threads
 from devmod_simulators import StandinDriver
 
 
+@pytest.mark.each_driver
 def test_copies(device: Any, add: Any) -> None:
     check_copies(device, add, grid=1, block=64)
 
 
+@pytest.mark.each_driver
 def test_views(device: Any, add: Any) -> None:
     check_views(device, add, grid=1, block=64)
 
@@ -30,6 +32,7 @@ def test_new_arrays_are_complete_for_every_stream(device: Any, vendor: Vendor) -
     check_new_arrays(device, lambda: twice(x, grid=16, block=256))
 
 
+@pytest.mark.each_driver
 def test_large_copies_that_do_not_wait(device: Any) -> None:
     # Larger than the page-locked pieces of a copy in flight.
     host = np.random.default_rng(0).random(5 << 20)
@@ -161,6 +164,7 @@ def test_memory_is_freed_with_its_arrays(device: Any) -> None:
     assert len(device.context.memory) <= count + 1
 
 
+@pytest.mark.each_driver
 def test_memory_is_freed_in_whatever_thread_collects_it(device: Any, standin: StandinDriver) -> None:
     gc.collect()
     count, blocks = len(device.context.memory), standin.report
@@ -178,6 +182,7 @@ def test_memory_is_freed_in_whatever_thread_collects_it(device: Any, standin: St
     assert standin.report == blocks
 
 
+@pytest.mark.each_driver
 def test_arrays_in_threads_without_a_context(device: Any, add: Any) -> None:
     a, b = device.from_numpy(np.arange(64, dtype="float32")), device.from_numpy(np.ones(64, "float32"))
     c = device.zeros(64, "float32")
@@ -195,6 +200,7 @@ def test_arrays_in_threads_without_a_context(device: Any, add: Any) -> None:
         np.testing.assert_array_equal(result, 2 * np.arange(64) + 1)
 
 
+@pytest.mark.each_driver
 def test_the_threads_context_is_the_same_afterwards(device: Any, add: Any) -> None:
     driver = device.driver
     current: list[int] = []
@@ -213,6 +219,7 @@ def test_the_threads_context_is_the_same_afterwards(device: Any, add: Any) -> No
     assert current == [0, device.context.handle]
 
 
+@pytest.mark.each_driver
 def test_a_module_is_unloaded_after_its_launches(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
     twice, x, stream = vendor.kernels()["twice"], device.from_numpy(np.ones(64, "float32")), device.stream()
     twice(x, grid=1, block=64, stream=stream)

@@ -20,6 +20,7 @@ def run(step: Any, x: Any, *values: int, stream: Any = None) -> None:
         step(x, value, grid=1, block=4, stream=stream)
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R37")
 def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(
     device: Any, stream: Any, step: Any, standin: StandinDriver, vendor: Vendor
@@ -41,6 +42,7 @@ def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(
     assert vendor.calls("launch_graph") == graphs + 1
 
 
+@pytest.mark.each_driver
 def test_what_a_batch_has_used_is_freed_at_its_end(device: Any, stream: Any, step: Any, standin: StandinDriver) -> None:
     gc.collect()
     device.synchronize()
@@ -269,6 +271,7 @@ def test_another_thread_may_begin_a_batch_during_an_operation_that_a_capture_for
 # -- graphs of prepared launches
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R37")
 @pytest.mark.usefixtures("standin")
 def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
@@ -340,6 +343,7 @@ def test_a_graph_of_no_launches(device: Any, stream: Any, step: Any) -> None:
 WAITING = ("synchronize_stream", "synchronize_context", "synchronize_event")
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R37")
 @pytest.mark.usefixtures("standin")
 def test_launches_on_a_stream_that_another_library_captures(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:

@@ -29,6 +29,7 @@ def program_of(vendor: Vendor, program: str) -> str:
     return f"import devmod\nfrom standin_{vendor.kind} import {vendor.kind.upper()} as vendor\nkind = vendor.kind\n{program}"
 
 
+@pytest.mark.each_driver
 def test_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None:
     assert device is devmod.device(vendor.kind) is devmod.device(f"{vendor.kind}:0")
     assert (device.kind, device.index, device.vendor, device.dlpack_type) == (vendor.kind, 0, vendor.maker, vendor.dlpack_type)
@@ -43,6 +44,7 @@ def test_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None
     assert device.free_memory() == free
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R23", "R39")
 def test_listing_devices_opens_no_context(vendor: Vendor, environment: dict[str, str], standin: StandinDriver) -> None:
     program = """
@@ -99,6 +101,7 @@ print("done")
 """
 
 
+@pytest.mark.each_driver
 def test_two_devices(vendor: Vendor, environment: dict[str, str], executes: None, standin: StandinDriver) -> None:
     assert run(vendor, TWO_DEVICES, **environment, DEVMOD_STANDIN_DEVICES="2") == "done\n"
 
@@ -147,6 +150,7 @@ def test_a_replaced_compiler_is_called_once_for_each_architecture(
     assert output == ", ".join(f"source {vendor.kind} -arch={each}" for each in targets) + "\n"
 
 
+@pytest.mark.each_driver
 def test_two_devices_of_the_hardware(vendor: Vendor, device: Any) -> None:
     devices = [each for each in devmod.devices() if each.kind == vendor.kind]
     if len(devices) < 2:
@@ -186,6 +190,7 @@ def skips_launches(vendor: Vendor) -> dict[str, str]:
     return {"DEVMOD_STANDIN_SKIP_LAUNCHES": "1"} if vendor.executes_slowly else {}
 
 
+@pytest.mark.each_driver
 def test_the_end_of_a_process_is_silent(
     vendor: Vendor, environment: dict[str, str], skips_launches: dict[str, str], tmp_path: Path
 ) -> None:
@@ -248,6 +253,7 @@ print("parent")
 """
 
 
+@pytest.mark.each_driver
 @posix
 def test_a_forked_process_cannot_use_the_device(vendor: Vendor, environment: dict[str, str], skips_launches: dict[str, str]) -> None:
     assert run(vendor, FORKED, **environment, **skips_launches) == (
@@ -256,6 +262,7 @@ def test_a_forked_process_cannot_use_the_device(vendor: Vendor, environment: dic
     )
 
 
+@pytest.mark.each_driver
 @posix
 def test_a_process_forked_before_the_driver_was_opened(vendor: Vendor, environment: dict[str, str]) -> None:
     program = (
@@ -308,9 +315,8 @@ gc.collect()
 """
 
 
-def test_an_illegal_address_loses_the_device(vendor: Vendor, driver_name: str, environment: dict[str, str], executes: None) -> None:
-    if vendor.executes_slowly and driver_name != vendor.drivers[0]:
-        pytest.skip("the errors after a fault do not depend on the driver of Python, and the test is slow")
+@pytest.mark.each_driver
+def test_an_illegal_address_loses_the_device(vendor: Vendor, environment: dict[str, str], executes: None) -> None:
     first, later, *calls, end = run(vendor, LOST, "-W", "error", **environment).split("\n")
     device, name = first.partition(" reports")[0], vendor.error("illegal address").partition(" ")[0]
     if not vendor.on_hardware():

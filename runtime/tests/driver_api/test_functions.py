@@ -11,8 +11,8 @@ import pytest
 
 import devmod_runtime.driver_api
 from devmod_runtime.driver_api.api import Api, DriverFunction
+from devmod_runtime.driver_api.driver import Driver
 from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.symbols import Symbols
 
 #: The methods whose arguments have the name of an operation, and the positions of these arguments.
 METHODS = {
@@ -71,8 +71,9 @@ class Library:
 
 
 def test_a_function_that_the_library_lacks_has_its_own_error() -> None:
-    symbols = Symbols(Library())
-    symbols.api = api_of(APIS[0])._replace(functions={"allocate": DriverFunction("cuMemAlloc", symbol="cuMemAlloc_v2")})
+    api = api_of(APIS[0])._replace(functions={"allocate": DriverFunction("cuMemAlloc", symbol="cuMemAlloc_v2")})
+    abstract = dict.fromkeys(Driver.__abstractmethods__)
+    driver = type("AnyDriver", (Driver,), {**abstract, "api": api})(Library())
     with pytest.raises(DriverError) as caught:
-        symbols.call_symbol("allocate", 4)
+        driver.call("allocate", 4)
     assert str(caught.value) == "cuMemAlloc_v2: CUDA_ERROR_NOT_SUPPORTED (this driver has no such function)"

@@ -94,11 +94,13 @@ def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:
     )
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R34")
 def test_calls_of_every_form(device: Any, add: Any) -> None:
     check_calls(device, add, block=32)
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R32")
 def test_threads_launch_one_function_and_one_prepared_launch(device: Any, vendor: Vendor, executes: None) -> None:
     f = vendor.kernel(ADDEND, [X, A])
@@ -120,6 +122,7 @@ def test_threads_launch_one_function_and_one_prepared_launch(device: Any, vendor
     assert shared.numpy().tolist() == [4 * 16 * 3] * 4
 
 
+@pytest.mark.each_driver
 def test_a_launch_in_a_thread_with_another_context_current(device: Any, vendor: Vendor, executes: None) -> None:
     x = device.zeros(4, "int32")
     f = vendor.kernel(NUMBERS, [X])
@@ -270,6 +273,7 @@ def test_the_kernels_own_shared_memory_counts(device: Any, vendor: Vendor, execu
 # -- cooperative launches
 
 
+@pytest.mark.each_driver
 @pytest.mark.row("R35")
 def test_cooperative_launches(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
     f = vendor.kernel(NUMBERS, [X], ["tirx.use_cooperative_launch"])

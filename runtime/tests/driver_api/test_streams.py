@@ -15,10 +15,12 @@ from devmod_conformance.checks import check_deleted_streams, check_foreign_event
 from devmod_simulators import StandinDriver
 
 
+@pytest.mark.each_driver
 def test_streams(device: Any, add: Any) -> None:
     check_streams(device, add, grid=1, block=64)
 
 
+@pytest.mark.each_driver
 def test_deleted_streams(device: Any, add: Any) -> None:
     check_deleted_streams(device, add, grid=1, block=64)
 
@@ -34,6 +36,7 @@ def test_the_default_stream(device: Any, vendor: Vendor) -> None:
     assert repr(device.default_stream.record()) == f"<Event of {device}>"
 
 
+@pytest.mark.each_driver
 def test_streams_and_events_are_destroyed_with_their_objects(device: Any, standin: StandinDriver) -> None:
     device.stream().record().synchronize()
     gc.collect()
@@ -59,6 +62,7 @@ def test_the_work_of_a_deleted_stream_is_before_that_of_the_default_stream(devic
     assert c.numpy().tolist() == [16] * 64
 
 
+@pytest.mark.each_driver
 def test_an_event_of_a_thread_without_a_context(device: Any) -> None:
     start = device.default_stream.record()
     seconds: list[float] = []
@@ -116,6 +120,7 @@ def foreign(device: Any) -> Any:
         driver.call("destroy_stream", handle)
 
 
+@pytest.mark.each_driver
 @pytest.mark.parametrize("library", ["own", "torch", "cupy"])
 def test_a_stream_of_another_library(device: Any, add: Any, b: Any, c: Any, foreign: int, library: str, vendor: Vendor) -> None:
     stream, a = vendor.foreign_stream(library, foreign), device.from_numpy(np.full(64, 2, "float32"))
@@ -129,6 +134,7 @@ def test_a_stream_of_another_library(device: Any, add: Any, b: Any, c: Any, fore
     adopted.record().synchronize()
 
 
+@pytest.mark.each_driver
 @pytest.mark.parametrize("handle", [0, 1])
 def test_the_default_streams_of_other_libraries_are_devmods(device: Any, handle: int, vendor: Vendor) -> None:
     assert vendor.adopt_stream(vendor.foreign_stream("own", handle)) is device.default_stream

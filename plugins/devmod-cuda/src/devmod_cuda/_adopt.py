@@ -89,5 +89,4 @@ class CudaAdoption(Adoption):
         return self.array(None, address, (nbytes,), "void", value)
 
 
-_adoption = CudaAdoption(CUDA, devices)
-adopt_array, adopt_stream = _adoption.adopt_array, _adoption.adopt_stream
+ADOPTION = CudaAdoption(CUDA, devices)

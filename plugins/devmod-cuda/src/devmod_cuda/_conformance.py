@@ -29,7 +29,7 @@ class CudaConformance(Conformance):
     """PTX with an interface, without one (as TVM declares functions), and CUDA C++ that the receiver compiles."""
 
     kind = "cuda"
-    driver_modules = ("cuda.bindings.driver", "pycuda")
+    driver_modules = ("pycuda",)
     driver_libraries = ("libcuda.so",)
     samples = (
         Sample(

@@ -1,31 +1,32 @@
-"""CUDA devices. They are listed once; the first use of a device retains its primary context."""
+"""CUDA devices and streams. The devices are listed once; the first use of a device retains its primary context."""
 
 from __future__ import annotations
 
 from devmod.backend import Once
 from devmod_cuda._api import CUDA
-from devmod_cuda._driver import get_driver, version_text
-from devmod_cuda._limits import read_arch, read_limits
-from devmod_cuda._stream import CudaStream
+from devmod_cuda._driver import get_driver
 from devmod_runtime.driver_api.device import DriverDevice, list_devices
+from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_cuda._interface import CudaDriver
+    from devmod_cuda._calls import CudaDriver
 
 _once = Once()
 
 
-class CudaDevice(DriverDevice):
-    """A CUDA device.
+class CudaStream(DriverStream):
+    """A stream of CUDA."""
 
-    Parameters
-    ----------
-    driver
-        The driver.
-    index
-        Its number, as CUDA and the other libraries of the process count.
-    """
+    device: CudaDevice
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return the version of this protocol, and the handle. Other libraries make streams of their own from it."""
+        return 0, self.handle
+
+
+class CudaDevice(DriverDevice):
+    """A CUDA device. Its number is that of CUDA and of the other libraries of the process."""
 
     api = CUDA
     kind = CUDA.kind
@@ -33,15 +34,6 @@ class CudaDevice(DriverDevice):
     dlpack_type = CUDA.dlpack_type
     stream_type = CudaStream
     driver: CudaDriver
-
-    def __init__(self, driver: CudaDriver, index: int) -> None:
-        super().__init__(driver, index)
-        self.driver_version = f"CUDA {version_text(driver.version)}"
-        self.arch = read_arch(driver, self.handle)
-
-    def read_limits(self) -> dict[str, int]:
-        """Return the limits, with CUDA's names of the attributes in lower case."""
-        return read_limits(self.driver, self.handle)
 
 
 def devices() -> list[CudaDevice]:

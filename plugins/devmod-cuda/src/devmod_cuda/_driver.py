@@ -1,4 +1,4 @@
-"""The driver of this process: cuda-bindings or pycuda, as ``DEVMOD_CUDA_DRIVER`` selects. No other file selects a driver."""
+"""The driver of this process, by ctypes alone or with pycuda, as ``DEVMOD_CUDA_DRIVER`` selects."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import re
 from devmod.backend import Once, driver_import_error, environment_text
 from devmod.errors import DeviceNotFoundError
 from devmod_cuda._api import CUDA
+from devmod_cuda._calls import CudaDriver
 from devmod_runtime import check_driver
-from devmod_runtime.driver_api.choice import choose_driver
 from devmod_runtime.driver_api.driver import record_open_driver
 from devmod_runtime.driver_api.errors import DriverError
 
@@ -18,18 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_cuda._interface import CudaDriver
-
-__all__ = ["VARIABLE", "DriverError", "driver_name", "get_driver", "version_text"]
-
 #: The environment variable that names the driver.
 VARIABLE = "DEVMOD_CUDA_DRIVER"
 #: The library of NVIDIA's driver.
 LIBRARY = "libcuda.so.1"
 #: The environment variable by which NVIDIA's driver hides devices.
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-_NAMES = ("cuda-bindings", "pycuda")
-#: The oldest version of CUDA that a driver supports: cuLaunchKernelEx and cuda-bindings need it.
+_NAMES = ("ctypes", "pycuda")
+#: The oldest version of CUDA that a driver supports: the first one with tensor maps.
 _OLDEST = 12000
 _once = Once()
 #: The process and the error of the last cuInit that failed. In a forked child of it, the libraries for CUDA 12.4 and 12.5 return
@@ -52,19 +48,12 @@ def get_driver() -> CudaDriver:
     return driver
 
 
-def driver_name() -> str:
-    """Return the name of the driver's package: that of ``DEVMOD_CUDA_DRIVER``, else pycuda if it is installed, else cuda-bindings.
-
-    Raises
-    ------
-    DeviceNotFoundError
-        The variable has another value.
-    """
-    return choose_driver(CUDA, VARIABLE, environment_text(VARIABLE), _NAMES, ("pycuda",))
-
-
 def _open() -> CudaDriver:
-    name = driver_name()
+    name = environment_text(VARIABLE) or _NAMES[0]
+    if name not in _NAMES:
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: {VARIABLE}={name!r} names no driver; set it to 'ctypes' or 'pycuda', or unset it", kind="cuda"
+        )
     process, text = _failure
     if process not in (0, os.getpid()):
         raise DeviceNotFoundError(
@@ -73,13 +62,14 @@ def _open() -> CudaDriver:
             kind="cuda",
         )
     library = _open_library()
-    driver = _open_pycuda(library) if name == "pycuda" else _open_bindings(library)
+    driver = _open_pycuda(library) if name == "pycuda" else CudaDriver(library)
+    _initialize(driver)
     record_open_driver(driver)  # not before: a driver that does not start is not open in a forked child
     return driver
 
 
 def _open_library() -> Any:
-    """Open libcuda, which both drivers use, and return ctypes' object of it.
+    """Open libcuda, and return ctypes' object of it.
 
     Raises
     ------
@@ -97,19 +87,11 @@ def _open_library() -> Any:
     version = _version_of(library)
     if version < _OLDEST:
         raise DeviceNotFoundError(
-            f"no CUDA device can be used: the driver supports CUDA {version_text(version)}, and devmod-cuda needs a driver for CUDA "
-            f"{version_text(_OLDEST)} or newer (525.60 on Linux). Update NVIDIA's driver",
+            f"no CUDA device can be used: the driver supports CUDA {CUDA.version_text(version)}, and devmod-cuda needs a driver for CUDA "
+            f"{CUDA.version_text(_OLDEST)} or newer (525.60 on Linux). Update NVIDIA's driver",
             kind="cuda",
         )
     return library
-
-
-def _open_bindings(library: Any) -> CudaDriver:
-    try:
-        from devmod_cuda._bindings import BindingsDriver
-    except ImportError as error:
-        raise driver_import_error(error, "cuda", "CUDA", "cuda-bindings", modules=("cuda", "cuda.bindings")) from error
-    return _initialize(BindingsDriver(library))
 
 
 def _open_pycuda(library: Any) -> CudaDriver:
@@ -117,22 +99,22 @@ def _open_pycuda(library: Any) -> CudaDriver:
         from devmod_cuda._pycuda import PycudaDriver
     except ImportError as error:
         install = 'pip install "devmod-cuda[pycuda]"'
-        repair = f"pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda, or set {VARIABLE}=cuda-bindings"
+        repair = f"pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda, or unset {VARIABLE}"
         missing = re.search(r"undefined symbol: (cu[A-Z]\w*)", str(error))
         if missing:
             raise DeviceNotFoundError(
                 f"no CUDA device can be used: pycuda was built with headers of a newer CUDA than the driver supports. That is CUDA "
-                f"{version_text(_version_of(library))}, and the driver has no {missing[1]}. Set {VARIABLE}=cuda-bindings, update NVIDIA's "
+                f"{CUDA.version_text(_version_of(library))}, and the driver has no {missing[1]}. Unset {VARIABLE}, update NVIDIA's "
                 "driver, or build pycuda with an older toolkit, which CUDA_ROOT names: pip install --force-reinstall --no-cache-dir "
                 "--no-binary pycuda pycuda",
                 kind="cuda",
             ) from error
         raise driver_import_error(error, "cuda", "CUDA", "pycuda", install=install, repair=repair) from error
-    return _initialize(PycudaDriver(library))
+    return PycudaDriver(library)
 
 
-def _initialize(driver: CudaDriver) -> CudaDriver:
-    """Initialize a driver and return it.
+def _initialize(driver: CudaDriver) -> None:
+    """Initialize a driver.
 
     Raises
     ------
@@ -152,7 +134,6 @@ def _initialize(driver: CudaDriver) -> CudaDriver:
         _failure = os.getpid(), text
         raise DeviceNotFoundError(text, kind="cuda") from error
     _failure = 0, ""
-    return driver
 
 
 def _version_of(library: Any) -> int:
@@ -160,8 +141,3 @@ def _version_of(library: Any) -> int:
     version = ctypes.c_int()
     library.cuDriverGetVersion(ctypes.byref(version))
     return version.value
-
-
-def version_text(version: int) -> str:
-    """Return a version number of CUDA such as 12080 as text: "12.8"."""
-    return f"{version // 1000}.{version % 1000 // 10}"

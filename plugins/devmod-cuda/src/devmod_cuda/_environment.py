@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 VARIABLES = {
-    "DEVMOD_CUDA_DRIVER": "`cuda-bindings` or `pycuda`: the package that calls CUDA's driver; by default pycuda if it is installed, else "
-    "cuda-bindings; read once, when the driver is opened",
+    "DEVMOD_CUDA_DRIVER": "`ctypes` (the default) or `pycuda`: with `pycuda`, pycuda initializes CUDA's driver and has the contexts; read "
+    "once, when the driver is opened",
 }

@@ -1,40 +1,176 @@
-"""The functions of a CUDA module, and arrays and streams of other libraries as their arguments."""
+"""The functions of a CUDA module, and their kernels on a device."""
 
 from __future__ import annotations
 
-from devmod_cuda._adopt import adopt_array, adopt_stream
-from devmod_cuda._device import CudaDevice, devices
-from devmod_cuda._kernel import CudaKernel
-from devmod_cuda._parameters import tensor_map_interface
+from math import prod
+from threading import Lock
+
+from devmod.errors import ArgumentError
+from devmod_cuda._adopt import ADOPTION
+from devmod_cuda._config import CudaLimits
+from devmod_cuda._parameters import parameter_layout, tensor_map_interface, tensor_map_numbers
+from devmod_cuda._tensor_map import TensorMap
+from devmod_runtime import fork_safe
+from devmod_runtime.driver_api.errors import DriverError, describe
+from devmod_runtime.driver_api.kernel import DriverKernel
 from devmod_runtime.driver_api.launcher import DriverLauncher
+from devmod_targets.nvidia import ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
-    from devmod import Device, FunctionInfo, Interface, Stream
-    from devmod_runtime import DeviceArray
-    from devmod_runtime.driver_api.images import DriverImages
+    from devmod import FunctionInfo, Interface, Stream
+    from devmod_cuda._calls import CudaDriver
+    from devmod_cuda._device import CudaDevice
+    from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.images import DriverImages, LoadedImage
+    from devmod_runtime.driver_api.limits import DriverLaunchConfig
+    from devmod_targets.nvidia import KernelEntry
+
+#: Numbers of CUfunction_attribute.
+_MAX_THREADS, _STATIC_SHARED, _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 0, 1, 8, 14
+#: The blocks of the greatest cluster that every device with clusters can run.
+_PORTABLE_CLUSTER = 8
+#: The greatest dynamic shared memory without the attribute.
+_SHARED_WITHOUT_ATTRIBUTE = 48 << 10
+
+
+class _Attributes:
+    """The attributes of a kernel of an image that launches have raised. The driver has one value for all functions of the kernel."""
+
+    __slots__ = ("has_large_clusters", "lock", "shared_memory")
+
+    def __init__(self, shared_memory: int) -> None:
+        self.lock = fork_safe(Lock())
+        self.shared_memory = shared_memory
+        self.has_large_clusters = False
+
+
+class CudaKernel(DriverKernel):
+    """A kernel on one device."""
+
+    device: CudaDevice
+    driver: CudaDriver
+    limits: CudaLimits
+
+    def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
+        super().__init__(info, image)
+        driver, function = self.driver, self.function
+        self._entry: KernelEntry | None = image.entry(info.name)
+        params: Sequence[ParamPlace] | None = self._entry.params if self._entry is not None else None
+        try:
+            with self.context, driver.relaxed():  # the first query loads the function
+                if params is None:
+                    pairs = driver.param_places(function)
+                    params = None if pairs is None else [ParamPlace(offset, size) for offset, size in pairs]
+                max_threads, static = (driver.function_attribute(function, each) for each in (_MAX_THREADS, _STATIC_SHARED))
+        except DriverError as error:
+            raise self.query_error(error) from error
+        self.layout = parameter_layout(info, params)
+        self.limits = CudaLimits(self.device, info, self._entry, max_threads, static)
+        self._attributes: _Attributes = image.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
+        self._info = info
+        self._tensor_maps = tensor_map_numbers(info)
+
+    @property
+    def required_block(self) -> tuple[int, int, int] | None:
+        return self._entry.block if self._entry is not None else None
+
+    def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
+        shape = self.limits.check(launch)
+        if launch.shared_memory > self._attributes.shared_memory:
+            self._raise_shared_memory(launch.shared_memory)
+        cluster = self.limits.cluster_of(launch)
+        if prod(cluster) > _PORTABLE_CLUSTER:
+            self._allow_large_cluster(launch, cluster, shape)
+        self.check_cooperative(launch)
+        return shape
+
+    def preferred_block(self) -> tuple[int, int]:
+        try:
+            with self.context:
+                threads = self.driver.preferred_threads(self.function)
+        except DriverError as error:
+            raise self.query_error(error) from error
+        most = 1 << max(threads, 1).bit_length() - 1
+        return most, min(self.device.limits["warp_size"], most)
+
+    def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
+        call = super().caller(stream, shape)
+        if not self._tensor_maps:
+            return call
+
+        def checked(values: Sequence[Any]) -> None:
+            self._check_tensor_maps(values)
+            call(values)
+
+        return checked
+
+    def prepare(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
+        self._check_tensor_maps(values)
+        return super().prepare(stream, shape, values)
+
+    def _check_tensor_maps(self, values: Sequence[Any]) -> None:
+        """Check that the arrays of the tensor maps are on the device of the launch: the packed bytes do not contain it."""
+        for number in self._tensor_maps:
+            value = values[number]
+            if not isinstance(value, TensorMap) or value.array.device is self.device:
+                continue
+            interface = self._info.interface
+            name = interface.params[number].name if interface is not None else ""
+            label = f"argument {number + 1} {name!r}" if name else f"argument {number + 1}"
+            raise ArgumentError(
+                f"the cuda function {self._info.name!r}: {label} is a tensor map of an array on {value.array.device}, and the launch is on "
+                f"{self.device}; make the tensor map of an array on that device, or call f.on(array.device)",
+                kind="cuda",
+                function=self._info.name,
+                argument=name or str(number + 1),
+            )
+
+    def _raise_shared_memory(self, nbytes: int) -> None:
+        """Raise the function's limit of dynamic shared memory, which is 48 KiB with the kernel's own at first."""
+        attributes = self._attributes
+        with attributes.lock:
+            if nbytes > attributes.shared_memory:
+                self._set_attribute(_MAX_DYNAMIC_SHARED, nbytes, f"shared_memory={nbytes}")
+                attributes.shared_memory = nbytes
+
+    def _allow_large_cluster(self, launch: LaunchConfig, cluster: tuple[int, ...], shape: DriverLaunchConfig) -> None:
+        """Allow a cluster of a size that not every device supports, and check that the device runs one."""
+        attributes = self._attributes
+        with attributes.lock:
+            if not attributes.has_large_clusters:
+                self._set_attribute(_NON_PORTABLE_CLUSTER, 1, f"cluster={cluster}")
+                attributes.has_large_clusters = True
+        config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, 0, shape.attributes)
+        try:
+            with self.context:
+                count = self.driver.max_active_clusters(self.function, config)
+        except DriverError:
+            count = 0
+        if not count:
+            raise self.limits.error(
+                f"it runs no cluster of {prod(cluster)} blocks with block={launch.block} and shared_memory={launch.shared_memory}; every "
+                f"device with clusters runs {_PORTABLE_CLUSTER} blocks"
+            )
+
+    def _set_attribute(self, attribute: int, value: int, what: str) -> None:
+        """Set an attribute of the function. `what` is the argument of the launch in the message."""
+        try:
+            with self.context:
+                self.driver.set_function_attribute(self.function, attribute, value)
+        except DriverError as error:
+            raise self.limits.error(f"the driver refuses {what}: {describe(error)}") from error
 
 
 class CudaLauncher(DriverLauncher):
     """One function of a CUDA module."""
 
     kind = "cuda"
-    title = "CUDA"
+    adoption = ADOPTION
+    kernel_type = CudaKernel
 
     def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
         super().__init__(info, images, interface if interface is not None else tensor_map_interface(info))
-
-    def devices(self) -> Sequence[Device]:
-        return devices()
-
-    def kernel(self, device: Device) -> CudaKernel:
-        assert isinstance(device, CudaDevice)
-        return CudaKernel(self.info, self.images.get(device))
-
-    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
-        return adopt_array(value)
-
-    def adopt_stream(self, value: object) -> Stream | None:
-        return adopt_stream(value)

@@ -1,7 +1,7 @@
-"""The driver through pycuda, which opens libcuda and has the primary contexts of the devices.
+"""The driver with pycuda, which initializes it and has the primary contexts of the devices.
 
 pycuda's objects for memory, streams and modules belong to the thread that made their context current: they are never freed if their last
-reference dies in another thread. So those are handles of the same libcuda (`_symbols`), in pycuda's primary contexts.
+reference dies in another thread. So those are handles of the same libcuda, in pycuda's primary contexts.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import ctypes
 
 import pycuda.driver as cuda
 
-from devmod_cuda._symbols import SymbolsDriver
+from devmod_cuda._calls import CudaDriver
 
 
-class PycudaDriver(SymbolsDriver):
-    """The driver through pycuda."""
+class PycudaDriver(CudaDriver):
+    """The driver with pycuda."""
 
     name = "pycuda"
 

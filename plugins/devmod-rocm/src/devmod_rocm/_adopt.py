@@ -41,5 +41,4 @@ class RocmAdoption(Adoption):
             return device
 
 
-_adoption = RocmAdoption(HIP, devices)
-adopt_array, adopt_stream = _adoption.adopt_array, _adoption.adopt_stream
+ADOPTION = RocmAdoption(HIP, devices)

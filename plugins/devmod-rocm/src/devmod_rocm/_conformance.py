@@ -42,7 +42,6 @@ class RocmConformance(Conformance):
     """Code objects with an interface, without one (as TVM declares functions), and HIP that the receiver compiles."""
 
     kind = "rocm"
-    driver_modules = ("hip", "rocm.bindings")
     driver_libraries = ("libamdhip64",)
     samples = (
         Sample(bundle(), "hsaco", linear_functions(GRID_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),

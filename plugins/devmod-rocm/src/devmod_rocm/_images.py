@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from devmod_rocm._api import HIP
 from devmod_rocm._image_reader import check_payload, read_image
 from devmod_rocm._library import loaded_library
 from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
@@ -51,11 +52,10 @@ class RocmImages(DriverImages):
 def _refusal(device: RocmDevice, image: Image, error: DriverError) -> DevmodError:
     """Return the error for a code object that the driver refuses."""
     result = load_error(device, "hsaco", error)
-    from devmod_rocm._driver import version_text
-
-    if error.name in _REFUSALS and device.driver.version < _LOADED_BY.get(image.version, 0):
+    version = device.driver.version
+    if error.name in _REFUSALS and version < _LOADED_BY.get(image.version, 0):
         result.add_note(
-            f"it is a code object of version {image.version}, and the driver is that of HIP {version_text(device.driver.version)}, which "
+            f"it is a code object of version {image.version}, and the driver is that of HIP {HIP.version_text(version)}, which "
             f"may not load this version. Update ROCm, or compile for rocm -arch={device.arch.partition(':')[0]} with "
             f"options=['-mcode-object-version={image.version - 1}']"
         )

@@ -1,35 +1,91 @@
-"""The functions of a ROCm module, and arrays and streams of other libraries as their arguments."""
+"""The functions of a ROCm module, and their kernels on a device: the parameters and the limits of a launch."""
 
 from __future__ import annotations
 
-from devmod_rocm._adopt import adopt_array, adopt_stream
-from devmod_rocm._device import RocmDevice, devices
-from devmod_rocm._kernel import RocmKernel
+from struct import pack
+
+from devmod_rocm._adopt import ADOPTION
+from devmod_runtime.driver_api.kernel import DriverKernel
 from devmod_runtime.driver_api.launcher import DriverLauncher
+from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
+from devmod_runtime.driver_api.parameters import ParameterLayout, Place, declared_arguments
+from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from devmod import FunctionInfo
+    from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.images import LoadedImage
+    from devmod_targets.amdgpu import CodeObjectKernel
 
-    from devmod import Device, Stream
-    from devmod_runtime import DeviceArray
+#: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.
+_MAX_GRID_THREADS = (1 << 32) - 1
+#: The most threads of a block that the backend chooses.
+_CHOSEN_THREADS = 256
+
+
+class RocmKernel(DriverKernel):
+    """A kernel on one device."""
+
+    def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
+        super().__init__(info, image)
+        self._entry: CodeObjectKernel = image.entry(info.name)
+        self.layout = parameter_layout(info, self._entry)
+        self.limits = RocmLimits(self.device, info, self._entry.block, self._entry.max_threads, self._entry.shared_bytes)
+
+    @property
+    def required_block(self) -> tuple[int, int, int] | None:
+        return self._entry.block
+
+    def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
+        shape = self.limits.check(launch)
+        self.check_cooperative(launch)
+        return shape
+
+    def preferred_block(self) -> tuple[int, int]:
+        most = min(self._entry.max_threads or _CHOSEN_THREADS, _CHOSEN_THREADS)
+        return 1 << most.bit_length() - 1, self._entry.wave
+
+
+class RocmLimits(Limits):
+    """The limits of the launches of one kernel on one device."""
+
+    def check(self, launch: LaunchConfig) -> DriverLaunchConfig:
+        self.check_block(launch)
+        self.check_shared_memory(launch)
+        if launch.cluster != (1, 1, 1) or launch.preferred_cluster != (1, 1, 1):
+            raise self.error(f"devices of ROCm have no clusters; got cluster={launch.cluster}")
+        self.check_grid(launch)
+        for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
+            if blocks * threads > _MAX_GRID_THREADS:
+                raise self.error(
+                    f"a launch has at most {_MAX_GRID_THREADS} threads in {axis}, got grid={launch.grid} with block={launch.block}", "grid"
+                )
+        attributes = ((COOPERATIVE, pack("<i", 1)),) if self.is_cooperative else ()
+        return DriverLaunchConfig(launch.grid, launch.block, launch.shared_memory, attributes)
 
 
 class RocmLauncher(DriverLauncher):
     """One function of a ROCm module."""
 
     kind = "rocm"
-    title = "ROCm"
+    adoption = ADOPTION
+    kernel_type = RocmKernel
 
-    def devices(self) -> Sequence[Device]:
-        return devices()
 
-    def kernel(self, device: Device) -> RocmKernel:
-        assert isinstance(device, RocmDevice)
-        return RocmKernel(self.info, self.images.get(device))
+def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterLayout:
+    """Return the parameter block of a kernel. The metadata of the code object has the places; the driver sets the hidden arguments.
 
-    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
-        return adopt_array(value)
+    Raises
+    ------
+    FormatError
+        The code object has other arguments than the function.
+    """
+    visible = kernel.visible_arguments
 
-    def adopt_stream(self, value: object) -> Stream | None:
-        return adopt_stream(value)
+    def find_problem(number: int) -> str:
+        # OpenCL's __local: the driver takes a size in place of an address.
+        return "a pointer to shared memory" if visible[number].kind == "dynamic_shared_pointer" else ""
+
+    places = [Place(each.offset, each.size) for each in visible]
+    return make_layout("rocm", info, declared_arguments("rocm", "ROCm", info), places, find_problem)

@@ -22,13 +22,8 @@ _ROCM, _VARIABLES = "/opt/rocm", ("ROCM_PATH", "HIP_PATH")
 _WHEEL = "_rocm_sdk_core"
 
 
-def open_library(preferred: str = "") -> Any:
+def open_library() -> Any:
     """Return ctypes' object of libamdhip64: the one that the process has loaded, else the first one that the search finds.
-
-    Parameters
-    ----------
-    preferred
-        A path or a name that comes before the search.
 
     Raises
     ------
@@ -36,7 +31,7 @@ def open_library(preferred: str = "") -> Any:
         It is missing, or cannot be opened.
     """
     failure = ""
-    for path in _candidates(preferred):
+    for path in _candidates():
         try:
             return ctypes.CDLL(path)
         except OSError as error:
@@ -50,15 +45,6 @@ def open_library(preferred: str = "") -> Any:
         f"{', '.join(NAMES)}, and {_folder()}/lib",
         kind="rocm",
     )
-
-
-def is_same(library: Any, path: str) -> bool:
-    """Open a path or a name, and return whether it is an opened library."""
-    try:
-        other = ctypes.CDLL(path)
-    except OSError:
-        return False
-    return bool(other._handle == library._handle)
 
 
 def loaded_library() -> str:
@@ -75,13 +61,11 @@ def _folder() -> str:
     return next((value for value in map(os.environ.get, _VARIABLES) if value), _ROCM)
 
 
-def _candidates(preferred: str) -> Iterator[str]:
+def _candidates() -> Iterator[str]:
     """Return the paths and names in their order."""
     loaded = loaded_library()
     if loaded:
         yield loaded
-    if preferred:
-        yield preferred
     yield from NAMES
     folders = [os.path.join(_folder(), "lib")]
     with suppress(ImportError, ValueError):

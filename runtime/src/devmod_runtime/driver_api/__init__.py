@@ -1,7 +1,7 @@
 """The common code of runtimes for drivers with CUDA's model. Importing it loads no driver and no driver library.
 
 - `api` describes one vendor's API.
-- `symbols`, `calls`, `launches` and `driver` call it. Each inherits from the one before, and `Driver` has all methods.
+- `driver` calls it by ctypes.
 - `context` and `handles` own the driver's handles. `device`, `memory`, `copies`, `stream` and `graph` use them.
 - `module`, `images`, `launcher`, `kernel`, `parameters` and `limits` load a payload and launch its kernels.
 - `adoption` and `dlpack` take the arrays and streams of other libraries.

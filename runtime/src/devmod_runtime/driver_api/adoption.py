@@ -11,8 +11,7 @@ import sys
 from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import ArgumentError
 from devmod_runtime import DeviceArray
-from devmod_runtime.driver_api.api import PER_THREAD_STREAM
-from devmod_runtime.driver_api.calls import DEVICE, HOST
+from devmod_runtime.driver_api.api import DEVICE, HOST, PER_THREAD_STREAM
 from devmod_runtime.driver_api.dlpack import DeviceTensor, export
 from devmod_runtime.driver_api.errors import DriverError
 from devmod_runtime.driver_api.memory import Memory

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 # The numbers of these flags are the same in CUDA and HIP.
@@ -20,6 +20,8 @@ PORTABLE = 1
 RELAXED_CAPTURE = 2
 #: The handle of the default stream of each thread.
 PER_THREAD_STREAM = 2
+#: The kinds of memory that `Driver.locate` returns: page-locked memory of the host, and memory of a device.
+HOST, DEVICE = 1, 2
 
 
 class DriverFunction(NamedTuple):
@@ -56,7 +58,11 @@ class Api(NamedTuple):
     name : str
         The API in messages, such as "CUDA" or "HIP".
     functions : mapping
-        The function of each operation. An operation is a name that `Calls.call`, `Symbols.create_into` or `Handles` takes.
+        The function of each operation. An operation is a name that `Driver.call`, `Driver.create_into` or `Handles` takes.
+    limits : mapping
+        The number of the device attribute for each limit of a device.
+    version_text : callable
+        Returns a version number of the API as text: "12.8" for CUDA's 12080.
     error_name, error_text : str
         The symbols of the functions that return the name and the description of an error code.
     out_of_memory, not_ready, not_supported, not_found, implicit_capture : str
@@ -85,6 +91,8 @@ class Api(NamedTuple):
     title: str
     name: str
     functions: Mapping[str, DriverFunction]
+    limits: Mapping[str, int]
+    version_text: Callable[[int], str]
     error_name: str
     error_text: str
     out_of_memory: str

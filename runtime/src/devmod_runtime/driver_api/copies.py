@@ -14,8 +14,7 @@ import numpy as np
 
 from devmod.backend import Once
 from devmod_runtime import Pool
-from devmod_runtime.driver_api.api import DISABLE_TIMING
-from devmod_runtime.driver_api.calls import HOST
+from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST
 from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False

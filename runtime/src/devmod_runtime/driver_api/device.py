@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from abc import abstractmethod
 from threading import RLock
 
 from devmod import Device, Stream
@@ -36,7 +35,7 @@ _LAST_SPECIAL = 2
 
 
 class DriverDevice(Device):
-    """A device of a driver. A subclass reads its name, its architecture and its limits.
+    """A device of a driver.
 
     Parameters
     ----------
@@ -60,8 +59,10 @@ class DriverDevice(Device):
         self.driver = driver
         self.index = index
         self.handle = driver.device(index)
-        self.name = driver.device_name(self.handle)
+        self.arch = driver.device_arch(self.handle)
+        self.name = driver.device_name(self.handle) or self.arch.partition(":")[0]  # some cards have no name in an older HIP
         self.memory = driver.device_memory(self.handle)
+        self.driver_version = f"{driver.api.name} {driver.api.version_text(driver.version)}"
         self._limits: dict[str, int] = {}
         self._once = Once()
         #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle stays valid.
@@ -70,18 +71,15 @@ class DriverDevice(Device):
 
     @property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The limits of the device by name."""
+        """The limits of the device by the vendor's names. Element types are aligned, so views may begin at every element."""
         if not self._limits:
             check_driver(self.kind)
             try:
-                self._limits = self.read_limits()
+                limits = {name: self.driver.device_attribute(self.handle, number) for name, number in self.api.limits.items()}
+                self._limits = limits | {"view_alignment": 1}
             except DriverError as error:
                 raise driver_error(f"the limits of {self} cannot be read", error, self) from error
         return self._limits
-
-    @abstractmethod
-    def read_limits(self) -> dict[str, int]:
-        """Return the limits of the device by name."""
 
     @property
     def context(self) -> Context:

@@ -1,27 +1,389 @@
-"""One opened driver: its modules, functions and graphs. `calls` has devices, memory, streams and events, `launches` has launches."""
+"""One opened driver: the functions of its library by ctypes. Handles are integers, which `Handles` creates and destroys.
+
+A ctypes function returns only after its result is stored. A vendor's package converts the status in Python code, so KeyboardInterrupt may
+be raised there after the driver has created a handle, or after it has queued a graph.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import ctypes
+from abc import ABC, abstractmethod
+from collections import deque
+from ctypes import POINTER, byref, c_int
+from itertools import repeat, starmap
 
 from devmod_runtime import open_driver
 from devmod_runtime.driver_api.api import RELAXED_CAPTURE
-from devmod_runtime.driver_api.launches import Launches
+from devmod_runtime.driver_api.errors import DriverError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod_runtime.driver_api.api import Api
+
+    Dims = tuple[int, int, int]
 
 
-class Driver(Launches):
-    """One opened driver: its modules, functions and graphs."""
+class Failures(dict):  # type: ignore[type-arg]
+    """A function of C for the result of a call: its ``__getitem__`` returns for a success, and calls a Python function otherwise.
+
+    Parameters
+    ----------
+    success
+        The result of a success.
+    handle
+        The function for other results. It repeats the call or raises DriverError.
+    """
+
+    def __init__(self, success: object, handle: Callable[[Any], None]) -> None:
+        super().__init__({success: None})
+        self._handle = handle
+
+    def __missing__(self, result: Any) -> None:
+        self._handle(result)
+
+
+class ParameterBlock:
+    """The packed parameters of a launch, and the array by which the driver finds them (``extra``).
+
+    A launch reads the block before it returns. Launches of several threads at once need a block each.
+
+    Parameters
+    ----------
+    nbytes
+        The bytes of the parameters.
+    end
+        `Api.parameters_end`.
+    offsets
+        The offset of each parameter, for a launch that takes their addresses.
+
+    Attributes
+    ----------
+    buffer
+        The bytes, for ``struct.pack_into``.
+    extra : int
+        The address of the array.
+    pointers : int
+        The address of an array with the address of each parameter.
+    """
+
+    __slots__ = ("_extra", "_pointers", "_size", "buffer", "extra", "pointers")
+
+    def __init__(self, nbytes: int, end: int = 0, offsets: Sequence[int] = ()) -> None:
+        self.buffer = ctypes.create_string_buffer(max(nbytes, 1))
+        self._size = ctypes.c_size_t(nbytes)
+        start = ctypes.addressof(self.buffer)
+        # The marks of the buffer's address and of the address of its size are 1 and 2 in CUDA and HIP.
+        self._extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(self._size), end)
+        self.extra = ctypes.addressof(self._extra)
+        self._pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(start + offset for offset in offsets))
+        self.pointers = ctypes.addressof(self._pointers)
+
+
+class RelaxedCapture:
+    """The relaxed capture mode of the thread for the body of a ``with`` statement. After an interrupt the mode may stay."""
+
+    __slots__ = ("_driver", "_exchange", "_mode")
+
+    def __init__(self, driver: Driver, exchange: Any) -> None:
+        self._driver = driver
+        self._exchange = exchange
+
+    def __enter__(self) -> None:
+        self._mode = byref(c_int(RELAXED_CAPTURE))
+        status = self._exchange(self._mode)
+        if status:
+            raise self._driver.error(self._driver.api.functions["exchange_capture_mode"].name, status)
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange(self._mode)  # the driver has written the mode before
+
+
+class Driver(ABC):
+    """One opened driver.
+
+    The methods work on the thread's current context, unless they have a parameter `context`. They raise DriverError.
+
+    Parameters
+    ----------
+    library
+        ctypes' CDLL of the library that the process has opened.
+
+    Attributes
+    ----------
+    api : Api
+        The API of the library.
+    name : str
+        What opens the driver and has its contexts: "ctypes", or a package.
+    usable : bool
+        Whether this process opened the driver. A forked child did not, and calls no function of it.
+    no_context : int
+        The result of `current_context` for a thread without a context.
+    """
+
+    api: Api
+    name = "ctypes"
+    usable = True
+    no_context = 0
+    #: ctypes' function of `relaxed`, which most calls use.
+    _exchange: Any = None
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+        self._prototypes: dict[str, tuple[Any, tuple[Any, ...], bool]] = {}
+
+    # -- functions of the library
+
+    def symbol(self, name: str) -> Any:
+        """Return a new object of ctypes for a symbol; the API's error "not supported" if the driver lacks it."""
+        try:
+            return self.library[name]  # a new object each time, unlike an attribute
+        except AttributeError:
+            raise DriverError(self.api.not_supported, "this driver has no such function", name) from None
+
+    def check(self, name: str, *arguments: Any) -> None:
+        """Call a function with arguments of ctypes."""
+        status = self.symbol(name)(*arguments)
+        if status:
+            raise self.error(name, status)
+
+    def error(self, call: str, status: int) -> DriverError:
+        """Return the error for a status that is not a success."""
+        name, text = (self.status_text(symbol, status) for symbol in (self.api.error_name, self.api.error_text))
+        return DriverError(name or f"error {status}", text if text != name else "", call)
+
+    def status_text(self, symbol: str, status: int) -> str:
+        """Return the text that a function of the library writes for a status; "" if it has none."""
+        text = ctypes.c_char_p()
+        self.symbol(symbol)(c_int(status), byref(text))
+        return (text.value or b"").decode()
+
+    def prototype(self, operation: str) -> tuple[Any, tuple[Any, ...], bool]:
+        """Return ctypes' function, the types of its results, and whether their pointers come after the other parameters."""
+        prototype = self._prototypes.get(operation)
+        if prototype is None:
+            name, results, parameters, symbol, is_last = self.api.functions[operation]
+            function = self.symbol(symbol or name)
+            places = tuple(map(POINTER, results))
+            function.argtypes = parameters + places if is_last else places + parameters
+            prototype = self._prototypes[operation] = function, results, is_last
+        return prototype
+
+    def call(self, operation: str, *arguments: Any) -> Any:
+        """Call the function of an operation, and return its results: None, a number, or a tuple of numbers.
+
+        Parameters
+        ----------
+        operation
+            A key of `Api.functions`.
+        arguments
+            The input parameters of the function in their order; pointers are addresses.
+        """
+        call, types, is_last = self.prototype(operation)
+        results = [each() for each in types]
+        places = [byref(each) for each in results]
+        status = call(*arguments, *places) if is_last else call(*places, *arguments)
+        if status:
+            raise self.error(self.api.functions[operation].name, status)
+        if not results:
+            return None
+        values = [each.value or 0 for each in results]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    # -- handles in lists
+
+    def create_into(self, cell: list[Any], operation: str, *arguments: Any) -> int:
+        """Call a function that creates a handle, and return the handle. No interrupt comes between the creation and its place in `cell`.
+
+        Parameters
+        ----------
+        cell
+            An empty list, to which the object of ctypes with the handle is added. It stays empty if the call fails.
+        operation
+            The operation.
+        arguments
+            Its input parameters in their order.
+        """
+        call, (result,), is_last = self.prototype(operation)
+        place = result()
+        cell.append(place)
+        status = call(*arguments, byref(place)) if is_last else call(byref(place), *arguments)
+        if status:
+            cell.clear()
+            raise self.error(self.api.functions[operation].name, status)
+        return int(place.value or 0)
+
+    def destroy_from(self, cell: list[Any], operation: str) -> None:
+        """Remove the handle of `create_into` from `cell` and destroy it with one call of C. The driver's error is ignored.
+
+        Raises
+        ------
+        IndexError
+            The cell is empty.
+        """
+        deque(map(self.prototype(operation)[0], map(list.pop, (cell,))), 0)
+
+    def launch_graph_of(self, cell: list[Any], executable: int, stream: int) -> None:
+        """Queue an executable graph and remove its graph, the handle of `create_into`, from `cell`, with one call of C."""
+        launch = self.prototype("launch_graph")[0]
+        ((status, _),) = list(zip(starmap(launch, ((executable, stream),)), map(list.pop, (cell,)), strict=True))
+        if status:
+            raise self.error(self.api.functions["launch_graph"].name, status)
+
+    def handle_in(self, cell: Sequence[Any]) -> int:
+        """Return the handle of `create_into`; also of a list with a plain handle."""
+        place = cell[0]
+        return place if type(place) is int else int(place.value or 0)
+
+    # -- process and devices
+
+    def initialize(self) -> None:
+        """Initialize the driver API."""
+        self.call("initialize", 0)
+
+    @property
+    def version(self) -> int:
+        """The version of the API that the driver supports, such as 12090 for CUDA 12.9."""
+        return int(self.call("version"))
+
+    def device_count(self) -> int:
+        """Return the number of devices."""
+        return int(self.call("device_count"))
+
+    def device(self, index: int) -> int:
+        """Return the handle of a device."""
+        return int(self.call("device", index))
+
+    def device_name(self, device: int) -> str:
+        """Return the name of a device."""
+        name = ctypes.create_string_buffer(256)
+        self.call("device_name", name, len(name), device)
+        return name.value.decode(errors="replace")
+
+    @abstractmethod
+    def device_arch(self, device: int) -> str:
+        """Return the architecture of a device, as targets name it."""
+
+    def device_attribute(self, device: int, attribute: int) -> int:
+        """Return an attribute of a device by its number."""
+        return int(self.call("device_attribute", attribute, device))
+
+    def device_memory(self, device: int) -> int:
+        """Return the bytes of a device's memory."""
+        return int(self.call("device_memory", device))
+
+    # -- contexts
+
+    @abstractmethod
+    def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
+        """Return ``__enter__`` and ``__exit__`` of a ``with`` statement whose body runs with a context as the thread's current one."""
+
+    @abstractmethod
+    def context_device(self, context: int) -> int:
+        """Return the number of the device of a context."""
+
+    def retain_primary_context(self, device: int) -> int:
+        """Return the primary context of a device. It is released when the process ends."""
+        return int(self.call("retain_primary_context", device))
+
+    def current_context(self) -> int:
+        """Return the thread's current context; `no_context` if there is none."""
+        return int(self.call("current_context"))
+
+    def set_context(self, context: int) -> None:
+        """Make a context the thread's current one; 0 for none."""
+        self.call("set_context", context)
+
+    def synchronize_context(self) -> None:
+        """Wait for all work of the current context."""
+        self.call("synchronize_context")
+
+    def memory_info(self) -> tuple[int, int]:
+        """Return the free and the total bytes of the current context's device."""
+        free, total = self.call("memory_info")
+        return free, total
+
+    # -- memory
+
+    @abstractmethod
+    def locate(self, address: int) -> tuple[int, int, int]:
+        """Return the context, the kind (`HOST` or `DEVICE`; another number if it is unknown), and the device's number of an address."""
+
+    def memory_range(self, pointer: int) -> tuple[int, int]:
+        """Return the start and the bytes of the allocation that an address is in."""
+        start, nbytes = self.call("memory_range", pointer)
+        return start, nbytes
+
+    def copy_to_device(self, pointer: int, address: int, nbytes: int, stream: int) -> None:
+        """Queue a copy from the host's memory to the device's."""
+        self.call("copy_to_device", pointer, address, nbytes, stream)
+
+    def copy_to_host(self, address: int, pointer: int, nbytes: int, stream: int) -> None:
+        """Queue a copy from the device's memory to the host's."""
+        self.call("copy_to_host", address, pointer, nbytes, stream)
+
+    def copy_on_device(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Queue a copy between two places in the memory of the device."""
+        self.call("copy_on_device", target, source, nbytes, stream)
+
+    def fill(self, pointer: int, value: int, nbytes: int, stream: int) -> None:
+        """Queue the setting of bytes to `value`."""
+        self.call("fill", pointer, value, nbytes, stream)
+
+    # -- streams and events
+
+    def relaxed(self) -> RelaxedCapture:
+        """Return a context manager whose body may allocate, load and wait while another library captures a stream: it ends no capture."""
+        if self._exchange is None:
+            self._exchange = self.symbol(self.api.functions["exchange_capture_mode"].name)
+        return RelaxedCapture(self, self._exchange)
+
+    def synchronize_stream(self, stream: int) -> None:
+        """Wait for all work of a stream."""
+        self.call("synchronize_stream", stream)
+
+    def wait_event(self, stream: int, event: int) -> None:
+        """Delay the later work of a stream until an event."""
+        self.call("wait_event", stream, event, 0)
+
+    def stream_context(self, stream: int) -> int:
+        """Return the context of a stream."""
+        return int(self.call("stream_context", stream))
+
+    def record_event(self, event: int, stream: int) -> None:
+        """Put an event at the end of a stream."""
+        self.call("record_event", event, stream)
+
+    def synchronize_event(self, event: int) -> None:
+        """Wait for an event."""
+        self.call("synchronize_event", event)
+
+    def is_event_done(self, event: int) -> bool:
+        """Return whether the device has reached an event."""
+        try:
+            self.call("is_event_done", event)
+        except DriverError as error:
+            if error.name == self.api.not_ready:
+                return False
+            raise
+        return True
+
+    def elapsed_time(self, start: int, end: int) -> float:
+        """Return the milliseconds between two events."""
+        return float(self.call("elapsed_time", start, end))
 
     # -- modules and functions
 
     @abstractmethod
-    def load_module(self, data: bytes | memoryview) -> tuple[int, str]:
-        """Load an image into the current context. Return the module and the information log of the driver's compiler.
+    def load_module(self, data: bytes | memoryview) -> int:
+        """Load an image into the current context, and return the module.
 
         Raises
         ------
         DriverError
-            `log` is the error log.
+            `log` is the error log of the driver's compiler.
         """
 
     def unload_module(self, module: int) -> None:
@@ -45,9 +407,96 @@ class Driver(Launches):
         """Return the blocks of `threads` threads that one multiprocessor runs at once."""
         return int(self.call("max_active_blocks", function, threads, shared_memory))
 
+    # -- launches
+
     @abstractmethod
-    def preferred_block(self, function: int, shared_memory: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the fewest blocks, and the threads of a block, with which a launch occupies the device best."""
+    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
+        """Return a launch configuration as `prepare_launch` takes it.
+
+        Parameters
+        ----------
+        grid, block
+            Blocks, and threads of a block.
+        shared_memory
+            Dynamic shared memory in bytes.
+        stream
+            The stream's handle.
+        attributes
+            The number and the value of each attribute of the driver's own.
+        """
+
+    @abstractmethod
+    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> tuple[str, Any, tuple[Any, ...]]:
+        """Return the name of the driver's function that launches, its object of ctypes, and its arguments."""
+
+    def prepare_launch(
+        self,
+        context: int,
+        config: Any,
+        function: int,
+        block: ParameterBlock,
+        explain: Callable[[DriverError], Exception] = lambda error: error,
+    ) -> Callable[[], object]:
+        """Return a function of C without parameters that launches. It keeps `block` alive.
+
+        The thread's current context is not queried: if it is the wrong one, the launch is repeated with `context`.
+
+        Parameters
+        ----------
+        context
+            The context of the function and the stream.
+        config
+            A result of `launch_config`.
+        function
+            The function's handle.
+        block
+            The parameters.
+        explain
+            Returns the exception for an error of the driver.
+        """
+        launch = self.launch_call(config, function, block)
+
+        def repeat_launch(status: int) -> None:
+            try:
+                self._launch_again(context, launch, status)
+            except DriverError as error:
+                explained = explain(error)
+                if explained is error:
+                    raise
+                raise explained from error
+
+        repeat_launch.block = block  # type: ignore[attr-defined]  # the arguments have its addresses alone
+        launches = starmap(launch[1], repeat(launch[2]))
+        return map(Failures(0, repeat_launch).__getitem__, launches).__next__
+
+    def _launch_again(self, context: int, launch: tuple[str, Any, tuple[Any, ...]], status: int) -> None:
+        """Repeat a launch that failed with `status`, with `context` current. Another context of the thread is current again afterwards.
+
+        Raises
+        ------
+        DriverError
+            The error of the launch, if `context` was current or if the error has another cause; else that of the second launch.
+        """
+        name, call, arguments = launch
+        error: DriverError = self.error(name, status)
+        if error.name not in self.api.wrong_context:
+            raise error
+        current = self.current_context()
+        if current == context:
+            raise error
+        if current == self.no_context:
+            self.set_context(context)
+            status = call(*arguments)
+        else:
+            # Not `set_context` afterwards: another library may have destroyed the context that was current.
+            push, pop = self.context_functions(context)
+            push()
+            try:
+                status = call(*arguments)
+            finally:
+                pop(None, None, None)
+        if status:
+            raise self.error(name, status)
 
     # -- graphs
 

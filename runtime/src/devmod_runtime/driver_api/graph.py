@@ -32,7 +32,7 @@ class Capture:
         self.stream = stream
         #: The active batches.
         self._batches: set[object] = set()
-        #: The driver's result with a graph that is not queued, as `Symbols.create_into` has it. An interrupt may leave one.
+        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An interrupt may leave one.
         self._graphs: list[Any] = []
 
     @property

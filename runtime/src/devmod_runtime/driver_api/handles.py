@@ -187,7 +187,7 @@ class Modules(Handles):
     """The modules of a context. `create` takes an image."""
 
     def _make(self, cell: list[Any], *arguments: Any) -> int:
-        module, _ = self._driver.load_module(*arguments)
+        module = self._driver.load_module(*arguments)
         cell.append(module)
         return module
 

@@ -7,8 +7,8 @@ from itertools import repeat
 from math import prod
 
 from devmod_runtime import Kernel
+from devmod_runtime.driver_api.driver import ParameterBlock
 from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
-from devmod_runtime.driver_api.launches import ParameterBlock
 from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 from devmod.backend import ConversionError
 from devmod_runtime import Launcher
 
@@ -12,13 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
-    from devmod import Device, FunctionInfo, Interface
+    from devmod import Device, FunctionInfo, Interface, Stream
+    from devmod_runtime.driver_api.adoption import Adopted, Adoption
     from devmod_runtime.driver_api.images import DriverImages
     from devmod_runtime.driver_api.kernel import DriverKernel
 
 
 class DriverLauncher(Launcher):
-    """One function of a module. A subclass also has `adopt` and `adopt_stream`, by its `Adoption`.
+    """One function of a module.
 
     Parameters
     ----------
@@ -29,11 +28,14 @@ class DriverLauncher(Launcher):
 
     Attributes
     ----------
-    title : str
-        The kind's title in messages.
+    adoption : Adoption
+        The arrays and streams of other libraries for the kind.
+    kernel_type : type
+        The class of the kernels.
     """
 
-    title = ""
+    adoption: Adoption
+    kernel_type: type[DriverKernel]
     vec3_lanes = 3
     no_shared_memory = ""
 
@@ -46,20 +48,22 @@ class DriverLauncher(Launcher):
     def constants(self) -> Sequence[str]:
         return self.images.constants
 
-    @abstractmethod
-    def devices(self) -> Sequence[Device]:
-        """Return the devices of the kind."""
-
-    @abstractmethod
-    def kernel(self, device: Device) -> DriverKernel: ...
+    def kernel(self, device: Device) -> DriverKernel:
+        return self.kernel_type(self.info, self.images.get(device))
 
     def default_device(self) -> Device:
-        return self.devices()[0]
+        return self.adoption.devices()[0]
+
+    def adopt(self, value: object) -> Adopted | None:
+        return self.adoption.adopt_array(value)
+
+    def adopt_stream(self, value: object) -> Stream | None:
+        return self.adoption.adopt_stream(value)
 
     def local(self, nbytes: int) -> Any:
         raise ConversionError(
-            f"is a Local, and {self.title} kernels take no shared memory as an argument: declare it in the kernel as extern __shared__, "
-            "and pass shared_memory="
+            f"is a Local, and {self.adoption.api.title} kernels take no shared memory as an argument: declare it in the kernel as extern "
+            "__shared__, and pass shared_memory="
         )
 
     def specialize(self, constants: Mapping[str, object]) -> Self:

@@ -1,33 +1,31 @@
-"""The interface of the two drivers. Handles (device, context, stream, event, module, function, pointer) are plain integers.
-
-`_driver` makes one object of a subclass: cuda-bindings (`_bindings`) or pycuda (`_pycuda`). A subclass implements `call` for all
-operations of `_functions`, and a few special ones.
-"""
+"""The calls of CUDA's driver. Handles (device, context, stream, event, module, function, pointer) are plain integers."""
 
 from __future__ import annotations
 
 import ctypes
-from abc import abstractmethod
-from ctypes import POINTER, Structure, byref, c_char, c_uint, c_uint64, c_void_p, py_object
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_int, c_uint, c_uint64, c_void_p, py_object
 from functools import partial
 from itertools import repeat, starmap
 
 from devmod_cuda._api import CUDA
-from devmod_runtime.driver_api.driver import Driver
+from devmod_runtime.driver_api.driver import Driver, Failures
 from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.symbols import Failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod_runtime.driver_api.launches import Dims, ParameterBlock
+    from devmod_runtime.driver_api.driver import Dims, ParameterBlock
 
-#: Numbers of CUjit_option.
-JIT_MAX_REGISTERS, JIT_INFO_LOG, JIT_INFO_LOG_SIZE, JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE, JIT_OPTIMIZATION_LEVEL = 0, 3, 4, 5, 6, 7
+#: CUjit_option: ERROR_LOG_BUFFER and ERROR_LOG_BUFFER_SIZE_BYTES.
+_JIT_ERROR_LOG = (5, 6)
 #: The largest log of the driver's compiler.
 _LOG_BYTES = 16384
+#: CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and COMPUTE_CAPABILITY_MINOR.
+_MAJOR, _MINOR = 75, 76
+#: The PTX version of each driver version of CUDA 12. From 13.0 on, CUDA 13.x reads PTX 9.x.
+_PTX_OF_12 = ("8.0", "8.1", "8.2", "8.3", "8.4", "8.5", "8.5", "8.6", "8.7", "8.8")
 #: CUpointer_attribute: CONTEXT, MEMORY_TYPE and DEVICE_ORDINAL. CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_DEVICE are 1 and 2.
 _ATTRIBUTES = (1, 2, 9)
 
@@ -61,23 +59,11 @@ class CudaDriver(Driver):
         #: It has no parameter types, because the prepared arguments of a launch are ctypes objects.
         self._launch = self.symbol("cuLaunchKernelEx")
 
-    # -- implemented by each driver
-
-    @abstractmethod
-    def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
-        """Return attributes (CUpointer_attribute) of an address as unsigned numbers. An unknown address has zeros."""
-
-    @abstractmethod
-    def load_image(self, image: int, options: Mapping[int, int | bytes]) -> int:
-        """Return the module of an image in memory.
-
-        Parameters
-        ----------
-        image
-            The address of the image.
-        options
-            Values by number of CUjit_option. The driver writes its logs to the bytes objects, as cuda-bindings requires.
-        """
+    def device_arch(self, device: int) -> str:
+        """Return the architecture of a device with the PTX version of the driver: ``sm_90:ptx8.7``."""
+        number = 10 * self.device_attribute(device, _MAJOR) + self.device_attribute(device, _MINOR)
+        ptx = ptx_version(self.version)
+        return f"sm_{number}:ptx{ptx}" if ptx else f"sm_{number}"
 
     # -- contexts
 
@@ -109,17 +95,22 @@ class CudaDriver(Driver):
         finally:
             self.pop_context()
 
-    def stream_context(self, stream: int) -> int:
-        return int(self.call("stream_context", stream))
-
     # -- memory and events
+
+    def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
+        """Return attributes (CUpointer_attribute) of an address as unsigned numbers. An unknown address has zeros."""
+        count = len(attributes)
+        values = (c_uint64 * count)()
+        places = (c_void_p * count)(*(ctypes.addressof(values) + 8 * place for place in range(count)))
+        self.check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*attributes), places, c_uint64(pointer))
+        return tuple(values)
 
     def locate(self, address: int) -> tuple[int, int, int]:
         context, kind, ordinal = self.pointer_attributes(address, _ATTRIBUTES)
         return context, kind, ordinal
 
-    def elapsed_symbol(self) -> str:
-        return "cuEventElapsedTime_v2" if self.version >= 12080 else "cuEventElapsedTime"
+    def elapsed_time(self, start: int, end: int) -> float:
+        return float(self.call("elapsed_time_v2" if self.version >= 12080 else "elapsed_time", start, end))
 
     # -- launches
 
@@ -148,41 +139,22 @@ class CudaDriver(Driver):
 
     def max_active_clusters(self, function: int, config: Any) -> int:
         """Return the most clusters of a launch that the device runs at once."""
-        count = ctypes.c_int()
+        count = c_int()
         self.check("cuOccupancyMaxActiveClusters", byref(count), c_void_p(function), byref(config))
         return count.value
 
     # -- modules and functions
 
-    def load_module(self, data: bytes | memoryview, options: Mapping[int, int] | None = None) -> tuple[int, str]:
-        """Load PTX, a cubin or a fatbin into the current context. Return the module and the information log of the driver's compiler.
-
-        Parameters
-        ----------
-        data
-            The image. PTX ends with the zero byte behind it, which every bytes object has.
-        options
-            Values by number of CUjit_option, such as ``{JIT_MAX_REGISTERS: 32}``.
-
-        Raises
-        ------
-        DriverError
-            `log` is the error log.
-        """
-        image = bytes(data)
-        info, errors = bytes(_LOG_BYTES), bytes(_LOG_BYTES)
-        logs: dict[int, int | bytes] = {
-            JIT_INFO_LOG: info,
-            JIT_INFO_LOG_SIZE: _LOG_BYTES,
-            JIT_ERROR_LOG: errors,
-            JIT_ERROR_LOG_SIZE: _LOG_BYTES,
-        }
+    def load_module(self, data: bytes | memoryview) -> int:
+        """Load PTX, a cubin or a fatbin into the current context. PTX ends with the zero byte behind it, which every bytes object has."""
+        image, module, log = c_char_p(bytes(data)), c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
+        values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         try:
-            module = self.load_image(ctypes.cast(ctypes.c_char_p(image), c_void_p).value or 0, {**(options or {}), **logs})
+            self.check("cuModuleLoadDataEx", byref(module), image, c_uint(2), (c_int * 2)(*_JIT_ERROR_LOG), values)
         except DriverError as error:
-            error.log = _text_of(errors)
+            error.log = log.value.decode(errors="replace").strip()
             raise
-        return module, _text_of(info)
+        return module.value or 0
 
     def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
         """Set an attribute of a function by its number (CUfunction_attribute)."""
@@ -202,10 +174,10 @@ class CudaDriver(Driver):
                 raise
             places.append((offset, size))
 
-    def preferred_block(self, function: int, shared_memory: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the fewest blocks, and the threads of a block, with which a launch occupies the device best."""
-        blocks, threads = self.call("preferred_block", function, 0, shared_memory, limit)
-        return blocks, threads
+    def preferred_threads(self, function: int) -> int:
+        """Return the threads of a block with which a launch occupies the device best."""
+        _, threads = self.call("preferred_block", function, 0, 0, 0)
+        return int(threads)
 
     def encode_tensor_map(
         self,
@@ -223,21 +195,31 @@ class CudaDriver(Driver):
         """Return the 128 bytes of a tensor map. The numbers are those of ``cuTensorMapEncodeTiled``; `strides` has one fewer, in bytes."""
         rank = len(shape)
         memory = ctypes.create_string_buffer(128 + 63)
-        start = -ctypes.addressof(memory) % 64  # a CUtensorMap is aligned to 64 bytes, which that of cuda-bindings is not
+        start = -ctypes.addressof(memory) % 64  # a CUtensorMap is aligned to 64 bytes
         self.check(
             "cuTensorMapEncodeTiled",
             c_void_p(ctypes.addressof(memory) + start),
-            ctypes.c_int(dtype),
+            c_int(dtype),
             c_uint(rank),
             c_void_p(pointer),
             (c_uint64 * rank)(*shape),
             (c_uint64 * rank)(*strides),
             (c_uint * rank)(*box),
             (c_uint * rank)(*element_strides),
-            *map(ctypes.c_int, (interleave, swizzle, l2_promotion, fill)),
+            *map(c_int, (interleave, swizzle, l2_promotion, fill)),
         )
         return memory.raw[start : start + 128]
 
 
-def _text_of(log: bytes) -> str:
-    return log[: log.find(b"\0")].decode(errors="replace").strip()
+def ptx_version(cuda: int) -> str:
+    """Return the newest PTX version that a driver reads; "" for a driver newer than this table.
+
+    Parameters
+    ----------
+    cuda
+        The version of CUDA that the driver supports, such as 12080.
+    """
+    major, minor = cuda // 1000, cuda % 1000 // 10
+    if major == 12:
+        return _PTX_OF_12[min(minor, len(_PTX_OF_12) - 1)]
+    return f"9.{minor}" if major == 13 else ""

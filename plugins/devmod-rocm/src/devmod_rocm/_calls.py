@@ -1,7 +1,6 @@
-"""The interface of the two drivers. Handles (device, context, stream, event, module, function, pointer) are plain integers.
+"""The calls of HIP's runtime. Handles (device, context, stream, event, module, function, pointer) are plain integers.
 
-`_driver` makes one object of a subclass: ctypes (`_symbols`) or hip-python (`_hip_python`). HIP has a current device for each thread in
-place of contexts, so a context is here the number of its device.
+HIP has a current device for each thread in place of contexts, so a context is here the number of its device.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from ctypes import Structure, byref, c_int, c_uint, c_void_p
 from threading import local
 
 from devmod_rocm._api import HIP
-from devmod_runtime.driver_api.calls import DEVICE, HOST
+from devmod_runtime.driver_api.api import DEVICE, HOST
 from devmod_runtime.driver_api.driver import Driver
 from devmod_runtime.driver_api.errors import DriverError
 from devmod_runtime.driver_api.limits import COOPERATIVE
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod_runtime.driver_api.launches import Dims, ParameterBlock
+    from devmod_runtime.driver_api.driver import Dims, ParameterBlock
 
 #: The first version with the structures and enumerations of HIP 6.
 _HIP_6 = 60000000
@@ -79,11 +78,6 @@ class HipDriver(Driver):
         self._count = self._count or super().device_count()
         return self._count
 
-    def device_name(self, device: int) -> str:
-        name = ctypes.create_string_buffer(256)
-        self.check("hipDeviceGetName", name, c_int(256), c_int(device))
-        return name.value.decode(errors="replace")
-
     def device_arch(self, device: int) -> str:
         """Return the processor of a device with its features, such as "gfx90a:sramecc+:xnack-"."""
         name, offset = _PROPERTIES
@@ -104,9 +98,6 @@ class HipDriver(Driver):
     def context_device(self, context: int) -> int:
         return context
 
-    def stream_context(self, stream: int) -> int:
-        return int(self.call("stream_context", stream))
-
     def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
         """Return functions that set the thread's current device and restore it. With one device they do nothing, in C."""
         if self.device_count() == 1:
@@ -114,7 +105,7 @@ class HipDriver(Driver):
         current = _CurrentDevice(self, context)
         return current.enter, current.leave
 
-    # -- memory and events
+    # -- memory
 
     def locate(self, address: int) -> tuple[int, int, int]:
         attributes = _PointerAttributes()
@@ -130,28 +121,21 @@ class HipDriver(Driver):
             kind = DEVICE
         return 0, kind if kind in (HOST, DEVICE) else 0, attributes.device
 
-    def elapsed_symbol(self) -> str:
-        return "hipEventElapsedTime"
-
     # -- modules
 
-    def load_module(self, data: bytes | memoryview) -> tuple[int, str]:
-        """Load a code object into the current device. The runtime's compiler has no log.
+    def load_module(self, data: bytes | memoryview) -> int:
+        """Load a code object into the current device.
 
         The runtime reads the length of a code object from its headers, so the caller checks them.
         """
         image = ctypes.create_string_buffer(bytes(data), len(data) + 1)
         module = int(self.call("load_module", ctypes.addressof(image)))
         self._images[module] = image
-        return module, ""
+        return module
 
     def unload_module(self, module: int) -> None:
         super().unload_module(module)
         self._images.pop(module, None)
-
-    def preferred_block(self, function: int, shared_memory: int = 0, limit: int = 0) -> tuple[int, int]:
-        blocks, threads = self.call("preferred_block", function, shared_memory, limit)
-        return blocks, threads
 
     # -- launches
 
