@@ -511,7 +511,7 @@ def test_invalid_arguments_are_refused_after_valid_calls(devices: list[toy.ToyDe
 
 @pytest.mark.row("R34")
 def test_a_repeated_call_with_numpy_arrays_checks_and_copies_as_the_first(
-    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch, register: Callable[..., None]
 ) -> None:
     def results(f: devmod.Function) -> list[Any]:
         found: list[Any] = []
@@ -552,6 +552,7 @@ def test_a_repeated_call_with_numpy_arrays_checks_and_copies_as_the_first(
     assert results(repeated) == expected
     assert sum(isinstance(each, str) for each in expected) == 7
     # What chooses the device and the stream is asked again.
+    register("devmod.device", "toy", lambda: devices)
     monkeypatch.setenv("DEVMOD_DEVICE", "toy:1")
     y, queued = host.copy(), len(devices[1].default_stream.queued)
     repeated(host, y, 1.0, 8, grid=1, block=8)

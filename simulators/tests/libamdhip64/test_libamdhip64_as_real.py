@@ -13,7 +13,7 @@ LIBRARY = "libamdhip64.so.5"
 RUNTIME = VendorRuntime("libamdhip64")
 pytestmark = [
     pytest.mark.skipif(bool(RUNTIME.reason), reason=RUNTIME.reason),
-    pytest.mark.skipif(Path("/dev/kfd").exists(), reason="there may be an AMD card, which make test-rocm uses"),
+    pytest.mark.skipif(Path("/dev/kfd").exists(), reason="there may be an AMD card, which make gpu KIND=rocm uses"),
 ]
 
 PROBE = """

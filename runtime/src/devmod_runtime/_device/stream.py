@@ -26,6 +26,11 @@ _streams: ContextVar[tuple[Stream, ...]] = ContextVar("devmod_streams", default=
 entered: list[bool] = []
 
 
+def is_in_stream() -> bool:
+    """Return whether this context has entered a stream, of any device."""
+    return bool(entered and _streams.get())
+
+
 def current_stream(device: Device) -> Stream | None:
     """Return the stream of `device` that this context has entered last; None if it has entered none."""
     for stream in reversed(_streams.get()):

@@ -22,7 +22,7 @@ from devmod.backend import Once, constants_of, environment_text, tag_problem
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
-from devmod_runtime._device.stream import current_stream
+from devmod_runtime._device.stream import current_stream, is_in_stream
 from devmod_runtime._device.stream import entered as _entered
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Signature
@@ -238,7 +238,7 @@ class Function(ProcessLocal):
                 pass
             if call is not None:
                 return call(values)
-            if self._host_calls and (stream is not None or not _entered):
+            if self._host_calls and (stream is not None or not is_in_stream()):
                 try:
                     host_call = self._host_calls.get((grid, block, threads, stream, environment_text(VARIABLE)))
                 except TypeError:  # a grid given as a list is not hashable
@@ -294,7 +294,7 @@ class Function(ProcessLocal):
 
     def keep_host_call(self, call: Call, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, stream: Any) -> None:
         """Cache the form of a call with NumPy arrays, for the next one with the same grid, block, threads and stream."""
-        if not HostCall.repeats(call, args) or not (stream is call.stream or (stream is None and not _entered)):
+        if not HostCall.repeats(call, args) or not (stream is call.stream or (stream is None and not is_in_stream())):
             return
         if len(self._host_calls) >= _MAX_CALLERS:
             self._host_calls.clear()
