@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= 2
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
+CODE := core/src readers/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons lowest bench golden hexagon-runner rows commands docs wheels clean
@@ -66,7 +66,7 @@ cuda-wheels: setup  ## fetch what such a machine needs without a network: build/
 test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the kit, with both drivers
 	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests driver-api/tests
 
-pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
+pythons: setup  ## tests of core, the readers, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow

@@ -11,8 +11,8 @@ import pytest
 
 from devmod.errors import FormatError
 from devmod_conformance.checks import check_error
-from devmod_targets.amdgpu import check_code_object, read_code_object
-from devmod_targets.interop.offload import is_container, read_images
+from devmod_readers.amdgpu import check_code_object, read_code_object
+from devmod_readers.offload import is_container, read_images
 
 VECTORS = Path(__file__).parent / "vectors"
 DAMAGED = "the rocm payload of format 'hsaco' is truncated or damaged: "

@@ -9,9 +9,10 @@ import pytest
 
 import devmod
 from devmod_conformance.checks import check_error
-from devmod_targets.authoring import ReflectedFunction, merge_declared
-from devmod_targets.authoring.dwarf import read_functions
-from devmod_targets.hexagon._symbols import exported_functions
+from devmod_readers.dwarf import read_functions
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring import merge_declared
+from devmod_targets.hexagon._symbols import described_functions, exported_functions
 
 FOLDER = Path(__file__).parent / "vectors/dwarf"
 VERSIONS = ("version2.so", "version5.so")
@@ -22,7 +23,7 @@ SCALE = "_ZN7filters5scaleERKNS_4PairEDv4_fNS_4ModeEbcPhS0_PKPS1_"
 
 def functions(name: str) -> dict[str, ReflectedFunction]:
     code = (FOLDER / name).read_bytes()
-    return read_functions(code, exported_functions(code))
+    return described_functions(code, exported_functions(code))
 
 
 @pytest.mark.parametrize("name", VERSIONS)

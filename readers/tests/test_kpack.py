@@ -7,31 +7,19 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped]
 import pytest
+from containers import archive, frames
 
 import devmod
-from devmod_conformance.checks import check_error, code_of
-from devmod_targets.interop import offload
+from devmod_conformance.checks import check_error
+from devmod_readers.offload import OffloadImage, read_images
 
 FOLDER = Path(__file__).parent / "vectors/kpack"
-needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-targets[zstd])")
-SOURCE = 'extern "C" __global__ void axpy(const float *x, float *y, float a) { y[threadIdx.x] += a * x[threadIdx.x]; }'
+needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 
 
 def images(path: Path) -> list[tuple[str, bytes]]:
-    return [(image.name, bytes(image.data)) for image in offload.read_images(path)]
-
-
-def archive(toc: Any, data: bytes = b"", /, *, offset: int | None = None, version: int = 1, **fields: Any) -> bytes:
-    """Return an archive. The table has the scheme "zstd-per-kernel" unless `fields` have another one."""
-    table = {"compression_scheme": "zstd-per-kernel", "zstd_offset": 64, "zstd_size": len(data), "toc": toc} | fields
-    start = 64 + len(data) if offset is None else offset
-    return pack("<4sIQ", b"KPAK", version, start) + bytes(48) + data + bytes(msgpack.packb(table))
-
-
-def frames(*each: bytes) -> bytes:
-    return pack("<I", len(each)) + b"".join(pack("<I", len(frame)) + frame for frame in each)
+    return [(image.name, bytes(image.data)) for image in read_images(path)]
 
 
 def test_images_of_their_writer() -> None:
@@ -49,21 +37,6 @@ def test_compressed_images_of_their_writer() -> None:
         ("gfx1101 lib/libhip.so", b"HIP_KERNEL_GFX1101_" + b"X" * 300 + b"Y" * 300),
         ("gfx1100 bin/hiptest", b"TEST_APP_KERNEL___" + b"\x42" * 1000),
     ]
-
-
-@needs_zstd
-@pytest.mark.row("R40")
-def test_each_architecture_is_a_variant() -> None:
-    from backports.zstd import compress
-
-    built = devmod.compile(SOURCE, "rocm -arch=gfx90a,gfx1100", language="HIP")
-    codes = [code_of(module) for module in built.imports]
-    toc = {"lib/libk.so": {name: {"ordinal": n, "original_size": len(codes[n])} for n, name in enumerate(("gfx90a", "gfx1100"))}}
-    data = archive(toc, frames(*map(compress, codes)))
-    module = offload.load(data + bytes(9) + data[:64] + data[64:], built.imports[0].functions)
-    assert [code_of(each) for each in module.imports] == [*codes, *codes]
-    loaded = devmod.loads(devmod.dumps(offload.load(data, built.imports[0].functions)))
-    assert [each.variant for each in loaded.imports] == ["gfx90a", "gfx1100"]
 
 
 ENTRY = {"a": {"gfx900": {"ordinal": 0, "original_size": 100}}}
@@ -141,11 +114,11 @@ def test_a_damaged_archive_is_an_error(name: str, monkeypatch: pytest.MonkeyPatc
     def refuse(*_: object) -> None:
         raise AssertionError("a damaged archive was decompressed")
 
-    monkeypatch.setattr("devmod_targets.interop._kpack.decompress_zstd", refuse)
+    monkeypatch.setattr("devmod_readers.offload._kpack.decompress_zstd", refuse)
     data, message = DAMAGED[name]
     what = "the kpack archive at byte 0"
     text = message.format(what, size=len(data)) if "{}" in message else what + message.format(size=len(data))
-    check_error(devmod.FormatError, lambda: offload.read_images(data), text)
+    check_error(devmod.FormatError, lambda: read_images(data), text)
 
 
 @needs_zstd
@@ -155,7 +128,7 @@ def test_a_damaged_frame_is_an_error() -> None:
     data = archive(ENTRY, frames(compress(bytes(99))))
     check_error(
         devmod.FormatError,
-        lambda: offload.read_images(data),
+        lambda: read_images(data),
         "code object 0 of the kpack archive at byte 0 is damaged: expected 100 bytes after decompression, got 99",
     )
 
@@ -171,7 +144,7 @@ def shared(count: int, blob: bytes) -> bytes:
 
 def test_code_objects_may_share_a_blob() -> None:
     data = shared(4, b"code" + bytes(100))
-    assert [image.name for image in offload.read_images(data)] == [f"gfx{number} k" for number in range(4)]
+    assert [image.name for image in read_images(data)] == [f"gfx{number} k" for number in range(4)]
 
 
 def test_archives_in_archives_do_not_multiply() -> None:
@@ -179,14 +152,14 @@ def test_archives_in_archives_do_not_multiply() -> None:
     data = archive({}, **PLAIN_TABLE, blobs=[])
     for _ in range(5):
         data = shared(40, data)
-    check_error(devmod.FormatError, lambda: offload.read_images(data), "the container is invalid: its entries overlap")
+    check_error(devmod.FormatError, lambda: read_images(data), "the container is invalid: its entries overlap")
 
 
 def test_a_blob_that_thousands_share_is_not_copied_thousands_of_times() -> None:
     data = shared(3000, b"code" + bytes(100_000))
-    check_error(devmod.FormatError, lambda: offload.read_images(data), "the container is invalid: its entries overlap")
+    check_error(devmod.FormatError, lambda: read_images(data), "the container is invalid: its entries overlap")
 
 
 def test_archives_that_follow_each_other_are_read_once() -> None:
     one = archive({}, **PLAIN_TABLE, blobs=[])
-    assert offload.read_images(one * 3 + shared(1, b"x")) == [offload.OffloadImage("", "", "gfx0 k", memoryview(b"x"))]
+    assert read_images(one * 3 + shared(1, b"x")) == [OffloadImage("", "", "gfx0 k", memoryview(b"x"))]

@@ -16,12 +16,12 @@ import pytest
 from work import assert_linear
 
 import devmod
-from devmod_targets.nvidia import KernelEntry, ParamPlace, check_declared, fatbin_members, read_cubin, read_ptx
+from devmod_readers.nvidia import KernelEntry, ParamPlace, check_declared, fatbin_members, read_cubin, read_ptx
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
 from devmod_targets.cuda.nvrtc import Program, arch_names, compile_program
 
-KERNELS = Path(__file__).parent / "kernels" / "cuda"
+KERNELS = Path(__file__).parents[2] / "targets" / "tests" / "kernels" / "cuda"
 VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "arch"
 ARCHS = [name for name in arch_names() if name.startswith("sm_") and name[-1].isdigit()]
 
@@ -317,7 +317,7 @@ def test_a_fatbin_that_is_damaged() -> None:
     assert message(compressed[:56] + b"\x11\x20" + compressed[58:]) == prefix + "a member compressed with LZ4 is damaged at byte 5"
 
 
-@pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-targets[zstd])")
+@pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 def test_the_members_of_a_fatbin_are_bounded_together() -> None:
     """Each of 300 members has 4 MB, from 150 bytes: a launch looks at all of them."""
     from backports.zstd import compress
@@ -338,7 +338,7 @@ def test_zstd_is_an_extra() -> None:
     path = VECTORS / "compressed.fatbin"
     program = (
         "import sys\nsys.modules['backports'] = sys.modules['compression'] = None\n"
-        "from devmod_targets.nvidia import fatbin_members\n"
+        "from devmod_readers.nvidia import fatbin_members\n"
         f"members = fatbin_members(open({os.fspath(path)!r}, 'rb').read())\nprint([each.arch for each in members])\n"
         "try:\n    members[0].data\nexcept Exception as error:\n    print(type(error).__name__, error)\n"
     )
@@ -346,7 +346,7 @@ def test_zstd_is_an_extra() -> None:
     assert output == (
         "['sm_80', 'sm_90a', 'compute_100f']\n"
         "ToolchainNotFoundError a member of the CUDA fatbin is compressed with zstd, and cannot be read: backports.zstd is not installed. "
-        'To add it: pip install "devmod-targets[zstd]", or make the fatbin with --compress-mode=none\n'
+        'To add it: pip install "devmod-readers[zstd]", or make the fatbin with --compress-mode=none\n'
     )
 
 

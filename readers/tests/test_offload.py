@@ -11,43 +11,17 @@ from struct import pack
 from typing import Any
 
 import pytest
-from recorded_triton import FOLDER as TRITON
-from recorded_triton import recorded_kernel
+from containers import AMD, BINARY, CUBIN, FATBIN, FOLDER, HIP, HSACO, NVIDIA, PLAIN, PTX, ZSTD, bundle, compressed, pack_binary
 
 import devmod
-from devmod import FunctionInfo
 from devmod_conformance.checks import check_error
-from devmod_targets.interop import offload
-from devmod_targets.interop import triton as triton_interop
+from devmod_readers.offload import read_images
 
-FOLDER = Path(__file__).parent / "vectors/offload"
-ADD = triton_interop.load(recorded_kernel("add")).functions
-HSACO = (TRITON / "add.hip.hsaco").read_bytes()
-CUBIN = (TRITON / "add.cuda.cubin").read_bytes()
-PTX = (TRITON / "add.cuda.ptx").read_bytes()
-PLAIN = (FOLDER / "plain.bundle").read_bytes()
-ZSTD = (FOLDER / "zstd.bundle").read_bytes()
-BINARY = (FOLDER / "images.offloadbinary").read_bytes()
-FATBIN = (FOLDER / "images.fatbin").read_bytes()
-HIP = ("rocm", "hsaco", "hipv4-amdgcn-amd-amdhsa--gfx1100", HSACO)
-AMD = ("rocm", "hsaco", "amdgcn-amd-amdhsa-gfx1100", HSACO)
-NVIDIA = [("cuda", fmt, "nvptx64-nvidia-cuda-sm_90a", data) for fmt, data in (("cubin", CUBIN), ("ptx", PTX))]
-needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-targets[zstd])")
+needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 
 
 def images(data: Any) -> list[tuple[str, str, str, bytes]]:
-    return [(*image[:3], bytes(image.data)) for image in offload.read_images(data)]
-
-
-def compressed(version: int, method: int = 0, contents: bytes = PLAIN, **sizes: int) -> bytes:
-    """Return a compressed bundle of the documented layout."""
-    data = zlib.compress(contents)
-    length = sizes.get("length", len(contents))
-    if version == 1:
-        return pack("<4sHHIQ", b"CCOB", version, method, length, 7) + data
-    layout = "<4sHHIIQ" if version == 2 else "<4sHHQQQ"
-    header = 24 if version == 2 else 32
-    return pack(layout, b"CCOB", version, method, sizes.get("total", header + len(data)), length, 7) + data
+    return [(*image[:3], bytes(image.data)) for image in read_images(data)]
 
 
 @pytest.mark.parametrize(
@@ -79,46 +53,6 @@ def test_fatbins_and_the_sections_of_a_host() -> None:
     assert ptx[:3] == ("cuda", "ptx", "compute_90a:ptx9.4")
     assert host == [cubin, ptx, HIP]
     assert images(str(FOLDER / "fatbins.o")) == host
-
-
-@pytest.mark.row("R40")
-def test_each_image_is_a_variant() -> None:
-    module = offload.load(FOLDER / "offloading.o", ADD)
-    assert module.kind == "bundle"
-    assert [(each.kind, each.format, each.code) for each in module.imports] == [(*each[:2], each[3]) for each in (AMD, *NVIDIA)]
-    variants = [each.variant for each in devmod.loads(devmod.dumps(module)).imports]
-    assert variants == ["gfx1100", "sm_90a", "compute_90a:ptx9.4"]
-    assert all(dict(each.functions) == ADD for each in module.imports)
-
-
-def test_one_image_is_the_module_itself() -> None:
-    module = offload.load(PLAIN, ADD)
-    assert (module.kind, module.code, dict(module.functions)) == ("rocm", HSACO, ADD)
-
-
-def test_a_variant_has_the_functions_that_its_image_contains() -> None:
-    softmax = triton_interop.load(recorded_kernel("softmax"))
-    other = pack_binary(softmax.code)
-    module = offload.load(BINARY + other, {**ADD, **softmax.functions})
-    assert [list(each.functions) for each in module.imports] == [["add"], ["add"], ["add"], ["softmax"]]
-    assert offload.load(BINARY + other, softmax.functions).code == softmax.code
-
-
-def pack_binary(image: bytes, triple: bytes = b"nvptx64", **fields: int) -> bytes:
-    """Return an OffloadBinary with one string."""
-    strings = pack("<QQ", 88, 95)
-    texts = b"triple\0" + triple + b"\0"
-    start = 88 + len(texts)
-    entry = pack("<HHIQQQQ", 0, 2, 0, 72, fields.get("strings", 1), start, fields.get("length", len(image)))
-    size = fields.get("size", start + len(image))
-    return (
-        b"\x10\xff\x10\xad" + pack("<IQQQ", fields.get("version", 1), size, 32, fields.get("entry", 40)) + entry + strings + texts + image
-    )
-
-
-def bundle(*entries: tuple[int, int, bytes], count: int | None = None, data: bytes = b"") -> bytes:
-    table = b"".join(pack("<QQQ", offset, size, len(name)) + name for offset, size, name in entries)
-    return b"__CLANG_OFFLOAD_BUNDLE__" + pack("<Q", len(entries) if count is None else count) + table + data
 
 
 @pytest.mark.parametrize(
@@ -190,7 +124,7 @@ def bundle(*entries: tuple[int, int, bytes], count: int | None = None, data: byt
 )
 def test_a_damaged_container_is_an_error(data: bytes, message: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
-        offload.read_images(data)
+        read_images(data)
     short = len(zlib.decompressobj().decompress(compressed(1)[20:-300]))
     sizes = {"size": len(data), "data": len(data) - 24, "short": short} if "{" in message else {}
     assert str(caught.value) == (message.format(**sizes) if sizes else message)
@@ -202,7 +136,7 @@ def test_zstd_without_its_checksum_is_an_error() -> None:
 
     data = compress(PLAIN, options={CompressionParameter.checksum_flag: 1})[:-2]
     with pytest.raises(devmod.FormatError) as caught:
-        offload.read_images(pack("<4sHHIIQ", b"CCOB", 2, 1, 24 + len(data), len(PLAIN), 7) + data)
+        read_images(pack("<4sHHIIQ", b"CCOB", 2, 1, 24 + len(data), len(PLAIN), 7) + data)
     assert str(caught.value) == "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"
 
 
@@ -218,7 +152,7 @@ def test_containers_nested_too_deep_are_an_error() -> None:
     for _ in range(8):
         data = compressed(2, contents=data)
     with pytest.raises(devmod.FormatError) as caught:
-        offload.read_images(data)
+        read_images(data)
     assert str(caught.value) == "the container is invalid: more than 8 containers enclose an image"
 
 
@@ -228,7 +162,7 @@ def test_compression_in_compression_is_bounded() -> None:
     data = compressed(2, contents=bundle((57, len(data), b"x"), data=data))
     check_error(
         devmod.FormatError,
-        lambda: offload.read_images(data),
+        lambda: read_images(data),
         "the compressed offload bundle at byte 0 has 40000057 bytes after decompression, which is over the limit",
     )
 
@@ -237,7 +171,7 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "k.hsaco")
     check_error(
         devmod.FormatError,
-        lambda: offload.read_images(tmp_path / "k.hsaco"),
+        lambda: read_images(tmp_path / "k.hsaco"),
         f"{str(tmp_path / 'k.hsaco')!r} is a pipe (FIFO); expected a regular file",
     )
 
@@ -250,109 +184,28 @@ def test_a_frame_cannot_request_a_large_window() -> None:
     frame = parts.compress(PLAIN[:100]) + parts.compress(PLAIN[100:], parts.FLUSH_FRAME)
     data = b"CCOB" + pack("<HHIIQ", 2, 1, 24 + len(frame), len(PLAIN), 0) + frame
     with pytest.raises(devmod.FormatError) as caught:
-        offload.read_images(data)
+        read_images(data)
     assert str(caught.value) == (
         "the compressed offload bundle at byte 0 is damaged: Unable to decompress Zstandard data: Frame requires too much memory for decoding"
     )
 
 
-def test_an_image_that_devmod_does_not_run_is_listed_and_ignored() -> None:
-    bitcode = pack_binary(b"BC\xc0\xde")
-    assert images(bitcode) == [("", "", "nvptx64", b"BC\xc0\xde")]
-    assert offload.load(bitcode + BINARY, ADD).kind == "bundle"
-    with pytest.raises(devmod.FormatError) as caught:
-        offload.load(bitcode, ADD)
-    assert str(caught.value) == ("the container cannot be loaded: no image has the functions 'add'; its images are: 'unknown nvptx64'")
-
-
-def test_a_function_that_no_image_has_is_an_error() -> None:
-    with pytest.raises(devmod.FormatError) as caught:
-        offload.load(FATBIN, {**ADD, "sub": FunctionInfo("sub", ("handle",))})
-    assert str(caught.value) == (
-        "the container cannot be loaded: no image has the functions 'sub'; its images are: 'cubin sm_90a', 'ptx compute_90a:ptx9.4'"
-    )
-    with pytest.raises(devmod.FormatError) as caught:
-        offload.load(PLAIN, {})
-    assert str(caught.value) == (
-        "the container cannot be loaded: fmap names no function; its images are: 'hsaco hipv4-amdgcn-amd-amdhsa--gfx1100'"
-    )
+def test_an_image_that_devmod_does_not_run_is_listed() -> None:
+    assert images(pack_binary(b"BC\xc0\xde")) == [("", "", "nvptx64", b"BC\xc0\xde")]
 
 
 def test_another_object_is_an_error() -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        offload.load(7, ADD)  # type: ignore[arg-type]
-    assert str(caught.value) == "offload.load(data, fmap): data is bytes or another buffer, or a path, not int"
+    check_error(devmod.ArgumentError, lambda: read_images(7), "a container is bytes, another buffer or a path; got int")  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
-        offload.load("missing.fatbin", ADD)
+        read_images("missing.fatbin")
 
 
 def test_without_a_decompressor_the_error_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "backports.zstd", None)
     monkeypatch.setitem(__import__("sys").modules, "compression.zstd", None)
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        offload.read_images(FOLDER / "zstd.bundle")
+        read_images(FOLDER / "zstd.bundle")
     assert str(caught.value) == (
         "the compressed offload bundle at byte 0 is compressed with zstd, and cannot be read: backports.zstd is not installed. To add it: "
-        'pip install "devmod-targets[zstd]"'
+        'pip install "devmod-readers[zstd]"'
     )
-
-
-def test_kernels_by_name() -> None:
-    """The PTX has the types, and each image its own block: the code object requires none."""
-    variants = offload.load(BINARY, iter(["add"]))
-    assert [(each.kind, each.functions["add"].interface.block) for each in variants.imports] == [  # type: ignore[union-attr]
-        ("rocm", None),
-        ("cuda", (128, 1, 1)),
-        ("cuda", (128, 1, 1)),
-    ]
-    assert {each.functions["add"].arg_types for each in variants.imports} == {(*ADD["add"].arg_types[:4], "handle", "handle")}
-    assert devmod.interop.offload.load(PTX, ("add",)).functions["add"].arg_types[:4] == ADD["add"].arg_types[:4]
-    text = "namespace ns { __global__ void scale(float *x, int n) { x[n] = 1; } } __global__ void other(float *x) { *x = 1; }"
-    pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
-    from devmod_targets.cuda.nvrtc import compile_program
-
-    cubin = compile_program(text, "k.cu", ["-arch=sm_90"]).cubin
-    for name in ("ns::scale", "_ZN2ns5scaleEPfi"):
-        functions = offload.load(cubin, [name]).functions
-        assert {key: (info.name, str(info.interface)) for key, info in functions.items()} == {
-            name: ("_ZN2ns5scaleEPfi", "<Interface (float32* rw, int32)>")
-        }
-
-
-@pytest.mark.parametrize(
-    ("data", "names", "error", "message"),
-    [
-        (FATBIN, ["sub"], devmod.FormatError, "the container cannot be loaded: no image has the kernel 'sub'; its kernels: 'add'"),
-        (
-            FATBIN,
-            [],
-            devmod.FormatError,
-            "the container cannot be loaded: fmap names no function; its images are: 'cubin sm_90a', 'ptx compute_90a:ptx9.4'",
-        ),
-        (
-            FATBIN,
-            "add",
-            devmod.ArgumentError,
-            "offload.load(data, fmap): fmap is a map of name to FunctionInfo, or names of kernels such as ['add'], not 'add'",
-        ),
-        (
-            PLAIN,
-            ["add"],
-            devmod.FormatError,
-            "the container does not contain the types of all arguments: the kernel 'add' takes (8 bytes, 8 bytes, 8 bytes, 4 bytes, 8 bytes, "
-            "8 bytes). Declare the kernels that you call: fmap={'add': devmod.FunctionInfo('add', ('handle', 'handle', 'handle', 'int32', "
-            "'handle', 'handle'))}. Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', "
-            "'uint64' or 'float64', 4 bytes 'int32', 'uint32' or 'float32'",
-        ),
-        (
-            b".version 8.0\n.target sm_80\n.visible .entry add(.param .u32 n) { ret; }\n",
-            ["add", "sub"],
-            devmod.FormatError,
-            "the container cannot be loaded: no image has the kernel 'sub'; its kernels: 'add'",
-        ),
-    ],
-)
-def test_names_that_no_image_answers(data: bytes, names: Any, error: type[devmod.DevmodError], message: str) -> None:
-    with pytest.raises(error) as caught:
-        offload.load(data, names)
-    assert str(caught.value) == message

@@ -9,8 +9,8 @@ import pytest
 from work import assert_linear, work
 
 from devmod.errors import CompileError, FormatError
-from devmod_targets.spirv import read_module, reflect
-from devmod_targets.wgsl import read_wgsl
+from devmod_readers.spirv import read_module, reflect
+from devmod_readers.wgsl import read_wgsl
 
 pytestmark = pytest.mark.once
 

@@ -11,7 +11,8 @@ import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod._plugins.specs import find_spec
 from devmod.backend import PipelineConstant, SetConstant, constants_of, specialize_constants
-from devmod_targets.authoring import BlockMember, ReflectedShader, Resource, merge_declared, reflected_function
+from devmod_readers.reflection import BlockMember, ReflectedShader, Resource, reflected_function
+from devmod_targets.authoring import merge_declared
 
 
 def interface(shader: ReflectedShader) -> tuple[tuple[str, ...], Interface]:

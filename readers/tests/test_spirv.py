@@ -16,10 +16,10 @@ from work import work
 
 import devmod
 from devmod import Interface, Param
-from devmod_targets.authoring import ReflectedShader, reflected_function
-from devmod_targets.spirv import read_module, reflect
+from devmod_readers.reflection import ReflectedShader, reflected_function
+from devmod_readers.spirv import read_module, reflect
 
-KERNELS = Path(__file__).parent / "kernels" / "vulkan"
+KERNELS = Path(__file__).parents[2] / "targets" / "tests" / "kernels" / "vulkan"
 needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("glslangValidator") and shutil.which("spirv-opt")), reason="glslang-tools or spirv-tools is not installed"

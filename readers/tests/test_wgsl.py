@@ -411,7 +411,7 @@ def test_tvms_shaders() -> None:
     ],
 )
 def test_plain_shaders_pass_the_depth_check(text: str) -> None:
-    from devmod_targets.wgsl import check_for_naga
+    from devmod_readers.wgsl import check_for_naga
 
     check_for_naga(text, "plain.wgsl")
 
@@ -428,7 +428,7 @@ def test_plain_shaders_pass_the_depth_check(text: str) -> None:
     ],
 )
 def test_deeply_nested_brackets_are_refused(text: str, where: str) -> None:
-    from devmod_targets.wgsl import check_for_naga
+    from devmod_readers.wgsl import check_for_naga
 
     with pytest.raises(devmod.CompileError) as caught:
         check_for_naga(text, "deep.wgsl")
@@ -439,7 +439,7 @@ def test_deeply_nested_brackets_are_refused(text: str, where: str) -> None:
 
 @pytest.mark.parametrize("text", ["1" + "+1" * 2001, "!" * 2001, "a" + ".x" * 2001, "a" + "[0]" * 2001, "if a {}" + " else if a {}" * 2001])
 def test_long_chains_of_operators_are_refused(text: str) -> None:
-    from devmod_targets.wgsl import check_for_naga
+    from devmod_readers.wgsl import check_for_naga
 
     with pytest.raises(devmod.CompileError, match=r"one expression has more than 2000 operators, on which compilers overflow their stack$"):
         check_for_naga(text, "deep.wgsl")
@@ -465,7 +465,7 @@ def test_an_alignment_that_naga_ignores_is_a_warning(members: str) -> None:
 
 @pytest.mark.parametrize("type_name", ["Out", "array<Out, 2>", "Top"])
 def test_matrices_on_which_naga_ends_the_process(type_name: str) -> None:
-    from devmod_targets.wgsl import check_for_naga
+    from devmod_readers.wgsl import check_for_naga
 
     text = (
         "struct In { a: vec4f, m: mat4x2f } struct Out { i: In } struct Top { o: array<Out, 3> }\n"

@@ -50,7 +50,7 @@ class Emulator:
     """
 
     def __init__(self, code: bytes, folder: Path) -> None:
-        from devmod_targets.amdgpu import read_code_object
+        from devmod_readers.amdgpu import read_code_object
 
         self._kernels = read_code_object(code)
         self._folder = folder

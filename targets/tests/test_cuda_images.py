@@ -10,9 +10,9 @@ import pytest
 
 import devmod
 from devmod import FunctionInfo
+from devmod_readers.nvidia import fatbin_members, read_cubin
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda.nvrtc import compile_program
-from devmod_targets.nvidia import fatbin_members, read_cubin
 
 VECTORS = Path(__file__).parent / "vectors"
 FILL = (

@@ -73,7 +73,7 @@ def messages(error: str) -> str:
 
 def run(runtime: VendorRuntime, program: str, **environment: str) -> str:
     """Run a program in which CUDA is the only runtime."""
-    allowed = {"DEVMOD_PLUGINS_ALLOW": "devmod-core,devmod-targets,devmod-driver-api,devmod-cuda"}
+    allowed = {"DEVMOD_PLUGINS_ALLOW": "devmod-core,devmod-driver-api,devmod-cuda"}
     return runtime.run(BEGIN + program, **allowed, **environment)
 
 

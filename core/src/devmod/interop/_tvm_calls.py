@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devmod.backend import OPTIONS_LINE, WRITE_ACCESS_TAG, tag_problem
+from devmod._formats.source_options import OPTIONS_LINE
+from devmod._values.tags import WRITE_ACCESS_TAG, tag_problem
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devmod import FunctionInfo, Interface, Param, TargetSpec
-    from devmod.backend import Code
+    from devmod._values.code import Code
+    from devmod._values.info import FunctionInfo, Interface
+    from devmod._values.param import Param
+    from devmod._values.spec import TargetSpec
 
 _SCALARS = ("int64", "int32", "uint32", "float64", "float32")
 

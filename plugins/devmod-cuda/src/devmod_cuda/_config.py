@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod.backend import LaunchConfig
     from devmod_cuda._device import CudaDevice
-    from devmod_targets.nvidia import KernelEntry
+    from devmod_readers.nvidia import KernelEntry
 
     Dims = tuple[int, int, int]
 

@@ -12,7 +12,7 @@ from devmod_cuda._parameters import parameter_layout, tensor_map_numbers
 from devmod_cuda._tensor_map import TensorMap
 from devmod_driver_api.errors import DriverError, describe
 from devmod_driver_api.kernel import DriverKernel
-from devmod_targets.nvidia import ParamPlace
+from devmod_readers.nvidia import ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from devmod_cuda._interface import CudaDriver
     from devmod_driver_api.images import LoadedImage
     from devmod_driver_api.limits import DriverLaunchConfig
-    from devmod_targets.nvidia import KernelEntry
+    from devmod_readers.nvidia import KernelEntry
 
 #: Numbers of CUfunction_attribute.
 _MAX_THREADS, _STATIC_SHARED, _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 0, 1, 8, 14

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod.backend import LaunchConfig
     from devmod_driver_api.images import LoadedImage
-    from devmod_targets.amdgpu import CodeObjectKernel
+    from devmod_readers.amdgpu import CodeObjectKernel
 
 #: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.
 _MAX_GRID_THREADS = (1 << 32) - 1

@@ -8,7 +8,7 @@ from devmod_driver_api.parameters import parameter_layout as make_layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod_targets.amdgpu import CodeObjectKernel
+    from devmod_readers.amdgpu import CodeObjectKernel
 
 
 def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterLayout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, list_names
-from devmod_targets.spirv import GL_COMPUTE, SpirvConstants, read_module, reflect
+from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_module, reflect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo
     from devmod.backend import SetConstant
-    from devmod_targets.authoring import ReflectedShader
+    from devmod_readers.reflection import ReflectedShader
 
 #: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).
 _USES_UNIFORM = 1

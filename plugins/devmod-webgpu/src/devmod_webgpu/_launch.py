@@ -8,7 +8,7 @@ from math import isfinite
 from devmod import Interface
 from devmod.backend import ConversionError, DeviceArray, Launcher, constants_of, specialize_constants
 from devmod.errors import ArgumentError, CompileError, FormatError
-from devmod_targets.wgsl import read_wgsl
+from devmod_readers.wgsl import read_wgsl
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._device import WebGPUDevice, devices
 from devmod_webgpu._driver import wgpu

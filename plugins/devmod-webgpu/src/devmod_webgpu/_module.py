@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod.backend import RuntimeModule, source_text
 from devmod.errors import CompileError, FormatError
-from devmod_targets.wgsl import check_for_naga, read_wgsl
+from devmod_readers.wgsl import check_for_naga, read_wgsl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo
     from devmod.backend import Launcher
-    from devmod_targets.authoring import ReflectedFunction
+    from devmod_readers.reflection import ReflectedFunction
     from devmod_webgpu._device import WebGPUDevice
 
 

@@ -6,14 +6,14 @@ Source: LLVM's "User Guide for AMDGPU Backend", kernel descriptor. The dynamic s
 from __future__ import annotations
 
 from devmod.errors import FormatError, quote_name
-from devmod_targets._elf_tables import DYNAMIC_SYMBOLS, LOADED, ElfTables
-from devmod_targets.elf import find_damage
+from devmod_readers.elf import DYNAMIC_SYMBOLS, LOADED, ElfFile, find_damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from devmod.backend import Binary
+    from devmod_readers.elf import Segment
 
 #: The flag of a segment that has code.
 _EXECUTABLE = 1
@@ -47,8 +47,8 @@ def check_code_object(code: Binary, symbols: Iterable[str]) -> None:
 
 
 def _find_damage(code: memoryview, symbols: list[str]) -> str:
-    elf = ElfTables(code)
-    loaded = [segment for segment in elf.segments() if segment[0] == LOADED]
+    elf = ElfFile(code)
+    loaded = [segment for segment in elf.segments() if segment.kind == LOADED]
     if len(loaded) > _MAX_LOADED:
         return f"it has {len(loaded)} loaded segments; expected at most {_MAX_LOADED}"
     tables = [
@@ -64,16 +64,21 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
         address = addresses.get(symbol.encode())
         if address is None:
             return f"{label} has no descriptor"
-        place = next((start + address - at for _, _, start, at, size in loaded if at <= address <= at + size - _DESCRIPTOR_BYTES), -1)
+        place = next((each.offset + address - each.address for each in loaded if _contains(each, address, _DESCRIPTOR_BYTES)), -1)
         if place < 0:
             return f"the descriptor of {label} is outside of the file"
         entry = address + int.from_bytes(code[place + 16 : place + 24], "little", signed=True)
-        if entry % _ENTRY_ALIGNMENT or not any(flags & _EXECUTABLE and at <= entry < at + size for _, flags, _, at, size in loaded):
+        if entry % _ENTRY_ALIGNMENT or not any(each.flags & _EXECUTABLE and _contains(each, entry, 1) for each in loaded):
             return f"the code of {label} is outside of the file"
     return ""
 
 
-def _dynamic_symbols(elf: ElfTables, tables: Iterable[tuple[int, int]], names: set[bytes]) -> Iterator[tuple[bytes, int]]:
+def _contains(segment: Segment, address: int, size: int) -> bool:
+    """Return whether the bytes at an address are in the file's part of a segment."""
+    return segment.address <= address <= segment.address + segment.size - size
+
+
+def _dynamic_symbols(elf: ElfFile, tables: Iterable[tuple[int, int]], names: set[bytes]) -> Iterator[tuple[bytes, int]]:
     """Yield the symbols of `names` in the tables, with their addresses. A table is a section and the section of its names."""
     lengths = {len(name) for name in names}
     longest = min(max(lengths, default=0), _MAX_NAME)

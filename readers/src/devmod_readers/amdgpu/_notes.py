@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from devmod.errors import FormatError
-from devmod_targets._elf_tables import NOTES, ElfTables
+from devmod_readers.elf import NOTES, ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
     if len(code) < 64 or bytes(code[:6]) != b"\x7fELF\x02\x01":
         raise _damaged("it does not begin with the header of a 64-bit ELF file")
     try:
-        tables = ElfTables(code)
+        tables = ElfFile(code)
         sections = tables.sections() if tables.section_count else None
     except ValueError:
         sections = None

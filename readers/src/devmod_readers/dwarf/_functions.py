@@ -9,11 +9,9 @@ from struct import error as struct_error
 
 from devmod import Param
 from devmod.errors import FormatError
-from devmod_targets._elf_tables import NO_BITS, ElfTables
-from devmod_targets.authoring._declared import ReflectedFunction
-from devmod_targets.authoring._dwarf_entries import Entry, read_entries
-from devmod_targets.authoring._members import MemberType, describe_members, with_members
-from devmod_targets.authoring.instances import keys_of
+from devmod_readers.dwarf._entries import Entry, read_entries
+from devmod_readers.elf import NO_BITS, ElfFile
+from devmod_readers.reflection import MemberType, ReflectedFunction, describe_members, with_members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +27,10 @@ _SIGNED, _UNSIGNED = (5, 6, 0x0D), (7, 8, 0x10)
 _LARGEST_STRUCT, _MAX_DEPTH = 65535, 64
 
 
-def read_functions(code: bytes, symbols: Collection[str]) -> dict[str, ReflectedFunction]:
-    """Return the functions that the debug information describes, by name for callers.
+def read_functions(code: bytes, symbols: Collection[str]) -> dict[str, tuple[str, ReflectedFunction | None]]:
+    """Return the qualified name and the signature of each function that the debug information describes, by symbol.
 
-    A function is omitted if devmod has no type for an argument or for the result: calls could not pass them.
+    The signature is None if devmod has no type for an argument or for the result: calls could not pass them.
 
     Parameters
     ----------
@@ -55,9 +53,7 @@ def read_functions(code: bytes, symbols: Collection[str]) -> dict[str, Reflected
         symbol = entry.text("linkage_name") or entry.text("name")
         if entry.tag == _FUNCTION and symbol in symbols and "declaration" not in entry.fields:
             functions.setdefault(symbol, entry)
-    keys = keys_of((symbol, entry.qualified_name()) for symbol, entry in functions.items())
-    results = {key: _function(symbol, functions[symbol]) for symbol, key in keys.items()}
-    return {key: function for key, function in results.items() if function is not None}
+    return {symbol: (entry.qualified_name(), _function(symbol, entry)) for symbol, entry in functions.items()}
 
 
 def _function(symbol: str, entry: Entry) -> ReflectedFunction | None:
@@ -206,7 +202,7 @@ def _sections(code: bytes) -> dict[str, memoryview]:
     """Return the debug sections of a little-endian ELF file."""
     if code[:4] != b"\x7fELF" or code[5:6] != b"\x01":
         raise ValueError("the file is not a little-endian ELF file")
-    elf = ElfTables(code)
+    elf = ElfFile(code)
     names = elf.names()
     results = {}
     for number, (start, kind, *_) in enumerate(elf.sections()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod.backend import detect_form
 from devmod.errors import FormatError
-from devmod_targets._elf_tables import DYNAMIC_SYMBOLS, LOADED, ElfTables
+from devmod_readers.elf._file import DYNAMIC_SYMBOLS, LOADED, ElfFile
 
 #: The maximum number of symbols. Large libraries have some hundred thousand.
 _MAX_SYMBOLS = 1 << 22
@@ -29,27 +29,28 @@ def symbol_bytes(path: str, data: memoryview, name: str) -> memoryview | None:
     if detect_form(data[:4]) != "elf":
         raise FormatError(f"{path!r} is not an ELF shared library: it does not begin with the ELF magic bytes")
     try:
-        return _find(ElfTables(data), data, name)
+        return _find(ElfFile(data), data, name)
     except ValueError as problem:
         raise FormatError(f"{path!r} is a damaged ELF file: {problem}") from None
 
 
-def _find(elf: ElfTables, data: memoryview, name: str) -> memoryview | None:
+def _find(elf: ElfFile, data: memoryview, name: str) -> memoryview | None:
     """Return the symbol's bytes, or None."""
     symbol = _symbol(elf, name)
     if symbol is None:
         return None
     address, size = symbol
-    for kind, _, start, place, length in elf.segments():
-        inside = address - place
-        if kind == LOADED and inside >= 0 and inside + size <= length:
-            if start + inside + size > len(data):
+    for segment in elf.segments():
+        inside = address - segment.address
+        if segment.kind == LOADED and inside >= 0 and inside + size <= segment.size:
+            start = segment.offset + inside
+            if start + size > len(data):
                 break
-            return data[start + inside : start + inside + size]
+            return data[start : start + size]
     raise ValueError(f"the symbol {name!r} is outside the loaded segments")
 
 
-def _symbol(elf: ElfTables, name: str) -> tuple[int, int] | None:
+def _symbol(elf: ElfFile, name: str) -> tuple[int, int] | None:
     """Return the address and the size of a defined symbol, or None."""
     number = next((number for number, section in enumerate(elf.sections()) if section[1] == DYNAMIC_SYMBOLS), None)
     if number is None:

@@ -17,15 +17,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct, unpack_from
 
-from devmod_targets.nvidia._elf import Sections, error
-from devmod_targets.nvidia._entry import KernelEntry, ParamPlace
+from devmod_readers.nvidia._elf import Sections, error
+from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
     from devmod.backend import Binary
-    from devmod_targets.nvidia._entry import Dims
+    from devmod_readers.nvidia._entry import Dims
 
 _INFO = 0x70000000
 _PREFIX = ".nv.info."

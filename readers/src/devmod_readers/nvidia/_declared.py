@@ -8,7 +8,7 @@ from devmod.errors import FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod_targets.nvidia._entry import KernelEntry
+    from devmod_readers.nvidia._entry import KernelEntry
 
 _POINTER_BYTES = 8
 #: TVM's extra tag of a tensor map (`FunctionInfo.arg_extra_tags`), which is passed by value.

@@ -1,11 +1,9 @@
-"""The sections of a cubin, which is a 64-bit little-endian ELF file. The header of the file has the machine at 18."""
+"""The sections of a cubin, which is a 64-bit little-endian ELF file."""
 
 from __future__ import annotations
 
-from struct import unpack_from
-
 from devmod.errors import FormatError
-from devmod_targets._elf_tables import ElfTables
+from devmod_readers.elf import ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,14 +29,13 @@ class Sections:
         view = memoryview(data).cast("B")
         if len(view) < _HEADER or bytes(view[:4]) != b"\x7fELF":
             raise error("its bytes do not begin with an ELF header")
-        if view[4] != 2 or view[5] != 1:
+        if bytes(view[4:6]) != b"\2\1":
             raise error("expected a 64-bit little-endian ELF file")
-        (machine,) = unpack_from("<H", view, 18)
-        if machine != CUDA:
-            raise error(f"its machine is {machine}; expected {CUDA} (CUDA)")
+        self._file = ElfFile(view)
+        if self._file.machine != CUDA:
+            raise error(f"its machine is {self._file.machine}; expected {CUDA} (CUDA)")
         try:
-            self._tables = ElfTables(view)
-            self._names = bytes(self._tables.names())
+            self._names = bytes(self._file.names())
         except ValueError as problem:
             raise error(str(problem)) from None
         #: The bytes that may still be read. Sections of a sound file do not overlap.
@@ -52,7 +49,7 @@ class Sections:
         # This loop is the most of the time in which a module with many kernels is loaded, so it uses local names.
         names, find, room, start_of_name, found = self._names, self._names.find, self._room, prefix.encode(), []
         length = len(start_of_name)
-        for number, (start, each, _, size, _, info, _) in enumerate(self._tables.sections()):
+        for number, (start, each, _, size, _, info, _) in enumerate(self._file.sections()):
             if each != kind:
                 continue
             end = find(b"\0", start)
@@ -69,7 +66,7 @@ class Sections:
 
     def of_type(self, kind: int) -> Iterator[memoryview]:
         """Yield the contents of each section of a type."""
-        for number, (_, each, _, size, _, _, _) in enumerate(self._tables.sections()):
+        for number, (_, each, _, size, _, _, _) in enumerate(self._file.sections()):
             if each == kind:
                 self._room -= size
                 if self._room < 0:
@@ -79,7 +76,7 @@ class Sections:
     def contents(self, number: int) -> memoryview:
         """Return the bytes of a section."""
         try:
-            return self._tables.contents(number)
+            return self._file.contents(number)
         except ValueError as problem:
             raise error(str(problem)) from None
 

@@ -13,8 +13,8 @@ from struct import unpack_from
 from devmod.backend import escape
 from devmod.errors import FormatError
 from devmod.targets.cuda import SPEC
-from devmod_targets._decompress import decompress_zstd
-from devmod_targets.nvidia._lz4 import decompress_block
+from devmod_readers._decompress import decompress_zstd
+from devmod_readers.nvidia._lz4 import decompress_block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 
 from devmod.errors import FormatError
-from devmod_targets._closure import users_of
-from devmod_targets.nvidia._entry import KernelEntry, ParamPlace
+from devmod_readers.closure import users_of
+from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from devmod_targets.nvidia._entry import Dims
+    from devmod_readers.nvidia._entry import Dims
 
 #: Comments, strings with the pragma before them, and preprocessor lines. All alternatives take the rest of the text if it has no end mark.
 _NOISE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|(?:\.pragma\s+)?"[^"\n]*"?(?:\s*,\s*"[^"\n]*"?)*(?:\s*;)?', re.DOTALL)

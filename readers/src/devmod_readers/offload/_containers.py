@@ -26,7 +26,7 @@ from __future__ import annotations
 from struct import Struct, iter_unpack, unpack_from
 
 from devmod.errors import FormatError, quote_name
-from devmod_targets._decompress import decompress_zlib, decompress_zstd
+from devmod_readers._decompress import decompress_zlib, decompress_zstd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod.errors import FormatError
-from devmod_targets._elf_tables import NO_BITS, ElfTables
+from devmod_readers.elf import NO_BITS, ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
     longest = max(map(len, DEVICE_SECTIONS)) + 1
     total = 0
     try:
-        tables = ElfTables(view)
+        tables = ElfFile(view)
         names = tables.names()
         for number, (name, kind, *_) in enumerate(tables.sections()):
             data = tables.contents(number)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from struct import unpack_from
 
 from devmod.errors import FormatError, quote_name
-from devmod_targets._decompress import decompress_zstd
-from devmod_targets.interop._containers import RATIO, Limits, part
+from devmod_readers._decompress import decompress_zstd
+from devmod_readers.offload._containers import RATIO, Limits, part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

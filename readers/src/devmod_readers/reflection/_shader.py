@@ -25,8 +25,8 @@ from devmod import Block, Param
 from devmod.backend import PipelineConstant as PipelineConstant
 from devmod.backend import Value
 from devmod.errors import CompileError
-from devmod_targets.authoring._declared import ReflectedFunction
-from devmod_targets.authoring._members import value_members, with_members
+from devmod_readers.reflection._function import ReflectedFunction
+from devmod_readers.reflection._members import value_members, with_members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

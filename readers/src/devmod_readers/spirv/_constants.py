@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from devmod_targets.spirv._module import SpirvModule
+    from devmod_readers.spirv._module import SpirvModule
 
     Number = bool | int | float
 

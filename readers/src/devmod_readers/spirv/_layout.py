@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from devmod_targets.spirv._module import SpirvModule
+    from devmod_readers.spirv._module import SpirvModule
 
 ARRAY_STRIDE, MATRIX_STRIDE, ROW_MAJOR, OFFSET = 6, 7, 4, 35
 _PHYSICAL = 5349

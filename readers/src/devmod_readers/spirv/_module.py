@@ -10,7 +10,7 @@ import sys
 from array import array
 
 from devmod.errors import FormatError
-from devmod_targets._closure import bits, closure
+from devmod_readers.closure import bits, closure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

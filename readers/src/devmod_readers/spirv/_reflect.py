@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
-from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
-from devmod_targets.spirv._constants import SpirvConstants
-from devmod_targets.spirv._layout import Layout, Layouts, fitting, round_up
-from devmod_targets.spirv._module import GL_COMPUTE, MODELS
+from devmod_readers.reflection import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
+from devmod_readers.spirv._constants import SpirvConstants
+from devmod_readers.spirv._layout import Layout, Layouts, fitting, round_up
+from devmod_readers.spirv._module import GL_COMPUTE, MODELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from devmod import Member
-    from devmod_targets.spirv._module import EntryPoint, SpirvModule
+    from devmod_readers.spirv._module import EntryPoint, SpirvModule
 
 _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE, _BINDING, _SET = 3, 11, 24, 25, 33, 34
 _WORKGROUP_SIZE = 25

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from devmod_targets.authoring import ReflectedFunction
+    from devmod_readers.reflection import ReflectedFunction
 
 
 def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
@@ -33,7 +33,7 @@ def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) 
     CompileError
         The text is not valid WGSL, or devmod cannot call one of its entry points.
     """
-    from devmod_targets.wgsl._reflect import read
+    from devmod_readers.wgsl._reflect import read
 
     return read(text, name, constants)
 
@@ -60,7 +60,7 @@ def survey_wgsl(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str
     CompileError
         As `read_wgsl`.
     """
-    from devmod_targets.wgsl._reflect import survey
+    from devmod_readers.wgsl._reflect import survey
 
     return survey(text, name)
 
@@ -78,8 +78,8 @@ def check_for_naga(text: str, name: str) -> None:
     CompileError
         Brackets or operators are nested too deeply, or a uniform contains matrices that naga cannot compile.
     """
-    from devmod_targets.wgsl._depth import check_depth
-    from devmod_targets.wgsl._reflect import check_matrices
+    from devmod_readers.wgsl._depth import check_depth
+    from devmod_readers.wgsl._reflect import check_matrices
 
     check_depth(text, name)
     check_matrices(text, name)
@@ -100,6 +100,6 @@ def naga_message(report: str, name: str) -> str:
     str
         The location, the error and its reasons in the first line, then the source line.
     """
-    from devmod_targets.wgsl._naga_report import message
+    from devmod_readers.wgsl._naga_report import message
 
     return message(report, name)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 import struct
 
-from devmod_targets.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, SCALARS, SUFFIXES
+from devmod_readers.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, SCALARS, SUFFIXES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod_targets.wgsl._tokens import Source
+    from devmod_readers.wgsl._tokens import Source
 
     Value = tuple[str, Any]
 

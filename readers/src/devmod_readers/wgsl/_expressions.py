@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from devmod_targets.wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
-from devmod_targets.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, tokens
+from devmod_readers.wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
+from devmod_readers.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from devmod_targets.wgsl._syntax import Expression
-    from devmod_targets.wgsl._tokens import Source, Token
+    from devmod_readers.wgsl._syntax import Expression
+    from devmod_readers.wgsl._tokens import Source, Token
 
 _PRECEDENCE = {"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10}
 _PRECEDENCE |= dict.fromkeys(("==", "!="), 6) | dict.fromkeys(("<", ">", "<=", ">="), 7)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from devmod.errors import list_names
-from devmod_targets.wgsl._scalars import SCALARS, SUFFIXES, UNSUPPORTED
+from devmod_readers.wgsl._scalars import SCALARS, SUFFIXES, UNSUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_targets.wgsl._syntax import WgslModule
+    from devmod_readers.wgsl._syntax import WgslModule
 
 _WORDS = """
 true false bool array atomic ptr sampler sampler_comparison

@@ -6,13 +6,13 @@ calls "statically used". Names are not resolved and types are not checked here.
 
 from __future__ import annotations
 
-from devmod_targets.wgsl._statements import StatementParser
-from devmod_targets.wgsl._syntax import Declaration, WgslModule
-from devmod_targets.wgsl._tokens import END, WORD
+from devmod_readers.wgsl._statements import StatementParser
+from devmod_readers.wgsl._syntax import Declaration, WgslModule
+from devmod_readers.wgsl._tokens import END, WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_targets.wgsl._tokens import Source
+    from devmod_readers.wgsl._tokens import Source
 
 
 def parse(source: Source) -> WgslModule:

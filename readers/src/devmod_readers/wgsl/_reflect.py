@@ -4,43 +4,37 @@ from __future__ import annotations
 
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError
-from devmod_targets._closure import bits, closure
-from devmod_targets.authoring import (
-    MAX_ARGUMENTS,
-    ReflectedFunction,
-    ReflectedShader,
-    Resource,
-    reflected_function,
-)
-from devmod_targets.wgsl._arithmetic import Unknown, shown_value
-from devmod_targets.wgsl._parse import parse
-from devmod_targets.wgsl._resources import read_resource, with_min_size
-from devmod_targets.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, UNSUPPORTED
-from devmod_targets.wgsl._tokens import Source
-from devmod_targets.wgsl._type import Type
-from devmod_targets.wgsl._types import Types
-from devmod_targets.wgsl._values import Values
-from devmod_targets.wgsl._variables import VariableChecker
+from devmod_readers.closure import bits, closure
+from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, ReflectedShader, Resource, reflected_function
+from devmod_readers.wgsl._arithmetic import Unknown, shown_value
+from devmod_readers.wgsl._parse import parse
+from devmod_readers.wgsl._resources import read_resource, with_min_size
+from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, UNSUPPORTED
+from devmod_readers.wgsl._tokens import Source
+from devmod_readers.wgsl._type import Type
+from devmod_readers.wgsl._types import Types
+from devmod_readers.wgsl._values import Values
+from devmod_readers.wgsl._variables import VariableChecker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from devmod_targets.wgsl._syntax import Declaration, WgslModule
+    from devmod_readers.wgsl._syntax import Declaration, WgslModule
 
 #: The WGSL extensions that need a feature of the device, to WebGPU's names of these features.
 FEATURES = {"f16": "shader-f16", "subgroups": "subgroups", "primitive_index": "primitive-index", "clip_distances": "clip-distances"}
 
 
 def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
-    """Return the compute entry points of a text; see `devmod_targets.wgsl.read_wgsl`."""
+    """Return the compute entry points of a text; see `devmod_readers.wgsl.read_wgsl`."""
     return _read(text, name, constants)[0]
 
 
 def survey(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
-    """Return the entry points of a text and its warnings; see `devmod_targets.wgsl.survey_wgsl`."""
-    from devmod_targets.wgsl._names import unknown_names
+    """Return the entry points of a text and its warnings; see `devmod_readers.wgsl.survey_wgsl`."""
+    from devmod_readers.wgsl._names import unknown_names
 
     entries, reader = _read(text, name, None)
     layout_warning = reader.checker.layout_warning

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from devmod import Param
-from devmod_targets.authoring import BlockMember, MemberType, Resource, describe_members
-from devmod_targets.wgsl._type import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type
+from devmod_readers.reflection import BlockMember, MemberType, Resource, describe_members
+from devmod_readers.wgsl._type import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod_targets.wgsl._syntax import Declaration
+    from devmod_readers.wgsl._syntax import Declaration
 
 _LARGEST_STRUCT = 0xFFFF
 

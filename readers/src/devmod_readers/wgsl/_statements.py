@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod_targets.wgsl._expressions import KEYWORDS, ExpressionParser
-from devmod_targets.wgsl._tokens import END, WORD
+from devmod_readers.wgsl._expressions import KEYWORDS, ExpressionParser
+from devmod_readers.wgsl._tokens import END, WORD
 
 
 class StatementParser(ExpressionParser):

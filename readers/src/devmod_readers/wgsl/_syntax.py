@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_targets.wgsl._tokens import Source
+    from devmod_readers.wgsl._tokens import Source
 
     Expression = tuple[Any, ...]
 

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 
 from devmod.errors import CompileError
-from devmod_targets.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
+from devmod_readers.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
 
 #: The limit on the characters of a source.
 MAX_TEXT = 4 << 20

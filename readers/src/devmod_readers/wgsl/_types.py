@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from devmod_targets.wgsl._arithmetic import Unknown, shown_value
-from devmod_targets.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
-from devmod_targets.wgsl._type import ARRAY, ATOMIC, IMAGE, MATRIX, OTHER, SAMPLER, SCALAR, STRUCT, VECTOR, Type, round_up
+from devmod_readers.wgsl._arithmetic import Unknown, shown_value
+from devmod_readers.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
+from devmod_readers.wgsl._type import ARRAY, ATOMIC, IMAGE, MATRIX, OTHER, SAMPLER, SCALAR, STRUCT, VECTOR, Type, round_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod.errors import CompileError
-    from devmod_targets.wgsl._syntax import Declaration, Expression, WgslModule
-    from devmod_targets.wgsl._values import Values
+    from devmod_readers.wgsl._syntax import Declaration, Expression, WgslModule
+    from devmod_readers.wgsl._values import Values
 
 _ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
 _MAX_BYTES = 1 << 62

@@ -1,20 +1,20 @@
 """Evaluate WGSL's constant expressions: sizes of arrays and workgroups, bindings, defaults of overrides.
 
-`devmod_targets.wgsl._arithmetic` has the operations and the form of a value.
+`devmod_readers.wgsl._arithmetic` has the operations and the form of a value.
 """
 
 from __future__ import annotations
 
-from devmod_targets.wgsl._arithmetic import Arithmetic, InvalidValue, Unknown
-from devmod_targets.wgsl._scalars import CONVERSIONS, INTEGERS, OVERRIDES, SUFFIXES
+from devmod_readers.wgsl._arithmetic import Arithmetic, InvalidValue, Unknown
+from devmod_readers.wgsl._scalars import CONVERSIONS, INTEGERS, OVERRIDES, SUFFIXES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from devmod_targets.wgsl._arithmetic import Value
-    from devmod_targets.wgsl._syntax import Expression, WgslModule
+    from devmod_readers.wgsl._arithmetic import Value
+    from devmod_readers.wgsl._syntax import Expression, WgslModule
 
 
 class Values:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from devmod_targets.wgsl._type import ARRAY, ATOMIC, IMAGE, SAMPLER, STRUCT, Type
+from devmod_readers.wgsl._type import ARRAY, ATOMIC, IMAGE, SAMPLER, STRUCT, Type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod_targets.wgsl._syntax import Declaration
-    from devmod_targets.wgsl._tokens import Source
+    from devmod_readers.wgsl._syntax import Declaration
+    from devmod_readers.wgsl._tokens import Source
 
 _SPACES = ("storage", "uniform", "private", "workgroup", "")
 

@@ -13,6 +13,7 @@ from threading import Lock
 
 from devmod.backend import Value, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod_readers.options.cuda import check_options as check_options
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.authoring.instances import expression_error
@@ -20,7 +21,6 @@ from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import header_of, missing_header
 from devmod_targets.cuda._host_headers import host_headers, predefined
 from devmod_targets.cuda._log import EXPRESSIONS, diagnostics
-from devmod_targets.cuda.options import check_options as check_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The tables of an ELF file: its sections, its segments and its symbols, in both classes and both byte orders.
+"""An ELF file: its header, its sections, its segments and its symbols, in both classes and both byte orders.
 
 Files come from strangers. A table must be in the file before it is read, and its entries are read one at a time.
 """
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: A section: the offset of its name, its type, its offset, its size, the fields `link` and `info`, and the size of an entry.
 Section = tuple[int, int, int, int, int, int, int]
-#: A segment: its type, its flags, its offset, its address and its size in the file.
-Segment = tuple[int, int, int, int, int]
 #: A symbol: the offset of its name, the field `info`, the number of its section, its address and its size.
 Symbol = tuple[int, int, int, int, int]
 
@@ -24,8 +22,24 @@ NOTES, NO_BITS, DYNAMIC_SYMBOLS = 7, 8, 11
 LOADED = 1
 
 
+class Segment(NamedTuple):
+    """A segment: its type and flags, its place in the file and in memory, and the size and the alignment that it has there."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    size: int
+    memory_size: int
+    alignment: int
+
+
 class _Layouts(NamedTuple):
-    """The layouts of a class and a byte order. The header has the offset of both tables, and the size and the number of their entries."""
+    """The layouts of a class and a byte order.
+
+    The header has the OS ABI and its version, the type, the machine, the offsets of both tables, the flags, the size and the number of the
+    entries of both tables, and the number of the section with the names.
+    """
 
     header: Struct
     section: Struct
@@ -33,7 +47,10 @@ class _Layouts(NamedTuple):
     symbol: Struct
 
 
-_FORMATS = {1: ("28xII6xHHHHH", "II8xIIII4xI", "III4xI4xI4x", "IIIBBH"), 2: ("32xQQ6xHHHHH", "II16xQQII8xQ", "IIQQ8xQ16x", "IBBHQQ")}
+_FORMATS = {
+    1: ("7xBB7xHH8xIII2xHHHHH", "II8xIIII4xI", "III4xIIII", "IIIBBH"),
+    2: ("7xBB7xHH12xQQI2xHHHHH", "II16xQQII8xQ", "IIQQ8xQQQ", "IBBHQQ"),
+}
 #: By the two bytes of the header for the class and the byte order.
 _LAYOUTS = {
     bytes((wide, order)): _Layouts(*(Struct(mark + each) for each in formats))
@@ -42,8 +59,8 @@ _LAYOUTS = {
 }
 
 
-class ElfTables:
-    """The tables of an ELF file.
+class ElfFile:
+    """An ELF file. Its tables are read when they are requested.
 
     Parameters
     ----------
@@ -52,6 +69,10 @@ class ElfTables:
 
     Attributes
     ----------
+    form
+        The two bytes of the header for the class and the byte order: b"\\2\\1" for a 64-bit little-endian file.
+    abi, abi_version, type, machine, flags
+        Fields of the header.
     section_count
         The number of sections.
     symbol_bytes
@@ -65,14 +86,15 @@ class ElfTables:
 
     def __init__(self, code: bytes | bytearray | memoryview) -> None:
         self._view = view = memoryview(code).cast("B")
-        form = bytes(view[4:6])
+        self.form = form = bytes(view[4:6])
         self._layouts = layouts = _LAYOUTS.get(form, _LAYOUTS[b"\2\1"])
         if len(view) < layouts.header.size:
             raise ValueError(f"it has {len(view)} bytes; an ELF header has {layouts.header.size}")
         if form not in _LAYOUTS:
             raise ValueError(f"its class is {form[0]} and its byte order {form[1]}; expected 1 or 2")
         self._wide = form[0] == 2
-        segments, sections, *rest, self._names = layouts.header.unpack_from(view)
+        self.abi, self.abi_version, self.type, self.machine, *rest = layouts.header.unpack_from(view)
+        segments, sections, self.flags, *rest, self._names = rest
         self._segments, self._sections = (segments, *rest[:2]), (sections, *rest[2:])
         self.section_count, self.symbol_bytes = rest[3], layouts.symbol.size
 
@@ -105,10 +127,10 @@ class ElfTables:
         """Iterate over the segments."""
         for fields in self._layouts.segment.iter_unpack(self._table("segments", self._layouts.segment, *self._segments)):
             if self._wide:
-                yield fields
+                yield Segment(*fields)
             else:
-                kind, offset, address, size, flags = fields
-                yield kind, flags, offset, address, size
+                kind, offset, address, size, memory_size, flags, alignment = fields
+                yield Segment(kind, flags, offset, address, size, memory_size, alignment)
 
     def symbols(self, table: memoryview) -> Iterator[Symbol]:
         """Iterate over the symbols in the contents of a section. A part of a symbol at the end is ignored."""
@@ -126,3 +148,31 @@ class ElfTables:
         if count and (step != layout.size or start + step * count > len(self._view)):
             raise ValueError(f"its table of {title} is outside of the file")
         return self._view[start : start + step * count]
+
+
+def find_damage(code: bytes | memoryview) -> str:
+    """Return what is wrong with the header, the sections and the segments of an ELF file; "" if all are in the file.
+
+    A driver may crash on a truncated file, so a runtime calls this before the driver.
+
+    Parameters
+    ----------
+    code
+        The file. The caller has checked its magic.
+    """
+    size = len(code)
+    try:
+        file = ElfFile(code)
+        for number, (_, kind, offset, length, _, _, _) in enumerate(file.sections()):
+            if offset + length > size and kind != NO_BITS:
+                return _outside("section", number, offset, length, size)
+        for number, segment in enumerate(file.segments()):
+            if segment.offset + segment.size > size:
+                return _outside("segment", number, segment.offset, segment.size, size)
+    except ValueError as problem:
+        return str(problem)
+    return ""
+
+
+def _outside(title: str, number: int, offset: int, length: int, size: int) -> str:
+    return f"{title} {number} has bytes {offset} to {offset + length}, and the file has {size}"
