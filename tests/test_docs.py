@@ -26,8 +26,13 @@ import devmod.worker
 import devmod_conformance
 import devmod_conformance.array_checks
 import devmod_conformance.checks
+import devmod_readers.amdgpu
+import devmod_readers.dwarf
+import devmod_readers.elf
 import devmod_readers.nvidia
+import devmod_readers.offload
 import devmod_readers.options.cuda
+import devmod_readers.reflection
 import devmod_readers.spirv
 import devmod_readers.wgsl
 import devmod_targets.authoring
@@ -67,11 +72,16 @@ PUBLIC = (
     devmod_targets.authoring.clang,
     devmod_targets.authoring.zig,
     devmod_targets.cuda.nvrtc,
-    devmod_readers.options.cuda,
     devmod_targets.interop.offload,
     devmod_targets.interop.triton,
     devmod_targets.interop.warp,
+    devmod_readers.amdgpu,
+    devmod_readers.dwarf,
+    devmod_readers.elf,
     devmod_readers.nvidia,
+    devmod_readers.offload,
+    devmod_readers.options.cuda,
+    devmod_readers.reflection,
     devmod_readers.spirv,
     devmod_readers.wgsl,
     devmod_conformance,
