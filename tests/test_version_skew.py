@@ -87,6 +87,11 @@ def core_speaking(wheels: Any, folder: Path, *protocols: str) -> Path:
     return altered(wheels["devmod-core"], folder, LATER, changes, protocols)
 
 
+def targets_of(wheels: Any, folder: Path) -> Path:
+    """The build side of the same later release, which pins core exactly."""
+    return altered(wheels["devmod-targets"], folder, LATER, {f"devmod-core=={NOW}": f"devmod-core=={LATER}"})
+
+
 def use(box: Any, kind: str, distribution: str) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(box.run("-c", USE, kind, distribution.replace("-", "_")))
     assert data["other"] == "devmod"
@@ -150,7 +155,10 @@ def test_this_plugin_on_a_later_core(
     environment: Callable[..., Any], wheels: Any, projects: Mapping[str, Any], tmp_path: Path, plugin: str, kind: str
 ) -> None:
     version = projects[plugin]["version"]
-    box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), wheels.direct(plugin))
+    build_side = (
+        [str(targets_of(wheels, tmp_path / "later"))] if any("devmod-targets" in each for each in projects[plugin]["dependencies"]) else []
+    )
+    box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), *build_side, wheels.direct(plugin))
     message = (
         f"{plugin} {version} supports version 1 of devmod's plugin protocol, and devmod-core {LATER} supports version 2 and 3. Upgrade {plugin}: pip "
         f"install --upgrade {plugin}"
