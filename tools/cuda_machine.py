@@ -34,13 +34,7 @@ FOLDER = ROOT / "build" / "cuda-machine"
 BESIDE = "beside"
 DRIVERS = ("cuda-bindings", "pycuda")
 #: The tests; the environment variable DEVMOD_TEST_CUDA=hardware makes them use the real driver.
-TESTS = (
-    "plugins/devmod-cuda/tests",
-    "driver-api/tests",
-    "targets/tests/test_interop.py",
-    "targets/tests/test_interop_offload.py",
-    "readers/tests/test_offload.py",
-)
+TESTS = ("plugins/devmod-cuda/tests", "driver-api/tests", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
 #: Those of the stand-in driver and of its interpreter, which need no GPU.
 NOT_ON_HARDWARE = ("*/test_ptx_*.py", "*/test_standin*.py")
 BENCHMARKS = ("bench_launch_cuda.py", "cuda_on_gpu.py", "bench_cuda_compile.py")
