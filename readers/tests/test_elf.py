@@ -92,11 +92,8 @@ def test_headers_that_overlap_are_refused(tmp_path: Path, size_at: int, count_at
 @pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
 def test_the_header_and_the_segments(wide: bool, order: str) -> None:
     data = bytearray(library(b"\0blob\0", [(0, 0), (1, 1)], wide=wide, order=order))
-    data[7:9] = 64, 3
-    struct.pack_into(order + "I", data, 48 if wide else 36, 0x1234)
-    layout = "QQQQQ" if wide else "IIIIII"  # the offset, the addresses and the sizes; the alignment, or the flags and the alignment
-    numbers = (1, 2, 3, 4, 5, *([] if wide else [6]))
-    struct.pack_into(order + layout, data, 64 + 8 if wide else 52 + 4, *numbers)
+    layout = "QQQQQ" if wide else "IIIIII"  # the offset, the addresses and the sizes; for 32 bits, the flags
+    struct.pack_into(order + layout, data, 64 + 8 if wide else 52 + 4, *range(1, len(layout) + 1))
     file = ElfFile(data)
-    assert (file.abi, file.abi_version, file.type, file.machine, file.flags, file.section_count) == (64, 3, 3, 62, 0x1234, 4)
-    assert list(file.segments()) == [(1, 4 if wide else 6, 1, 2, 4, 5, 1)]
+    assert (file.machine, file.section_count) == (62, 4)
+    assert list(file.segments()) == [(1, 4 if wide else 6, 1, 2, 4)]

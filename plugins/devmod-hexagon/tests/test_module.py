@@ -43,8 +43,8 @@ DAMAGED = {
         lambda code: replace_bytes(code, 16, b"\1\0"),
         "it is of ELF type 1, expected 3, a shared object: link it with ld.lld -shared",
     ),
-    "no program headers": (lambda code: replace_bytes(code, 42, b"\0\0"), "its table of segments is outside of the file"),
-    "many program headers": (lambda code: replace_bytes(code, 44, b"\xff\xff"), "its table of segments is outside of the file"),
+    "no program headers": (lambda code: replace_bytes(code, 42, b"\0\0"), "its program headers end outside the file"),
+    "many program headers": (lambda code: replace_bytes(code, 44, b"\xff\xff"), "its program headers end outside the file"),
     "a truncated file": (lambda code: code[:600], "segment 2 ends outside the file"),
 }
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import struct
 
 from devmod.errors import FormatError
-from devmod_readers.elf import LOADED, ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod.backend import Binary
 
-_HEXAGON, _SHARED = 164, 3
+_HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
+_SEGMENT = struct.Struct("<IIIIIIII")
+_HEXAGON, _SHARED, _LOAD = 164, 3, 1
 #: The largest module: its segments with the gaps between them.
 MAX_SPAN = 1 << 28
 _MAX_ALIGNMENT = 1 << 16
@@ -43,24 +45,26 @@ def read_extent(code: Binary) -> tuple[int, int]:
     FormatError
         The file is not a shared object for Hexagon, or its headers are damaged.
     """
-    if bytes(code[:4]) != b"\x7fELF":
+    if len(code) < _HEADER.size:
+        raise _invalid(f"{len(code)} bytes are less than an ELF header")
+    ident, type_, machine, *fields = _HEADER.unpack_from(code)
+    offset, entry_size, count = fields[2], fields[6], fields[7]
+    if ident[:4] != b"\x7fELF":
         raise _invalid("it does not begin with the ELF magic")
-    try:
-        elf = ElfFile(code)
-        segments = list(elf.segments())
-    except ValueError as problem:
-        raise _invalid(str(problem)) from None
-    if elf.form != b"\1\1" or elf.machine != _HEXAGON:
-        raise _invalid(f"it is for ELF machine {elf.machine} with class {elf.form[0]}, expected machine {_HEXAGON} (Hexagon) with class 1")
-    if elf.type != _SHARED:
-        raise _invalid(f"it is of ELF type {elf.type}, expected {_SHARED}, a shared object: link it with ld.lld -shared")
+    if ident[4:6] != b"\1\1" or machine != _HEXAGON:
+        raise _invalid(f"it is for ELF machine {machine} with class {ident[4]}, expected machine {_HEXAGON} (Hexagon) with class 1")
+    if type_ != _SHARED:
+        raise _invalid(f"it is of ELF type {type_}, expected {_SHARED}, a shared object: link it with ld.lld -shared")
+    if entry_size != _SEGMENT.size or offset + count * _SEGMENT.size > len(code):
+        raise _invalid("its program headers end outside the file")
     span = alignment = 0
-    for number, segment in enumerate(segments):
-        if segment.kind != LOADED:
+    for number in range(count):
+        kind, start, address, _, in_file, in_memory, _, align = _SEGMENT.unpack_from(code, offset + number * _SEGMENT.size)
+        if kind != _LOAD:
             continue
-        if segment.offset + segment.size > len(code) or segment.size > segment.memory_size:
+        if start + in_file > len(code) or in_file > in_memory:
             raise _invalid(f"segment {number} ends outside the file")
-        span, alignment = max(span, segment.address + segment.memory_size), max(alignment, segment.alignment)
+        span, alignment = max(span, address + in_memory), max(alignment, align)
     if not 0 < span <= MAX_SPAN:
         raise _invalid(f"its segments take {span} bytes, expected 1 to {MAX_SPAN}")
     if alignment & (alignment - 1) or alignment > _MAX_ALIGNMENT:

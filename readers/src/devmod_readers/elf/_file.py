@@ -23,22 +23,20 @@ LOADED = 1
 
 
 class Segment(NamedTuple):
-    """A segment: its type and flags, its place in the file and in memory, and the size and the alignment that it has there."""
+    """A segment: its type, its flags, its offset, its address and its size in the file."""
 
     kind: int
     flags: int
     offset: int
     address: int
     size: int
-    memory_size: int
-    alignment: int
 
 
 class _Layouts(NamedTuple):
     """The layouts of a class and a byte order.
 
-    The header has the OS ABI and its version, the type, the machine, the offsets of both tables, the flags, the size and the number of the
-    entries of both tables, and the number of the section with the names.
+    The header has the machine, the offsets of both tables, the size and the number of their entries, and the number of the section with the
+    names.
     """
 
     header: Struct
@@ -48,8 +46,8 @@ class _Layouts(NamedTuple):
 
 
 _FORMATS = {
-    1: ("7xBB7xHH8xIII2xHHHHH", "II8xIIII4xI", "III4xIIII", "IIIBBH"),
-    2: ("7xBB7xHH12xQQI2xHHHHH", "II16xQQII8xQ", "IIQQ8xQQQ", "IBBHQQ"),
+    1: ("18xH8xII6xHHHHH", "II8xIIII4xI", "III4xI4xI4x", "IIIBBH"),
+    2: ("18xH12xQQ6xHHHHH", "II16xQQII8xQ", "IIQQ8xQ16x", "IBBHQQ"),
 }
 #: By the two bytes of the header for the class and the byte order.
 _LAYOUTS = {
@@ -69,10 +67,8 @@ class ElfFile:
 
     Attributes
     ----------
-    form
-        The two bytes of the header for the class and the byte order: b"\\2\\1" for a 64-bit little-endian file.
-    abi, abi_version, type, machine, flags
-        Fields of the header.
+    machine
+        The number of the machine in the header.
     section_count
         The number of sections.
     symbol_bytes
@@ -86,15 +82,14 @@ class ElfFile:
 
     def __init__(self, code: bytes | bytearray | memoryview) -> None:
         self._view = view = memoryview(code).cast("B")
-        self.form = form = bytes(view[4:6])
+        form = bytes(view[4:6])
         self._layouts = layouts = _LAYOUTS.get(form, _LAYOUTS[b"\2\1"])
         if len(view) < layouts.header.size:
             raise ValueError(f"it has {len(view)} bytes; an ELF header has {layouts.header.size}")
         if form not in _LAYOUTS:
             raise ValueError(f"its class is {form[0]} and its byte order {form[1]}; expected 1 or 2")
         self._wide = form[0] == 2
-        self.abi, self.abi_version, self.type, self.machine, *rest = layouts.header.unpack_from(view)
-        segments, sections, self.flags, *rest, self._names = rest
+        self.machine, segments, sections, *rest, self._names = layouts.header.unpack_from(view)
         self._segments, self._sections = (segments, *rest[:2]), (sections, *rest[2:])
         self.section_count, self.symbol_bytes = rest[3], layouts.symbol.size
 
@@ -129,8 +124,8 @@ class ElfFile:
             if self._wide:
                 yield Segment(*fields)
             else:
-                kind, offset, address, size, memory_size, flags, alignment = fields
-                yield Segment(kind, flags, offset, address, size, memory_size, alignment)
+                kind, offset, address, size, flags = fields
+                yield Segment(kind, flags, offset, address, size)
 
     def symbols(self, table: memoryview) -> Iterator[Symbol]:
         """Iterate over the symbols in the contents of a section. A part of a symbol at the end is ignored."""
