@@ -13,7 +13,6 @@ from threading import Lock
 
 from devmod.backend import Value, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
-from devmod_readers.options.cuda import check_options as check_options
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.authoring.instances import expression_error
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["INSTALL_BUILD", "Program", "arch_names", "check_options", "compile_program", "include_folders", "toolchain", "version"]
+__all__ = ["INSTALL_BUILD", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
 
 #: The command that installs the compiler where kernels are built.
 INSTALL_BUILD = 'pip install "devmod-core[build-cuda]"'
