@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= 2
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src targets/src conformance/src runtime/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
+CODE := core/src readers/src targets/src conformance/src runtime/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched
 # into build/cuda-machine, in folders of 60 MiB (FOR=3.12 INSTALLED=list), where there is a network.
@@ -55,7 +55,7 @@ test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's valida
 	@$(BIN)/python tools/build_pycuda.py
 	@$(BIN)/python tools/vendor_runtimes.py
 
-pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
+pythons: setup  ## tests of core, the readers, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow

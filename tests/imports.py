@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [
     ROOT / "core/src",
+    ROOT / "readers/src",
     ROOT / "targets/src",
     ROOT / "conformance/src",
     ROOT / "runtime/src",

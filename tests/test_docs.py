@@ -26,17 +26,22 @@ import devmod.worker
 import devmod_conformance
 import devmod_conformance.array_checks
 import devmod_conformance.checks
+import devmod_readers.amdgpu
+import devmod_readers.dwarf
+import devmod_readers.elf
+import devmod_readers.nvidia
+import devmod_readers.offload
+import devmod_readers.options.cuda
+import devmod_readers.reflection
+import devmod_readers.spirv
+import devmod_readers.wgsl
 import devmod_targets.authoring
 import devmod_targets.authoring.clang
 import devmod_targets.authoring.zig
 import devmod_targets.cuda.nvrtc
-import devmod_targets.cuda.options
 import devmod_targets.interop.offload
 import devmod_targets.interop.triton
 import devmod_targets.interop.warp
-import devmod_targets.nvidia
-import devmod_targets.spirv
-import devmod_targets.wgsl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +54,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *DOCS.rglob("*.md"),
-    *(path for folder in ("core", "targets", "conformance", "runtime", "remote", "simulators") for path in ROOT.glob(f"{folder}/*.md")),
+    *(
+        path
+        for folder in ("core", "readers", "targets", "conformance", "runtime", "remote", "simulators")
+        for path in ROOT.glob(f"{folder}/*.md")
+    ),
     *ROOT.glob("plugins/*/*.md"),
     *ROOT.glob("examples/**/*.md"),
 ]
@@ -65,13 +74,18 @@ PUBLIC = (
     devmod_targets.authoring.clang,
     devmod_targets.authoring.zig,
     devmod_targets.cuda.nvrtc,
-    devmod_targets.cuda.options,
     devmod_targets.interop.offload,
     devmod_targets.interop.triton,
     devmod_targets.interop.warp,
-    devmod_targets.nvidia,
-    devmod_targets.spirv,
-    devmod_targets.wgsl,
+    devmod_readers.amdgpu,
+    devmod_readers.dwarf,
+    devmod_readers.elf,
+    devmod_readers.nvidia,
+    devmod_readers.offload,
+    devmod_readers.options.cuda,
+    devmod_readers.reflection,
+    devmod_readers.spirv,
+    devmod_readers.wgsl,
     devmod_conformance,
     devmod_conformance.array_checks,
     devmod_conformance.checks,
@@ -174,9 +188,10 @@ def test_links_between_documents_work() -> None:
 
 
 def code() -> str:
-    """Return all code of core, the build side and the plugins, without the quotes and line breaks inside a message."""
+    """Return all code of core, the readers, the build side and the plugins, without the quotes and line breaks inside a message."""
     folders = [
         "core/src",
+        "readers/src",
         "targets/src",
         "conformance/src",
         "runtime/src",

@@ -95,10 +95,11 @@ def test_core_has_no_network_code() -> None:
     assert found == set()
 
 
-def test_the_runtime_imports_core_alone() -> None:
+@pytest.mark.parametrize("package", ["devmod_readers", "devmod_runtime"])
+def test_what_runtimes_share_imports_core_alone(package: str) -> None:
     graph = imports()
-    wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == "devmod_runtime" for to in graph[module]}
-    assert wheels == {"devmod", "devmod_runtime"}
+    wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == package for to in graph[module]}
+    assert wheels == {"devmod", package}
 
 
 #: What each part of devmod-runtime may import of its wheel besides itself.
@@ -224,23 +225,21 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
     assert taken == TAKEN
 
 
-def test_no_runtime_needs_a_compiler() -> None:
-    from devmod.targets import KINDS
-
-    compilers = {f"devmod_targets.{kind}" for kind in KINDS}
+def test_no_runtime_needs_the_build_side() -> None:
     plugins = {path.name for path in (ROOT / "plugins").glob("*/src/*")}
     graph = imports()
-    # Sources are compiled at the receiver (R30), by the NVRTC of devmod-cuda[jit] and by ROCm's hiprtc. The options are in one list each.
-    optional = {("devmod_cuda._jit", "devmod_targets.cuda.nvrtc")}
-    optional |= {(f"devmod_{kind}._images", f"devmod_targets.{kind}.options") for kind in ("cuda", "rocm")}
-    wrong = {
+    found = {
         (module, to)
         for module in graph
-        if module.split(".")[0] in plugins
+        if module.split(".")[0] in {*plugins, "devmod_runtime"}
         for to in graph[module]
-        if ".".join(to.split(".")[:2]) in compilers
+        if to.split(".")[0] == "devmod_targets"
     }
-    assert wrong == optional
+    # CUDA C++ is compiled at the receiver (R30) by NVRTC, which devmod-cuda[jit] installs with devmod-targets.
+    assert found == {("devmod_cuda._jit", "devmod_targets.cuda.nvrtc")}
+    for project in METADATA.values():
+        if project["name"].removeprefix("devmod-").replace("-", "_") in {name.removeprefix("devmod_") for name in plugins}:
+            assert not [each for each in project["dependencies"] if each.startswith("devmod-targets")]
 
 
 def test_all_distributions_share_one_version() -> None:

@@ -110,7 +110,7 @@ def declared(projects: Projects, names: Iterable[str]) -> set[tuple[str, str, st
 
 
 def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
-    """All of it, in an environment that has core, these plugins, and perhaps devmod-targets, which several of them need."""
+    """All of it, in an environment that has core, these plugins, and perhaps devmod-targets, which a plugin with a compiler needs."""
     find = "from importlib.util import find_spec; print(find_spec('devmod_targets') is not None)"
     has_targets = box.run("-c", find) == "True\n"
     installed = [*installed, *(["devmod-targets"] if has_targets else [])]

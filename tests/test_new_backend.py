@@ -128,7 +128,9 @@ def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[.
 
 def test_the_files_pass_ruff_and_mypy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Ruff runs with the settings of the distribution, and mypy with --strict. The second run of mypy has the cache of the first."""
-    env = os.environ | {"MYPYPATH": ":".join(["src", *(str(ROOT / part / "src") for part in ("core", "targets", "conformance"))])}
+    env = os.environ | {
+        "MYPYPATH": ":".join(["src", *(str(ROOT / part / "src") for part in ("core", "readers", "targets", "conformance"))])
+    }
     for sort, flags in (("whole", ()), ("target", ("--target-only",))):
         names = ("--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>")
         assert run_command(capsys, "my_npu2", "--output", tmp_path / sort, *names, *flags)[0] == 0

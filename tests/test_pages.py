@@ -71,7 +71,7 @@ def run_command(words: list[str], folder: Path, missing: str = "") -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "targets").symlink_to(DOCS.parent / "targets")  # vectors of the tests
+    (tmp_path / "readers").symlink_to(DOCS.parent / "readers")  # vectors of the tests
     monkeypatch.chdir(tmp_path)
     if page in MISSING:
         monkeypatch.setattr(registry, "_cache", {})  # other tests of this process have filled it

@@ -16,6 +16,7 @@ PACKAGES = (
     "click",
     "cuda",
     "devmod",
+    "devmod_readers",
     "devmod_targets",
     "distributed",
     "fsspec",

@@ -75,25 +75,25 @@ def main() -> None:
     wheel_of = {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in wheels}
     for wheel in wheels:
         print(f"  {wheel.name}  {wheel.stat().st_size / 1000:.0f} kB")
-    core, targets = wheel_of["devmod-core"], wheel_of["devmod-targets"]
-    build_side = f"devmod-targets @ {targets.as_uri()}"
+    core, readers, targets = (wheel_of[f"devmod-{name}"] for name in ("core", "readers", "targets"))
+    build_side = [f"{name} @ {wheel.as_uri()}" for name, wheel in (("devmod-readers", readers), ("devmod-targets", targets))]
     runtimes = {path.name: wheel_of[path.name] for path in sorted((ROOT / "plugins").iterdir()) if path.name in wheel_of}
     for folder in ("empty", "runtime"):
         shutil.rmtree(OUT / folder, ignore_errors=True)
         (OUT / folder).mkdir(mode=0o700)
 
     step("environment A, the build box: devmod-core[build], no runtime")
-    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}", build_side], [core, targets])
+    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}", *build_side], [core, readers, targets])
     run(a, "-m", "devmod", "plugins")
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
     run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")
 
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
-    # devmod-cuda and devmod-rocm depend on devmod-runtime.
-    own = {"devmod-core[cli]": core, "devmod-runtime": wheel_of["devmod-runtime"], **expected}
+    # Runtimes depend on devmod-runtime, and some on devmod-readers. None needs the build side.
+    own = {"devmod-core[cli]": core, "devmod-readers": readers, "devmod-runtime": wheel_of["devmod-runtime"], **expected}
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
-    b = environment("device-box", [*requirements, build_side, *BESIDES], [targets, *own.values()])
+    b = environment("device-box", [*requirements, *BESIDES], [*own.values()])
     run(b, "-m", "devmod", "devices")
     step("loading the file, running everything")
     run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT, variables=rocm_emulator())

@@ -28,8 +28,8 @@ PACKAGES = (
 TOOLKIT = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl", "nvidia-nvfatbin")
 #: The wheels of this repository that the machine needs.
 OWN = (
-    "devmod_core", "devmod_targets", "devmod_conformance", "devmod_runtime.driver_api", "devmod_cuda", "devmod_opencl", "devmod_vulkan",
-    "devmod_webgpu",
+    "devmod_core", "devmod_readers", "devmod_targets", "devmod_conformance", "devmod_runtime", "devmod_cuda", "devmod_opencl",
+    "devmod_vulkan", "devmod_webgpu",
 )  # fmt: skip
 #: Debian's packages of programs and of the Vulkan loader. They need the C and C++ libraries alone.
 DEBIAN = ("libvulkan1", "glslang-tools", "spirv-tools")

@@ -1,4 +1,4 @@
-"""Run the tests of core, the build side and the conformance kit with each Python from 3.11 to 3.13 on this machine.
+"""Run the tests of core, the readers, the build side and the conformance kit with each Python from 3.11 to 3.13 on this machine.
 
     python tools/pythons.py [--prepare] [pytest options]
 
@@ -20,7 +20,7 @@ from setup import fingerprint, group
 
 TESTED = ((3, 11), (3, 12), (3, 13))
 #: The folders whose tests run. Their distributions pin core and each other, so all are installed.
-PACKAGES = ("core", "targets", "conformance", "remote")
+PACKAGES = ("core", "readers", "targets", "conformance", "remote")
 
 
 def find() -> dict[tuple[int, int], str]:

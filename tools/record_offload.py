@@ -1,6 +1,6 @@
 """Record containers of device code that LLVM's and NVIDIA's tools make, as vectors of the tests.
 
-``python tools/record_offload.py FOLDER`` replaces targets/tests/vectors/offload. FOLDER has LLVM 19's clang, clang-offload-bundler and
+``python tools/record_offload.py FOLDER`` replaces readers/tests/vectors/offload. FOLDER has LLVM 19's clang, clang-offload-bundler and
 clang-offload-packager. The Python needs cuda-bindings and nvidia-nvfatbin. The images are those of targets/tests/vectors/triton.
 """
 
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "targets/tests/vectors/offload"
+FOLDER = ROOT / "readers/tests/vectors/offload"
 IMAGES = ROOT / "targets/tests/vectors/triton"
 CUBIN, PTX, HSACO = IMAGES / "add.cuda.cubin", IMAGES / "add.cuda.ptx", IMAGES / "add.hip.hsaco"
 HOST = "host-x86_64-unknown-linux-gnu-"

@@ -65,9 +65,10 @@ def interpreter() -> str:
 
 
 def projects() -> list[Path]:
-    """Return the folders of the distributions that have code: core, the build side, the kit, what drivers share, URLs, then the plugins."""
+    """Return the folders of the distributions that have code, the plugins last."""
     return [
         ROOT / "core",
+        ROOT / "readers",
         ROOT / "targets",
         ROOT / "conformance",
         ROOT / "runtime",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import struct
-import tracemalloc
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stored import file_of
-from work import assert_linear
+from work import assert_linear, check_reader
 
 import devmod
 from devmod._cli import main
@@ -20,31 +17,6 @@ from devmod._plugins import discovery as _discovery
 from devmod.interop import tvm
 
 pytestmark = pytest.mark.once
-
-#: Bytes of memory for a byte of the file: far above what reading takes, far below what it took.
-MOST_MEMORY = 50
-
-
-def check(make: Callable[[int], bytes], count: int, read: Callable[[bytes], object]) -> None:
-    """Check that `read` takes memory in proportion to a file with `count` items, and work to smaller ones. An error of devmod is a valid result."""
-
-    def attempt(data: bytes) -> None:
-        with suppress(devmod.FormatError):
-            read(data)
-
-    def call(number: int) -> Callable[[], None]:
-        data = make(number)
-        return lambda: attempt(data)
-
-    data = make(count)
-    tracemalloc.start()
-    try:
-        attempt(data)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < MOST_MEMORY * len(data) + (1 << 20)
-    assert_linear(call, count // 100)
 
 
 def array(count: int) -> bytes:
@@ -111,7 +83,7 @@ def test_an_index_is_read_in_proportion_to_its_size(
             main(["inspect", *options, str(path)])
         capsys.readouterr()
 
-    check(lambda number: file_of(index(number)), count, lambda data: devmod.dumps(devmod.loads(data)))
+    check_reader(lambda number: file_of(index(number)), count, lambda data: devmod.dumps(devmod.loads(data)))
     inspect(count)
     assert_linear(lambda number: lambda: inspect(number), count // 100)
 
@@ -123,7 +95,7 @@ def test_a_modules_bytes_are_read_in_proportion_to_their_size(count: int, fmap: 
 
     spec = devmod.backend.find_spec("opencl")
     assert spec is not None
-    check(lambda number: b"\xa2cl" + fmap(number) + b"\xc4\x00", count, lambda data: dict(decode(spec, memoryview(data))[1]))
+    check_reader(lambda number: b"\xa2cl" + fmap(number) + b"\xc4\x00", count, lambda data: dict(decode(spec, memoryview(data))[1]))
 
 
 # -- unknown kinds
@@ -197,85 +169,3 @@ def test_a_miss_is_forgotten_when_the_call_ends(register: Callable[..., None]) -
     register("devmod.targets", "k0", spec)
     with pytest.raises(devmod.FormatError, match="the bytes of the k0 module"):
         dict(root.functions)
-
-
-# -- libraries
-
-
-def library(strings: bytes, symbols: list[tuple[int, int]], *, wide: bool = True, order: str = "<") -> bytes:
-    """Return a library with these symbols, each the offset of its name and the number of its section. All have the bytes `found`."""
-    symbol = struct.Struct(order + ("IBBHQQ" if wide else "IIIBBH"))
-    head_size, section_size, segment_size = (64, 64, 56) if wide else (52, 40, 32)
-    content = b"found"
-    at = head_size + segment_size
-    place = at + len(content)
-    fields = [
-        (name, 0x11, 0, section, at, len(content)) if wide else (name, at, len(content), 0x11, 0, section) for name, section in symbols
-    ]
-    symbol_table = b"".join(symbol.pack(*each) for each in fields)
-    after = place + len(symbol_table)
-    names_at = after + len(strings)
-    labels = b"\0.dynsym\0.dynstr\0"
-    headers = names_at + len(labels)
-    sections = [
-        (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-        (1, 11, 2, 0, place, len(symbol_table), 2, 1, 8, symbol.size),
-        (9, 3, 2, 0, after, len(strings), 0, 0, 1, 0),
-        (0, 3, 0, 0, names_at, len(labels), 0, 0, 1, 0),
-    ]
-    form = order + ("IIQQQQIIQQ" if wide else "IIIIIIIIII")
-    ident = b"\x7fELF" + bytes([2 if wide else 1, 1 if order == "<" else 2, 1])
-    head = struct.pack(
-        order + ("16sHHIQQQIHHHHHH" if wide else "16sHHIIIIIHHHHHH"),
-        *(ident, 3, 62, 1, 0, head_size, headers, 0, head_size, segment_size, 1, section_size, len(sections), 3),
-    )
-    size = headers + section_size * len(sections)
-    segment = (1, 4, 0, 0, 0, size, size, 1) if wide else (1, 0, 0, 0, size, size, 4, 1)
-    load = struct.pack(order + ("IIQQQQQQ" if wide else "IIIIIIII"), *segment)
-    return head + load + content + symbol_table + strings + labels + b"".join(struct.pack(form, *each) for each in sections)
-
-
-@pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
-def test_a_symbol_is_found_by_its_whole_name(tmp_path: Path, wide: bool, order: str) -> None:
-    from devmod_targets.interop.tvm import symbol_bytes
-
-    path = tmp_path / "k.so"
-    strings = b"\0other\0shared_blob\0blob2\0"
-    behind = strings.index(b"blob\0")
-    for symbols, expected in (
-        ([(0, 0), (1, 1), (behind, 1)], b"found"),  # a name may be the end of a longer one
-        ([(0, 0), (1, 1), (strings.index(b"blob2"), 1)], None),
-        ([(0, 0), (behind, 0)], None),  # it is not defined here
-        ([(0, 0)], None),
-    ):
-        path.write_bytes(library(strings, symbols, wide=wide, order=order))
-        found = symbol_bytes(str(path), memoryview(path.read_bytes()), "blob")
-        assert (found if found is None else bytes(found)) == expected
-
-
-def test_symbols_with_names_that_share_their_end_are_read_in_linear_time(tmp_path: Path) -> None:
-    path = tmp_path / "k.so"
-
-    def symbols(count: int) -> bytes:
-        return library(b"\0" + b"a" * (23 * count) + b"\0", [(1 + number, 1) for number in range(count)])
-
-    def load(data: bytes) -> None:
-        path.write_bytes(data)
-        tvm.load_library(path)
-
-    check(symbols, 13_000, load)
-    with pytest.raises(devmod.FormatError, match="has no symbol '__tvm_ffi__library_bin'"):
-        tvm.load_library(path)
-
-
-@pytest.mark.parametrize(("size_at", "count_at", "what"), [(54, 56, "segments"), (58, 60, "sections")])
-def test_headers_that_overlap_are_refused(tmp_path: Path, size_at: int, count_at: int, what: str) -> None:
-    from devmod_targets.interop.tvm import symbol_bytes
-
-    data = bytearray(library(b"\0blob\0", [(0, 0), (1, 1)]) + bytes(70_000))
-    data[size_at : size_at + 2], data[count_at : count_at + 2] = b"\1\0", b"\xfe\xff"
-    path = tmp_path / "k.so"
-    path.write_bytes(data)
-    with pytest.raises(devmod.FormatError) as caught:
-        symbol_bytes(str(path), memoryview(path.read_bytes()), "blob")
-    assert str(caught.value) == f"{str(path)!r} is a damaged ELF file: its table of {what} is outside of the file"

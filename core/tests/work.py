@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import gc
 import sys
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
+import devmod
+
 #: A call with more events does not end in any useful time: about a minute.
 MOST = 25_000_000
+#: Bytes of memory for a byte of the file: far above what reading takes, far below what it took.
+MOST_MEMORY = 50
 
 
 def work(call: Callable[[], object], most: int = MOST) -> int:
@@ -76,3 +82,25 @@ def assert_linear(call: Callable[[int], Callable[[], object]], count: int) -> No
     once()  # imports and caches
     one, two = work(once), work(twice)
     assert two < 2.15 * one, f"{one} events for {count}, {two} for {2 * count}"
+
+
+def check_reader(make: Callable[[int], bytes], count: int, read: Callable[[bytes], object]) -> None:
+    """Check that `read` takes memory in proportion to a file with `count` items, and work to smaller ones. An error of devmod is a valid result."""
+
+    def attempt(data: bytes) -> None:
+        with suppress(devmod.FormatError):
+            read(data)
+
+    def call(number: int) -> Callable[[], None]:
+        data = make(number)
+        return lambda: attempt(data)
+
+    data = make(count)
+    tracemalloc.start()
+    try:
+        attempt(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < MOST_MEMORY * len(data) + (1 << 20)
+    assert_linear(call, count // 100)

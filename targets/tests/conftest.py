@@ -2,12 +2,5 @@
 
 from __future__ import annotations
 
-import pytest
+from alone import no_installed_runtimes as no_installed_runtimes
 from alone import register as register
-from alone import see_core_alone
-
-
-@pytest.fixture(autouse=True)
-def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide all installed distributions except core."""
-    see_core_alone(monkeypatch)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import devmod
+from devmod_readers.nvidia import fatbin_members, read_cubin, read_ptx
 from devmod_targets.cuda import nvrtc
-from devmod_targets.nvidia import fatbin_members, read_cubin, read_ptx
 
 KERNELS = Path(__file__).parent / "kernels" / "cuda_build"
 SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'

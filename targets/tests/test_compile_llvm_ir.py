@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import devmod
+from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring import _process, zig
-from devmod_targets.nvidia import read_ptx
 
 SCALE = Path(__file__).parent / "kernels" / "cuda_build" / "scale.ll"
 TARGET = "cuda -arch=compute_80"

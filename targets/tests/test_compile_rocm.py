@@ -13,8 +13,8 @@ from two_folders import origin_in_two_folders
 import devmod
 from devmod import FunctionInfo
 from devmod_conformance.checks import check_error, code_of
+from devmod_readers.amdgpu import read_code_object
 from devmod_simulators import rdna3
-from devmod_targets.amdgpu import read_code_object
 
 KERNELS = """
 #include <hip/hip_runtime.h>

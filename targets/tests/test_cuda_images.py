@@ -10,11 +10,12 @@ import pytest
 
 import devmod
 from devmod import FunctionInfo
+from devmod_readers.nvidia import fatbin_members, read_cubin
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda.nvrtc import compile_program
-from devmod_targets.nvidia import fatbin_members, read_cubin
 
 VECTORS = Path(__file__).parent / "vectors"
+FATBIN = Path(__file__).parents[2] / "readers/tests/vectors/offload/images.fatbin"
 FILL = (
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry fill(.param .u64 out, .param .f32 value, .param .u32 n) .maxntid 256 { ret; }\n"
@@ -122,7 +123,7 @@ def test_mangled_names_contain_the_types() -> None:
 
 
 def test_cubins_and_fatbins_are_stored_as_they_are() -> None:
-    cubin, fatbin = VECTORS / "triton/add.cuda.cubin", VECTORS / "offload/images.fatbin"
+    cubin, fatbin = VECTORS / "triton/add.cuda.cubin", FATBIN
     for path, target, fmt in (
         (cubin, "cuda", "cubin"),
         (cubin, "cuda -arch=sm_90a", "cubin"),
@@ -192,7 +193,7 @@ def test_a_target_that_does_not_fit_the_ptx(path: Path, target: str, expected: s
 
 
 def test_a_target_that_does_not_fit_a_binary() -> None:
-    cubin, fatbin = VECTORS / "triton/add.cuda.cubin", VECTORS / "offload/images.fatbin"
+    cubin, fatbin = VECTORS / "triton/add.cuda.cubin", FATBIN
     assert refused(cubin, "cuda -arch=sm_80", fmap=ADD) == (
         "the cubin add.cuda.cubin is for sm_90a, and is stored as it is: the target is 'cuda', not 'cuda -arch=sm_80'"
     )
@@ -205,7 +206,7 @@ def test_a_target_that_does_not_fit_a_binary() -> None:
 
 
 def test_damaged_images(tmp_path: Path) -> None:
-    cubin, fatbin = (VECTORS / "triton/add.cuda.cubin").read_bytes(), (VECTORS / "offload/images.fatbin").read_bytes()
+    cubin, fatbin = (VECTORS / "triton/add.cuda.cubin").read_bytes(), FATBIN.read_bytes()
     assert refused(cubin[:1000], fmap=ADD) == (
         "the cubin <bytes> is not stored: the cubin is invalid: its table of sections is outside of the file"
     )

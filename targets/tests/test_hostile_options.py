@@ -7,7 +7,7 @@ import re
 import pytest
 
 import devmod
-from devmod_targets.cuda.options import check_options
+from devmod_readers.options.cuda import check_options
 
 C = "void k(int *x) { x[0] = 1; }\n"
 GLSL = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"

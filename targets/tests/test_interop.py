@@ -12,13 +12,14 @@ import devmod
 from devmod.interop import offload, triton, warp
 
 FOLDER = Path(__file__).parent / "vectors"
+OFFLOAD = Path(__file__).parents[2] / "readers/tests/vectors/offload"
 
 
 def test_the_functions_reach_the_readers() -> None:
     add = triton.load(recorded_kernel("add"), "ptx")
     assert add.format == "ptx"
-    assert [image.fmt for image in offload.read_images(FOLDER / "offload/images.fatbin")] == ["cubin", "ptx"]
-    assert offload.load(FOLDER / "offload/images.fatbin", add.functions).kind == "bundle"
+    assert [image.fmt for image in offload.read_images(OFFLOAD / "images.fatbin")] == ["cubin", "ptx"]
+    assert offload.load(OFFLOAD / "images.fatbin", add.functions).kind == "bundle"
     assert list(warp.load(FOLDER / "warp", "wp_motion_eaab996").functions) == ["fill", "move", "move_backward"]
     assert warp.bounds(3)["size"] == 3
     with pytest.raises(devmod.ArgumentError):

@@ -9,7 +9,8 @@ import pytest
 import devmod
 from devmod import Member, Param
 from devmod.backend import find_spec
-from devmod_targets.authoring import ReflectedFunction, merge_declared
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring import merge_declared
 
 METAL = "#include <metal_stdlib>\nusing namespace metal;\n"
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from random import Random
 
 #: The packages whose lines are counted.
-PACKAGES = ("devmod", "devmod_targets", "devmod_vulkan", "devmod_opencl", "devmod_webgpu")
+PACKAGES = ("devmod", "devmod_readers", "devmod_targets", "devmod_vulkan", "devmod_opencl", "devmod_webgpu")
 #: Parts of the names of modules that are not imported: the import starts something, or needs another system.
 _NOT = ("__main__", "devmod_conformance", "devmod._pyinstaller", "devmod_opencl._driver", "devmod_webgpu._driver")
 

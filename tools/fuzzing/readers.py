@@ -342,7 +342,7 @@ def quietly(act: Callable[[], Any]) -> Any:
 
 def read_wgsl(data: bytes) -> None:
     """Read WGSL with the reader, with and without values of constants, and with the checks before naga."""
-    from devmod_targets.wgsl import check_for_naga, read_wgsl
+    from devmod_readers.wgsl import check_for_naga, read_wgsl
 
     text = data.decode("utf-8", "replace")
     for act in (
@@ -358,7 +358,7 @@ def read_wgsl(data: bytes) -> None:
 
 def read_spirv(data: bytes) -> None:
     """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
-    from devmod_targets.spirv import SpirvConstants, read_module, reflect
+    from devmod_readers.spirv import SpirvConstants, read_module, reflect
 
     module = attempt(lambda: read_module(data))
     if module is None:
@@ -435,10 +435,10 @@ def read_closed(data: bytes) -> None:
 
 def read_cuda(data: bytes) -> None:
     """Read a CUDA C++ source with libclang, without NVRTC."""
+    from devmod_readers.nvidia import KernelEntry
     from devmod_targets.authoring import CompileRequest, complete_source
     from devmod_targets.cuda._kernels import match_kernels
     from devmod_targets.cuda._reflect_clang import read_source as read_kernels
-    from devmod_targets.nvidia import KernelEntry
 
     text = data.decode("utf-8", "replace").replace("\0", " ")
     if _OPEN_TEMPLATES.search(text):
@@ -455,7 +455,7 @@ def read_cuda(data: bytes) -> None:
 def compile_naga(data: bytes) -> None:
     """Compile WGSL with wgpu if the checks accept it: it may not end the process."""
     text = data.decode("utf-8", "replace")
-    from devmod_targets.wgsl import read_wgsl
+    from devmod_readers.wgsl import read_wgsl
 
     entries = read_wgsl(text, "k.wgsl")
     if not entries or not naga_devices():
@@ -533,9 +533,10 @@ _ADD = {"add": devmod.FunctionInfo("add", ("handle", "handle", "handle", "int32"
 
 def read_offload(data: bytes) -> None:
     """Take a container of device code apart, and load it as variants."""
+    from devmod_readers.offload import OffloadImage, read_images
     from devmod_targets.interop import offload
 
-    images: list[offload.OffloadImage] = attempt(partial(offload.read_images, data)) or []
+    images: list[OffloadImage] = attempt(partial(read_images, data)) or []
     size = sum(len(image.data) for image in images)
     # All decompressed bytes are at most 1 MiB and 256 times the file, and images may share bytes.
     if size > 16 * ((1 << 20) + 257 * len(data)):
@@ -547,11 +548,10 @@ def read_offload(data: bytes) -> None:
 
 def read_dwarf(data: bytes) -> None:
     """Read the signatures of all functions in the debug information of an ELF file, and export its hidden functions."""
-    from devmod_targets.authoring import dwarf
-    from devmod_targets.hexagon._symbols import export_hidden
+    from devmod_targets.hexagon._symbols import described_functions, export_hidden
 
     attempt(partial(export_hidden, data, ()))
-    functions = attempt(partial(dwarf.read_functions, data, ("total", "structs", "odd"))) or {}
+    functions = attempt(partial(described_functions, data, ("total", "structs", "odd"))) or {}
     for function in functions.values():
         if len(function.types) != len(function.params):
             raise Breach(f"{function.symbol} has {len(function.types)} types and {len(function.params)} parameters")
@@ -562,21 +562,21 @@ def read_dwarf(data: bytes) -> None:
 
 def read_ptx(data: bytes) -> None:
     """Read the kernels of a PTX text."""
-    from devmod_targets import nvidia
+    from devmod_readers import nvidia
 
     check_kernels(attempt(lambda: nvidia.read_ptx(data.decode("utf-8", "replace"))))
 
 
 def read_cubin(data: bytes) -> None:
     """Read the kernels of a cubin."""
-    from devmod_targets import nvidia
+    from devmod_readers import nvidia
 
     check_kernels(attempt(lambda: nvidia.read_cubin(data)))
 
 
 def read_amdgpu(data: bytes) -> None:
     """Read the kernels of an AMD code object, and their descriptors."""
-    from devmod_targets import amdgpu
+    from devmod_readers import amdgpu
 
     kernels = attempt(lambda: amdgpu.read_code_object(data)) or {}
     attempt(lambda: amdgpu.check_code_object(data, [kernel.symbol for kernel in kernels.values()]))
@@ -638,7 +638,7 @@ def read_includes(data: bytes) -> None:
 
 def read_fatbin(data: bytes) -> None:
     """Read the members of a fatbin, and their images."""
-    from devmod_targets import nvidia
+    from devmod_readers import nvidia
 
     for member in attempt(lambda: nvidia.fatbin_members(data)) or ():
         check_text(f"{member!r}", "the repr of a fatbin's member")

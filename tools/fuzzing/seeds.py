@@ -31,7 +31,7 @@ def vectors(part: str, suffix: str = "") -> list[bytes]:
 
 def containers() -> list[bytes]:
     """Return the containers of device code that the build side's tests have."""
-    folders = [ROOT / "targets/tests/vectors/offload", ROOT / "targets/tests/vectors/kpack"]
+    folders = [ROOT / "readers/tests/vectors/offload", ROOT / "readers/tests/vectors/kpack"]
     return [path.read_bytes() for folder in folders for path in sorted(folder.iterdir()) if path.suffix != ".md"]
 
 
@@ -85,7 +85,7 @@ def closed_sources() -> list[bytes]:
 
 def debug_information() -> list[bytes]:
     """Return the shared objects with debug information that the build side's tests have."""
-    return [path.read_bytes() for path in sorted((ROOT / "targets/tests/vectors/dwarf").glob("*.so"))]
+    return [path.read_bytes() for path in sorted((ROOT / "readers/tests/vectors/dwarf").glob("*.so"))]
 
 
 def examples(kind: str, *suffixes: str) -> list[bytes]:

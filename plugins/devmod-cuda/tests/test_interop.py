@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from containers import FATBIN
 from recorded_triton import FOLDER, recorded_kernel
 
 import devmod
@@ -85,7 +86,7 @@ def test_a_wrong_number_of_arguments_of_triton_is_an_error(device: Any) -> None:
 
 def test_a_fatbin_is_taken_apart_and_its_ptx_runs(device: Any) -> None:
     check(device, 90, 9.4)
-    data = (VECTORS / "offload/images.fatbin").read_bytes().replace(b"sm_90a", b"sm_90 ")
+    data = FATBIN.replace(b"sm_90a", b"sm_90 ")
     module = offload.load(data, ptx("add", device).functions)
     images = [each for each in module.imports if each.format == "ptx"]
     x = np.arange(10, dtype=np.float32)

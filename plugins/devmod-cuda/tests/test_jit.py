@@ -204,6 +204,30 @@ def test_a_receiver_without_nvrtc(device: Any, monkeypatch: pytest.MonkeyPatch) 
     assert str(caught.value).endswith(') is not installed. To add it: pip install "devmod-cuda[jit]"')
 
 
+class NoBuildSide:
+    """A finder for an environment without devmod-targets."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "devmod_targets":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_receiver_without_the_build_side(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "devmod_targets"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NoBuildSide(), *sys.meta_path])
+    module = adder()
+    assert devmod.loads(devmod.dumps(module)).functions == module.functions
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        module["add"]
+    assert str(caught.value) == (
+        'CUDA C++ cannot be compiled here: devmod-targets is not installed. To add it: pip install "devmod-cuda[jit]"'
+    )
+    with pytest.raises(devmod.FormatError) as refused:
+        adder("//devmod: --time=report\n" + SOURCE)["add"]
+    assert str(refused.value) == "the cuda source has the build option '--time=report', which devmod-cuda does not pass to NVRTC"
+
+
 def test_a_kernel_that_the_source_does_not_define(device: Any) -> None:
     module = devmod.create("cuda", SOURCE.encode(), "cuda", {"sub": FunctionInfo("sub", ["handle"])})
     with pytest.raises(devmod.FormatError) as caught:

@@ -20,7 +20,7 @@ from vendor_runtime import VendorRuntime
 import devmod
 from devmod_conformance.checks import code_of
 from devmod_cuda._calls import ptx_version
-from devmod_targets.nvidia import KernelEntry, read_cubin, read_ptx
+from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
 
 pytestmark = WITHOUT_A_CARD
 FOLDER = Path(__file__).resolve().parent

@@ -72,7 +72,7 @@ def messages(error: str) -> str:
 
 def run(runtime: VendorRuntime, program: str, **environment: str) -> str:
     """Run a program in which CUDA is the only runtime."""
-    allowed = {"DEVMOD_PLUGINS_ALLOW": "devmod-core,devmod-targets,devmod-runtime,devmod-cuda"}
+    allowed = {"DEVMOD_PLUGINS_ALLOW": "devmod-core,devmod-readers,devmod-runtime,devmod-cuda"}
     return runtime.run(BEGIN + program, **allowed, **environment)
 
 

@@ -14,7 +14,7 @@ import devmod
 from devmod.errors import CompileError
 from devmod.plugins import find_spec
 from devmod_conformance.checks import code_of
-from devmod_targets.amdgpu import read_code_object
+from devmod_readers.amdgpu import read_code_object
 
 LIBRARY = "libamdhip64.so.5"
 Compile = Callable[[str, str], bytes]

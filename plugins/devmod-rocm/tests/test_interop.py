@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recorded_triton import FOLDER, recorded_kernel
+from containers import FOLDER as CONTAINERS
+from recorded_triton import recorded_kernel
 
 import devmod
 from devmod import FunctionInfo
 from devmod.interop import offload, triton
 
-VECTORS = FOLDER.parent
 #: Triton's kernel as it is in the code object: its launcher passes two pointers to scratch memory behind the arguments.
 ADD = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32", "handle", "handle"])}
 
@@ -35,7 +35,7 @@ def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(emulator: Any,
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("path", ["plain.bundle", "zstd.bundle", "images.offloadbinary"])
 def test_containers_of_llvm_run(path: str, emulator: Any, device: Any) -> None:
-    data = (VECTORS / "offload" / path).read_bytes()
+    data = (CONTAINERS / path).read_bytes()
     if path == "zstd.bundle":
         pytest.importorskip("backports.zstd", reason="no decompressor of zstd is installed")
     block = triton.load(recorded_kernel("add", "hip"))["add"].block
@@ -46,7 +46,7 @@ def test_containers_of_llvm_run(path: str, emulator: Any, device: Any) -> None:
 
 
 def test_a_container_taken_apart_at_the_build_runs(emulator: Any, device: Any) -> None:
-    module = offload.load(VECTORS / "offload" / "offloading.o", ADD)
+    module = offload.load(CONTAINERS / "offloading.o", ADD)
     rocm = devmod.loads(devmod.dumps(module), prefer=["rocm"])
     block = triton.load(recorded_kernel("add", "hip"))["add"].block
     x, y, out = arrays(1000)

@@ -33,18 +33,20 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def reader(name: str, action: str = "be used") -> Any:
-    """Return the module ``devmod_targets.interop.<name>``. `action` is the part of the error's text that follows "cannot".
+def reader(module: str, problem: str = "") -> Any:
+    """Return a module of devmod-readers or devmod-targets. `problem` is the start of the error's text.
 
     Raises
     ------
     ToolchainNotFoundError
-        devmod-targets is not installed.
+        The wheel is not installed.
     """
+    package = module.partition(".")[0]
     try:
-        return import_module(f"devmod_targets.interop.{name}")
+        return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != "devmod_targets":
+        if error.name != package:
             raise
-        text = not_installed("devmod-targets", "pip install devmod-targets")
-        raise ToolchainNotFoundError(f"devmod.interop.{name} cannot {action} here: {text}") from None
+        problem = problem or f"devmod.interop.{module.rpartition('.')[2]} cannot be used"
+        wheel = package.replace("_", "-")
+        raise ToolchainNotFoundError(f"{problem} here: {not_installed(wheel, f'pip install {wheel}')}") from None

@@ -1,4 +1,4 @@
-"""Reading TVM's serialization of one module's fields. Each size is checked against the bytes that are left.
+"""Reading and writing TVM's serialization of one module's fields. Each size that is read is checked against the bytes that are left.
 
 The layout, every integer little-endian (apache-tvm 0.27):
 
@@ -12,13 +12,17 @@ The layout, every integer little-endian (apache-tvm 0.27):
 from __future__ import annotations
 
 from devmod._modules.const_loader import MAX_DIMENSIONS, ConstantTensor
-from devmod._values.dtypes import array_bytes, dtype_name
+from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo
 from devmod.errors import FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from devmod._values.code import Binary, Code
+    from devmod._values.spec import TargetSpec
 
 #: The first eight bytes of a tensor.
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
@@ -180,3 +184,86 @@ class TvmReader:
                 f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}", start
             )
         return ConstantTensor(dtype, shape, self.read(size))
+
+
+# -- writing
+
+
+def module_parts(spec: TargetSpec, fmt: str, saved_format: str, fmap: Mapping[str, FunctionInfo], code: Code) -> list[Binary]:
+    """Return a module's bytes for TVM's runtime, in parts.
+
+    Parameters
+    ----------
+    spec, fmt, fmap, code
+        The payload.
+    saved_format
+        The format in the module's own bytes, which may be an alias of `fmt`.
+
+    Raises
+    ------
+    FormatError
+        TVM's runtime cannot run the module.
+    """
+    from devmod.interop._tvm_calls import runnable_code
+
+    code = runnable_code(spec, fmt, fmap, code)
+    parts: list[Binary] = []
+    for field in spec.fields:
+        if field == "fmt":
+            parts.append(_string(saved_format))
+        elif field == "fmap":
+            parts.append(_fmap_bytes(fmap))
+        elif isinstance(code, (bytes, memoryview)):
+            parts += (_integer(len(code)), code)
+        else:
+            parts.append(_integer(len(code)))
+            for name, shader in code.items():
+                parts += (_string(name), _integer(len(shader)), shader)
+    return parts
+
+
+def constants_parts(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[str]]) -> list[Binary]:
+    """Return a const_loader's bytes in parts. A tensor has `dtype`, `shape` and `data`."""
+    names = sorted(tensors)
+    parts: list[Binary] = [_strings(names), _integer(len(names))]
+    for name in names:
+        tensor = tensors[name]
+        parts.append(_integer(_TENSOR_MAGIC) + _integer(0) + _integer(_CPU, 4) + _integer(0, 4) + _integer(len(tensor.shape), 4))
+        parts.append(_dtype(tensor.dtype) + b"".join(map(_integer, tensor.shape)) + _integer(len(tensor.data)))
+        parts.append(tensor.data)
+    parts += [_strings(by_symbol), _integer(len(by_symbol)), *map(_strings, by_symbol.values())]
+    return parts
+
+
+def _integer(value: int, size: int = 8) -> bytes:
+    return value.to_bytes(size, "little", signed=value < 0)
+
+
+def _string(text: str) -> bytes:
+    """Return a string. Raise FormatError if it cannot be encoded in UTF-8."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise FormatError(f"the name {text!r} cannot be encoded in UTF-8") from None
+    return _integer(len(data)) + data
+
+
+def _strings(texts: Iterable[str]) -> bytes:
+    items = list(texts)
+    return _integer(len(items)) + b"".join(map(_string, items))
+
+
+def _dtype(text_or_codes: str | tuple[int, int, int]) -> bytes:
+    code, bits, lanes = parse_dtype(text_or_codes) if isinstance(text_or_codes, str) else text_or_codes
+    return bytes((code, bits)) + _integer(lanes, 2)
+
+
+def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
+    """Return a map of name to function info, with TVM's four fields."""
+    parts = [_integer(len(fmap))]
+    for key, info in fmap.items():
+        parts += (_string(key), _string(info.name))
+        parts += (_integer(len(info.arg_types)), *map(_dtype, info.arg_types))
+        parts.append(_strings(info.launch_param_tags))
+        parts += (_integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
+    return b"".join(parts)

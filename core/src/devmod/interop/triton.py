@@ -15,5 +15,5 @@ __all__ = ["load"]
 
 def load(kernel: Any, fmt: str = "") -> Module:
     """Return the module of a kernel that Triton compiled; `fmt` is "cubin" or "ptx", "hsaco" for AMD, or "" for the binary."""
-    module: Module = reader("triton").load(kernel, fmt)
+    module: Module = reader("devmod_targets.interop.triton").load(kernel, fmt)
     return module

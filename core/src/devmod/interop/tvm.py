@@ -26,7 +26,7 @@ from devmod._util.regular_files import path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import reader
-from devmod.interop._tvm_bytes import TvmReader
+from devmod.interop._tvm_bytes import TvmReader, constants_parts, module_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ def dump_module_bytes(module: Module) -> bytes:
     FormatError
         TVM does not support the kind, or its runtime cannot run the module: it does not support the format or the OpenCL options, a
         function's symbol differs from its name, or the four fields of TVM's format cannot describe a function.
-    ToolchainNotFoundError
-        The module is not from TVM, and devmod-targets, which writes TVM's bytes, is not installed.
     """
     return b"".join(_dump_parts(module))
 
@@ -163,8 +161,6 @@ def dump_imports(module: Module) -> bytes:
     ------
     FormatError
         As for `dump_module_bytes`, for any module of the tree. TVM does not support a `bundle`.
-    ToolchainNotFoundError
-        As for `dump_module_bytes`.
     """
     order = ordered((module,))
     numbers = [each.__dict__.get("_devmod_tvm_number") for each, _ in order]
@@ -196,14 +192,14 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     FormatError
         The file is not an ELF library, is damaged, or has no device modules.
     ToolchainNotFoundError
-        devmod-targets is not installed.
+        devmod-readers, which reads ELF files, is not installed.
     OSError
         The file cannot be read.
     """
     from devmod._formats.bundle_file import map_file
 
     name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
-    blob = reader("tvm", "read a library").symbol_bytes(name, map_file(name), TVM_LIBRARY)
+    blob = reader("devmod_readers.elf", "devmod.interop.tvm cannot read a library").symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
         raise FormatError(f"{name!r} has no symbol {TVM_LIBRARY!r}: TVM did not export it, or it has no device modules")
     return _load_imports(blob, repr(name))
@@ -286,19 +282,16 @@ def _saved_format(spec: TargetSpec, module: Module) -> str:
 def _dump_parts(module: Module) -> list[Binary]:
     if isinstance(module, (TvmModule, ForeignModule)):
         return [module.tvm_bytes]
-    parts: list[Binary]
     if module.kind == CONST_LOADER:
         constants = module if isinstance(module, ConstLoaderModule) else load_constants(memoryview(module.save_to_bytes()))
         assert isinstance(constants, ConstLoaderModule)
-        parts = reader("tvm", "dump a module").constants_parts(constants.tensors, constants.by_symbol)
-        return parts
+        return constants_parts(constants.tensors, constants.by_symbol)
     payload = payload_of(module)
     if payload is None:
         raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
     spec, fmt, fmap, code = payload
     saved_format = _saved_format(spec, module) if spec.format_aliases else fmt
-    parts = reader("tvm", "dump a module").module_parts(spec, fmt, saved_format, fmap, code)
-    return parts
+    return module_parts(spec, fmt, saved_format, fmap, code)
 
 
 def _u64(value: int) -> bytes:

@@ -16,7 +16,8 @@ from devmod_host import _headers
 from devmod_host._options import check_options
 from devmod_host._types import DTYPES
 from devmod_host.target import SPEC
-from devmod_targets.authoring import CompileRequest, Payload, ReflectedFunction, complete_source, source_payload
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring import CompileRequest, Payload, complete_source, source_payload
 from devmod_targets.authoring.clang import load_libclang
 
 TYPE_CHECKING = False

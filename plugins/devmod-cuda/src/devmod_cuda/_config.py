@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod_cuda._device import CudaDevice
+    from devmod_readers.nvidia import KernelEntry
     from devmod_runtime import LaunchConfig
-    from devmod_targets.nvidia import KernelEntry
 
     Dims = tuple[int, int, int]
 

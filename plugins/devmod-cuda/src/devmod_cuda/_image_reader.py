@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from devmod.backend import find_spec
 from devmod.errors import FormatError, list_names
+from devmod_readers.elf import find_damage
+from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 from devmod_runtime import source_text
-from devmod_targets.elf import find_damage
-from devmod_targets.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ class Images(DriverImages):
 
     @staticmethod
     def is_option(option: str) -> bool:
-        from devmod_targets.cuda.options import is_supported
+        from devmod_readers.options.cuda import is_supported
 
         return is_supported(option)
 

@@ -6,11 +6,12 @@ import os
 from functools import cache
 
 from devmod.backend import DiskCache, environment_flag, find_spec
-from devmod.errors import CompileError
+from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 #: The command that installs the compiler of the receiver.
 INSTALL = 'pip install "devmod-cuda[jit]"'
@@ -45,8 +46,7 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     fmt, _, image = (_CACHE.read(key) or b"").partition(b"\n")
     if image:
         return fmt.decode(), image
-    from devmod_targets.cuda import nvrtc
-
+    nvrtc = _compiler()
     supported = nvrtc.arch_names(install=INSTALL)
     actual = arch if arch in supported else _nearest(arch, supported)
     program = nvrtc.compile_program(text, "kernel.cu", [*options, f"-arch={actual}"], install=INSTALL)
@@ -54,6 +54,18 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     result = ("ptx", program.ptx) if actual.startswith("compute_") else ("cubin", program.cubin)
     _CACHE.write(key, result[0].encode() + b"\n" + result[1])
     return result
+
+
+def _compiler() -> Any:
+    """Return the module that calls NVRTC. ToolchainNotFoundError: its wheel is not installed."""
+    try:
+        from devmod_targets.cuda import nvrtc
+    except ModuleNotFoundError as error:
+        if error.name != "devmod_targets":
+            raise
+        text = not_installed("devmod-targets", INSTALL, "devmod_targets")
+        raise ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {text}", kind="cuda") from None
+    return nvrtc
 
 
 def choose_arch(archs: Sequence[str], device_arch: str) -> str:

@@ -10,11 +10,11 @@ from devmod_cuda._adopt import ADOPTION
 from devmod_cuda._config import CudaLimits
 from devmod_cuda._parameters import parameter_layout, tensor_map_interface, tensor_map_numbers
 from devmod_cuda._tensor_map import TensorMap
+from devmod_readers.nvidia import ParamPlace
 from devmod_runtime import fork_safe
 from devmod_runtime.driver_api.errors import DriverError, describe
 from devmod_runtime.driver_api.kernel import DriverKernel
 from devmod_runtime.driver_api.launcher import DriverLauncher
-from devmod_targets.nvidia import ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo, Interface, Stream
     from devmod_cuda._calls import CudaDriver
     from devmod_cuda._device import CudaDevice
+    from devmod_readers.nvidia import KernelEntry
     from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.images import DriverImages, LoadedImage
     from devmod_runtime.driver_api.limits import DriverLaunchConfig
-    from devmod_targets.nvidia import KernelEntry
 
 #: Numbers of CUfunction_attribute.
 _MAX_THREADS, _STATIC_SHARED, _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 0, 1, 8, 14

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from devmod import Interface, Param
+from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG
 from devmod_runtime.driver_api.parameters import Argument, ParameterLayout, Place, declared_arguments
 from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
-from devmod_targets.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from devmod import FunctionInfo
-    from devmod_targets.nvidia import ParamPlace
+    from devmod_readers.nvidia import ParamPlace
 
 #: The bytes and the alignment of a CUtensorMap.
 _TENSOR_MAP = (TENSOR_MAP_BYTES, 64)

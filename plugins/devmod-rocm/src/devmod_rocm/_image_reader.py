@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from devmod.backend import find_spec
 from devmod.errors import FormatError, ToolchainNotFoundError, list_names
+from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, read_code_object
+from devmod_readers.offload import is_container, read_images
 from devmod_runtime import source_text
-from devmod_targets.amdgpu import CodeObjectKernel, check_code_object, read_code_object
-from devmod_targets.interop.offload import is_container, read_images
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ class RocmImages(DriverImages):
 
     @staticmethod
     def is_option(option: str) -> bool:
-        from devmod_targets.rocm.options import is_supported
+        from devmod_readers.options.rocm import is_supported
 
         return is_supported(option)
 

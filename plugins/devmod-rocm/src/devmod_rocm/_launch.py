@@ -14,9 +14,9 @@ from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
+    from devmod_readers.amdgpu import CodeObjectKernel
     from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.images import LoadedImage
-    from devmod_targets.amdgpu import CodeObjectKernel
 
 #: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.
 _MAX_GRID_THREADS = (1 << 32) - 1

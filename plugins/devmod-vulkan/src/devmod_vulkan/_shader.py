@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, list_names
-from devmod_targets.spirv import GL_COMPUTE, SpirvConstants, read_module, reflect
+from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_module, reflect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from devmod import FunctionInfo
+    from devmod_readers.reflection import ReflectedShader
     from devmod_runtime import SetConstant
-    from devmod_targets.authoring import ReflectedShader
 
 #: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).
 _USES_UNIFORM = 1

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring import ReflectedFunction
+    from devmod_readers.reflection import ReflectedFunction
 
 #: The number of groups and the largest binding in any WebGPU implementation. The numbers in a file are checked against them.
 _MAX_GROUPS, _MAX_BINDING = 8, 65535

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from devmod.errors import CompileError, FormatError
+from devmod_readers.wgsl import check_for_naga, read_wgsl
 from devmod_runtime import RuntimeModule, source_text
-from devmod_targets.wgsl import check_for_naga, read_wgsl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
+    from devmod_readers.reflection import ReflectedFunction
     from devmod_runtime import Launcher
-    from devmod_targets.authoring import ReflectedFunction
     from devmod_webgpu._device import WebGPUDevice
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod.errors import CompileError
-from devmod_targets.wgsl import naga_message
+from devmod_readers.wgsl import naga_message
 from devmod_webgpu import _driver
 from devmod_webgpu._driver import launch_error
 

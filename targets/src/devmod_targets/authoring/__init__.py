@@ -1,11 +1,10 @@
-"""The build-side API for authors of compilers: declared functions, self-contained sources and reflected shaders.
+"""The build-side API for authors of compilers: declared functions and self-contained sources.
 
 A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `Payload`.
 
 - `complete_source` puts the defines, options and includes of a request into the text of a source payload.
-- `reflected_function` turns a `ReflectedShader` into a `ReflectedFunction`.
 - `check_target_options` refuses the unknown options of a target.
-- `merge_declared` merges reflected functions with the fmap that the caller declares.
+- `merge_declared` merges reflected functions with the fmap that the caller declares. `devmod_readers.reflection` has their types.
 - `devmod_targets.authoring.clang` reads the signatures of C-like kernels. It is a module of its own because it imports ctypes.
 """
 
@@ -14,53 +13,33 @@ from __future__ import annotations
 from devmod_targets._text import check_source_text as check_source_text
 from devmod_targets._text import decode_source as decode_source
 from devmod_targets.authoring._declared import CompilerReport as CompilerReport
-from devmod_targets.authoring._declared import ReflectedFunction as ReflectedFunction
 from devmod_targets.authoring._declared import merge_declared as merge_declared
 from devmod_targets.authoring._declared import source_payload as source_payload
 from devmod_targets.authoring._declared import warn_caller as warn_caller
 from devmod_targets.authoring._includes import Inliner as Inliner
 from devmod_targets.authoring._includes import include_hint as include_hint
 from devmod_targets.authoring._includes import line_directive as line_directive
-from devmod_targets.authoring._members import MemberType as MemberType
-from devmod_targets.authoring._members import describe_members as describe_members
-from devmod_targets.authoring._members import value_members as value_members
-from devmod_targets.authoring._members import with_members as with_members
 from devmod_targets.authoring._request import CompileRequest as CompileRequest
 from devmod_targets.authoring._request import Payload as Payload
 from devmod_targets.authoring._request import check_target_options as check_target_options
-from devmod_targets.authoring._shader import MAX_ARGUMENTS as MAX_ARGUMENTS
-from devmod_targets.authoring._shader import BlockMember as BlockMember
-from devmod_targets.authoring._shader import ReflectedShader as ReflectedShader
-from devmod_targets.authoring._shader import Resource as Resource
-from devmod_targets.authoring._shader import reflected_function as reflected_function
 from devmod_targets.authoring._source import SelfContainedSource as SelfContainedSource
 from devmod_targets.authoring._source import complete_source as complete_source
 from devmod_targets.authoring._source import options_and_defines as options_and_defines
 
 __all__ = [
-    "MAX_ARGUMENTS",
-    "BlockMember",
     "CompileRequest",
     "CompilerReport",
     "Inliner",
-    "MemberType",
     "Payload",
-    "ReflectedFunction",
-    "ReflectedShader",
-    "Resource",
     "SelfContainedSource",
     "check_source_text",
     "check_target_options",
     "complete_source",
     "decode_source",
-    "describe_members",
     "include_hint",
     "line_directive",
     "merge_declared",
     "options_and_defines",
-    "reflected_function",
     "source_payload",
-    "value_members",
     "warn_caller",
-    "with_members",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod_targets.authoring._members import MemberType, describe_members
+from devmod_readers.reflection import MemberType, describe_members
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
 
 TYPE_CHECKING = False

@@ -10,8 +10,8 @@ import os
 
 from devmod import Param
 from devmod.errors import CompileError
+from devmod_readers.reflection import with_members
 from devmod_targets.authoring._clang_records import record_members, uses_location
-from devmod_targets.authoring._members import with_members
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type
 from devmod_targets.authoring.instances import (

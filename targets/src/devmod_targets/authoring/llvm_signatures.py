@@ -6,8 +6,8 @@ import re
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
-from devmod_targets._closure import users_of
-from devmod_targets.authoring._declared import ReflectedFunction
+from devmod_readers.closure import users_of
+from devmod_readers.reflection import ReflectedFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

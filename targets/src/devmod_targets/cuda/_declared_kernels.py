@@ -8,7 +8,7 @@ from __future__ import annotations
 from devmod import Param
 from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
 from devmod.errors import CompileError
-from devmod_targets.authoring import ReflectedFunction
+from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.cuda._reflect_types import Argument, mangled_argument
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from devmod import FunctionInfo
+    from devmod_readers.nvidia import KernelEntry, ParamPlace
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring._mangled_type import TypeNode
-    from devmod_targets.nvidia import KernelEntry, ParamPlace
 
 _POINTER_BYTES = 8
 #: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be any number, ``.u64`` also a pointer.

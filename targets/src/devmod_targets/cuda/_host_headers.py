@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from devmod_readers.nvidia import TENSOR_MAP_BYTES
 from devmod_targets.cuda._device_types import TENSOR_MAP_ALIGN
 from devmod_targets.cuda._host_constants import FLOAT, LIMITS, MATH, defines
 from devmod_targets.cuda._host_constants import predefined as predefined
 from devmod_targets.cuda._host_cpp import ALGORITHM, NUMERIC_LIMITS, STRING, UTILITY, type_traits
-from devmod_targets.nvidia import TENSOR_MAP_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

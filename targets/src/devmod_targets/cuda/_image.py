@@ -9,20 +9,20 @@ from devmod import Origin
 from devmod.errors import CompileError, FormatError, list_names
 from devmod.targets.cuda import SPEC
 from devmod.targets.cuda.architecture import architecture, rank
+from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda._assemble import assemble
 from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, without_types
 from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._target import check_format
-from devmod_targets.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod import FunctionInfo
+    from devmod_readers.nvidia import KernelEntry
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.nvidia import KernelEntry
 
 _READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
 _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")

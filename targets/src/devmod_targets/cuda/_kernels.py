@@ -5,23 +5,23 @@ from __future__ import annotations
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
-from devmod_targets.authoring import ReflectedFunction
+from devmod_readers.nvidia import TENSOR_MAP_TAG
+from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.instances import function_name
 from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.cuda._parameter_names import parameter_names
 from devmod_targets.cuda._reflect_clang import signature_key
 from devmod_targets.cuda._reflect_types import Argument, clang_argument, mangled_argument
-from devmod_targets.nvidia import TENSOR_MAP_TAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from devmod_readers.nvidia import KernelEntry, ParamPlace
     from devmod_targets.authoring._mangled import MangledName
     from devmod_targets.authoring._mangled_type import TypeNode
     from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
-    from devmod_targets.nvidia import KernelEntry, ParamPlace
 
 _POINTER_BYTES = 8
 

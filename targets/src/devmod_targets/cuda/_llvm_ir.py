@@ -8,11 +8,11 @@ from devmod import Origin
 from devmod.backend import compile_error
 from devmod.errors import CompileError
 from devmod.targets.cuda import SPEC
+from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.cuda._declared_kernels import with_entry
-from devmod_targets.nvidia import read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

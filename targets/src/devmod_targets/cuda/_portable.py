@@ -11,9 +11,9 @@ from base64 import b64decode, b64encode
 
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.worker import Worker, answer_writer, can_start_python
+from devmod_readers.options.cuda import writes_folders
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._headers import headers_in_memory
-from devmod_targets.cuda.options import writes_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

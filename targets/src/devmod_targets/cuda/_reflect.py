@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 
 from devmod.errors import CompileError
+from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring._mangled import parse_signature
 from devmod_targets.authoring._open_block_cuda import open_kernels
 from devmod_targets.authoring.instances import source_instances
 from devmod_targets.cuda._kernels import match_kernels
 from devmod_targets.cuda._reflect_clang import read_source
 from devmod_targets.cuda.nvrtc import compile_program
-from devmod_targets.nvidia import read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from devmod_targets.authoring import CompileRequest, ReflectedFunction, SelfContainedSource
+    from devmod_readers.reflection import ReflectedFunction
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring._mangled_type import TypeNode
 
 #: The variable of the probe.

@@ -11,6 +11,8 @@ import re
 from devmod import Origin
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
+from devmod_readers.nvidia import check_declared, read_ptx
+from devmod_readers.options.cuda import check_options, check_values
 from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.cuda import nvrtc
@@ -23,8 +25,6 @@ from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
 from devmod_targets.cuda._target import variants as variants
-from devmod_targets.cuda.options import check_options, check_values
-from devmod_targets.nvidia import check_declared, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

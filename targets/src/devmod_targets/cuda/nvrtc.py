@@ -20,14 +20,13 @@ from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import header_of, missing_header
 from devmod_targets.cuda._host_headers import host_headers, predefined
 from devmod_targets.cuda._log import EXPRESSIONS, diagnostics
-from devmod_targets.cuda.options import check_options as check_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["INSTALL_BUILD", "Program", "arch_names", "check_options", "compile_program", "include_folders", "toolchain", "version"]
+__all__ = ["INSTALL_BUILD", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
 
 #: The command that installs the compiler where kernels are built.
 INSTALL_BUILD = 'pip install "devmod-core[build-cuda]"'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod.targets.hexagon import SPEC
-from devmod_targets.authoring import ReflectedFunction
+from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang
 from devmod_targets.hexagon import _headers

@@ -1,13 +1,17 @@
-"""The functions that a shared object exports, in the order of their addresses, and those that an object hides."""
+"""The functions that a shared object exports, in the order of their addresses, their signatures, and those that an object hides."""
 
 from __future__ import annotations
 
 from devmod.errors import FormatError
-from devmod_targets._elf_tables import DYNAMIC_SYMBOLS, ElfTables
+from devmod_readers.dwarf import read_functions
+from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
+from devmod_targets.authoring.instances import keys_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from devmod_readers.reflection import ReflectedFunction
 
 _SYMBOLS, _FUNCTION, _LOCAL = 2, 2, 0
 #: The place of the visibility in a symbol, its bits, and the values for hidden and for exported symbols that nothing replaces.
@@ -16,7 +20,7 @@ _OTHER, _VISIBILITY, _HIDDEN, _PROTECTED = 13, 3, (1, 2), 3
 
 def exported_functions(code: bytes) -> list[str]:
     """Return the names of the functions in the dynamic symbol table of an ELF file that ld.lld has written."""
-    elf = ElfTables(code)
+    elf = ElfFile(code)
     results = []
     for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
         if kind != DYNAMIC_SYMBOLS:
@@ -26,6 +30,19 @@ def exported_functions(code: bytes) -> list[str]:
             if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
                 results.append((address, names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")))
     return [name for _, name in sorted(results)]
+
+
+def described_functions(code: bytes, symbols: Collection[str]) -> dict[str, ReflectedFunction]:
+    """Return the functions with a signature in the debug information, by name for callers.
+
+    Raises
+    ------
+    FormatError
+        The debug information is damaged.
+    """
+    found = read_functions(code, symbols)
+    keys = keys_of((symbol, name) for symbol, (name, _) in found.items())
+    return {keys[symbol]: function for symbol, (_, function) in found.items() if function is not None}
 
 
 def export_hidden(code: bytes, names: Collection[str]) -> bytes:
@@ -38,7 +55,7 @@ def export_hidden(code: bytes, names: Collection[str]) -> bytes:
     """
     result = bytearray(code)
     try:
-        elf = ElfTables(result)
+        elf = ElfFile(result)
         for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
             if kind == _SYMBOLS:
                 _export(elf, elf.contents(number), bytes(elf.contents(link)), names)
@@ -47,7 +64,7 @@ def export_hidden(code: bytes, names: Collection[str]) -> bytes:
     return bytes(result)
 
 
-def _export(elf: ElfTables, table: memoryview, strings: bytes, names: Collection[str]) -> None:
+def _export(elf: ElfFile, table: memoryview, strings: bytes, names: Collection[str]) -> None:
     for place, (start, info, section, _, _) in enumerate(elf.symbols(table)):
         other = elf.symbol_bytes * place + _OTHER
         if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section and table[other] & _VISIBILITY in _HIDDEN:

@@ -10,18 +10,17 @@ from devmod_targets.authoring import CompileRequest, Payload, check_target_optio
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag
-from devmod_targets.authoring.dwarf import read_functions as read_debug_information
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.hexagon import _headers
 from devmod_targets.hexagon._reflect import read_functions
-from devmod_targets.hexagon._symbols import export_hidden, exported_functions
+from devmod_targets.hexagon._symbols import described_functions, export_hidden, exported_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring import ReflectedFunction
+    from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring.clang_options import ClangOptions
 
 #: The versions that clang supports.
@@ -136,7 +135,7 @@ def _read_source(
 def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
     """Return the functions that the debug information describes or the caller declares."""
     try:
-        functions = read_debug_information(debug, symbols)
+        functions = described_functions(debug, symbols)
     except FormatError as error:
         raise CompileError(f"the {request.language} source {request.name} cannot be read: {error}", kind="hexagon") from None
     if not functions and request.fmap is None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from devmod.backend import find_spec
 from devmod.errors import ArgumentError, FormatError, list_names
-from devmod_targets.amdgpu import read_code_object
+from devmod_readers.amdgpu import read_code_object
+from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_targets.authoring import CompileRequest, merge_declared
 from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, with_entry, without_types
-from devmod_targets.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring import ReflectedFunction
+    from devmod_readers.reflection import ReflectedFunction
 
 
 def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterable[str]) -> list[dict[str, FunctionInfo]]:

@@ -11,15 +11,15 @@ from hashlib import sha256
 import devmod
 from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG
 from devmod.errors import ArgumentError, FormatError, list_names
+from devmod_readers.nvidia import read_cubin, read_ptx
 from devmod_targets.interop._triton_types import Slot, expand_signature
-from devmod_targets.nvidia import read_cubin, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod_targets.nvidia import KernelEntry
+    from devmod_readers.nvidia import KernelEntry
 
 __all__ = ["load"]
 

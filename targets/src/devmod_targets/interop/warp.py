@@ -17,15 +17,15 @@ from pathlib import Path
 import devmod
 from devmod.backend import open_regular
 from devmod.errors import ArgumentError, FormatError, list_names
+from devmod_readers.nvidia import read_cubin, read_ptx
 from devmod_targets.interop._warp_source import WarpKernel, read_block, read_kernels
-from devmod_targets.nvidia import read_cubin, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod_targets.nvidia import KernelEntry
+    from devmod_readers.nvidia import KernelEntry
 
 __all__ = ["array", "bounds", "load"]
 

@@ -8,8 +8,8 @@ import re
 from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError
-from devmod_targets._closure import bits
-from devmod_targets.authoring import MAX_ARGUMENTS, ReflectedFunction, with_members
+from devmod_readers.closure import bits
+from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
 from devmod_targets.authoring.clang import Libclang, LocationSet, element_type, type_kind
 from devmod_targets.metal._names import Names
 from devmod_targets.metal._program import MAIN, address_spaces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from devmod_targets._closure import closure
+from devmod_readers.closure import closure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

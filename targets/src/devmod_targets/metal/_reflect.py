@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from devmod.errors import compile_error
 from devmod.targets.metal import SPEC
-from devmod_targets.authoring import ReflectedFunction
+from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.clang import load_libclang
 from devmod_targets.metal._attributes import Rewritten

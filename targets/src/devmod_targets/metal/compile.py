@@ -19,15 +19,8 @@ import re
 
 from devmod.errors import CompileError
 from devmod.targets.metal import SPEC
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    ReflectedFunction,
-    SelfContainedSource,
-    complete_source,
-    source_payload,
-    warn_caller,
-)
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, source_payload, warn_caller
 from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.metal._reflect import read
 

@@ -15,7 +15,8 @@ from functools import cached_property
 from devmod import Param
 from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl import SPEC
-from devmod_targets.authoring import ReflectedFunction, include_hint, with_members
+from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_targets.authoring import include_hint
 from devmod_targets.authoring._clang_records import record_members
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from devmod.errors import CompileError
 from devmod.targets.opencl import SPEC, supports_option
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    ReflectedFunction,
-    check_target_options,
-    complete_source,
-    source_payload,
-    warn_caller,
-)
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, source_payload, warn_caller
 from devmod_targets.opencl._reflect import read
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ import os
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm import SPEC
-from devmod_targets.authoring import ReflectedFunction
+from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring._open_block_cuda import open_kernels
 from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, load_libclang, type_kind
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod_targets.amdgpu import CodeObjectKernel
+    from devmod_readers.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_options import ClangOptions
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from devmod import Origin, Target
 from devmod.errors import CompileError
+from devmod_readers.options.rocm import is_supported
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source
 from devmod_targets.authoring.clang_options import TOOLCHAIN, split_option
 from devmod_targets.authoring.instances import check_explicit, explicit_instances
 from devmod_targets.rocm import _headers
 from devmod_targets.rocm._device_libs import OPTION as DEVICE_LIBS
-from devmod_targets.rocm.options import is_supported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

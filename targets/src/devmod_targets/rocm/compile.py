@@ -7,7 +7,7 @@ import re
 from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
 from devmod.errors import CompileError, FormatError
 from devmod.targets.rocm import SPEC
-from devmod_targets.amdgpu import read_code_object
+from devmod_readers.amdgpu import read_code_object
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.clang_build import HEADERS, ClangBuild
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from devmod import FunctionInfo, Target
-    from devmod_targets.amdgpu import CodeObjectKernel
-    from devmod_targets.authoring import ReflectedFunction
+    from devmod_readers.amdgpu import CodeObjectKernel
+    from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.rocm._source import Compiled
 
 _LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}

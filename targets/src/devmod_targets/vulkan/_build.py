@@ -7,8 +7,8 @@ import re
 
 from devmod.backend import find_program
 from devmod.errors import CompileError, FormatError, compile_error
-from devmod_targets.authoring import ReflectedFunction, ReflectedShader, reflected_function
-from devmod_targets.spirv import read_module, reflect
+from devmod_readers.reflection import ReflectedFunction, ReflectedShader, reflected_function
+from devmod_readers.spirv import read_module, reflect
 from devmod_targets.vulkan import _tools
 from devmod_targets.vulkan._files import Files
 from devmod_targets.vulkan._tools import Compiler, Environment

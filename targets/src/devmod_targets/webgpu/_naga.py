@@ -11,7 +11,7 @@ from functools import cache
 
 from devmod.backend import find_program
 from devmod.errors import CompileError
-from devmod_targets.wgsl import naga_message
+from devmod_readers.wgsl import naga_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The compiler of WGSL. The payload is the source text, once for each compute entry point; `devmod_targets.wgsl` reads the interfaces.
+"""The compiler of WGSL. The payload is the source text, once for each compute entry point; `devmod_readers.wgsl` reads the interfaces.
 
 A runtime uses these parts of a function's interface:
 
@@ -20,9 +20,9 @@ from __future__ import annotations
 from devmod import Origin
 from devmod.errors import CompileError
 from devmod.targets.webgpu import SPEC
+from devmod_readers.wgsl import survey_wgsl
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.webgpu._naga import check
-from devmod_targets.wgsl import survey_wgsl
 
 _TOOLCHAIN = "devmod WGSL reader 1"
 

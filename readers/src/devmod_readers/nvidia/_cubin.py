@@ -1,0 +1,171 @@
+"""Read the kernels of a cubin from its sections ``.nv.info.<kernel>``.
+
+Such a section is a list of attributes. An attribute has a form u8, a number u8 and two bytes: the value, or for form 4 the size of the
+value after it. The attributes that this module reads, with the source "cuobjdump -elf of CUDA 12.4 and 13.5":
+
+- 0x17 a parameter: index u32, ordinal u16, offset u16, and a u32 with the size in bits 18 to 31. Offset 0xffff marks a reference.
+- 0x45 a parameter of a kernel whose parameters do not fit in 0x17: the size is in bits 0 to 15 of the last u32.
+- 0x19 the bytes of all parameters, u16. 0x0a has them too: symbol u32, offset u16, size u16. A kernel without parameters has neither.
+- 0x05 the greatest block, 0x10 the required block, 0x3d the required cluster, each three u32. 0x3f the most blocks of a cluster, u32.
+- 0x3e each launch has cluster dimensions. 0x5b the grid counts clusters.
+
+Sections of functions of the device have none of these. The symbol of a kernel has bit 4 of `other` (CUDA's STO_CUDA_ENTRY).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct, unpack_from
+
+from devmod_readers.nvidia._elf import Sections, error
+from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from devmod.backend import Binary
+    from devmod_readers.nvidia._entry import Dims
+
+_INFO = 0x70000000
+_PREFIX = ".nv.info."
+_SYMBOLS = 2
+#: `info` and `other` of a symbol as one number, and its section. A kernel's is a function (2, in bits 0 to 3) with bit 4 of `other`.
+_SYMBOL, _KERNEL = Struct("<4xHH16x"), 0x1002
+_PARAM, _PARAM_V2, _PARAM_BYTES, _PARAM_BANK = 0x17, 0x45, 0x19, 0x0A
+_MAX_BLOCK, _BLOCK, _CLUSTER, _MAX_CLUSTER, _EXPLICIT, _CLUSTER_GRID = 0x05, 0x10, 0x3D, 0x3F, 0x3E, 0x5B
+#: The sizes of the values that are read.
+_VALUE_SIZES = {_PARAM: 12, _PARAM_V2: 12, _PARAM_BANK: 8, _MAX_BLOCK: 12, _BLOCK: 12, _CLUSTER: 12, _MAX_CLUSTER: 4, _PARAM_BYTES: 2}
+_REFERENCE = 0xFFFF
+#: The head of an attribute, whose u16 is the size of its value in the form 4; and a parameter.
+_ATTRIBUTE, _SIZED, _PLACE = Struct("<BBH"), 4, Struct("<4xHHI")
+
+
+def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, KernelEntry]:
+    """Return the kernels of a cubin by name.
+
+    Parameters
+    ----------
+    data
+        The cubin.
+    names
+        The kernels to read; None for all.
+
+    Raises
+    ------
+    FormatError
+        The bytes are not a 64-bit cubin, or a part that this function reads is damaged.
+    """
+    return dict(_CubinKernels(data, names))
+
+
+def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
+    """Return the kernels of a cubin by name. The record of a kernel is read when it is used.
+
+    Parameters
+    ----------
+    data
+        The cubin.
+
+    Raises
+    ------
+    FormatError
+        The bytes are not a 64-bit cubin, or its tables are damaged. A damaged record raises it when it is used.
+    """
+    return _CubinKernels(data)
+
+
+class _CubinKernels(Mapping[str, "KernelEntry"]):
+    """The kernels of a cubin, which are read when they are used."""
+
+    def __init__(self, data: Binary, names: Container[str] | None = None) -> None:
+        self._sections = sections = Sections(data)
+        self._numbers: dict[str, int] = {}
+        code: set[int] | None = None
+        for name, number, code_section in sections.named(_INFO, _PREFIX):
+            if names is not None and name not in names:
+                continue
+            if name in self._numbers:
+                raise error(f"it has two sections {_PREFIX + name!r}")
+            if code is None:
+                code = _entries(sections)
+            if code_section in code:
+                self._numbers[name] = number
+
+    def __getitem__(self, name: str) -> KernelEntry:
+        return _kernel(name, bytes(self._sections.contents(self._numbers[name])))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._numbers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def _kernel(name: str, contents: bytes) -> KernelEntry:
+    places: dict[int, ParamPlace] = {}
+    dims: dict[int, Dims] = {}
+    flags: set[int] = set()
+    param_bytes = max_cluster = at = 0
+    while at + 4 <= len(contents):
+        form, number, word = _ATTRIBUTE.unpack_from(contents, at)
+        start, size = at + 2, 2
+        at += 4
+        if form == _SIZED:
+            start, size = at, word
+            at += word
+        if at > len(contents):
+            raise error(f"the attribute {number:#x} is outside of its section")
+        if size < _VALUE_SIZES.get(number, 0):
+            raise error(f"the attribute {number:#x} of the kernel {name!r} has {size} bytes; expected {_VALUE_SIZES[number]}")
+        if number in (_PARAM, _PARAM_V2):
+            ordinal, offset, word = _PLACE.unpack_from(contents, start)
+            size = word >> 18 if number == _PARAM else word & 0xFFFF
+            if ordinal in places:
+                raise error(f"the kernel {name!r} has two parameters of the number {ordinal}")
+            places[ordinal] = ParamPlace(offset, size) if offset != _REFERENCE else ParamPlace(0, 0)
+        elif number == _PARAM_BYTES:
+            (param_bytes,) = unpack_from("<H", contents, start)
+        elif number == _PARAM_BANK:
+            (param_bytes,) = unpack_from("<6xH", contents, start)
+        elif number in (_MAX_BLOCK, _BLOCK, _CLUSTER):
+            dims[number] = unpack_from("<III", contents, start)
+        elif number == _MAX_CLUSTER:
+            (max_cluster,) = unpack_from("<I", contents, start)
+        else:
+            flags.add(number)
+    if sorted(places) != list(range(len(places))):
+        raise error(f"the kernel {name!r} has {len(places)} parameters, and their numbers are not 0 to {len(places) - 1}")
+    params = tuple(places[ordinal] for ordinal in range(len(places)))
+    end = 0
+    for param in params:
+        if param.size and param.offset < end:
+            raise error(f"a parameter of the kernel {name!r} begins at byte {param.offset}, and the one before it ends at byte {end}")
+        end = max(end, param.offset + param.size)
+    if end > param_bytes:
+        raise error(f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {param_bytes} bytes of parameters")
+    limit = dims.get(_MAX_BLOCK, (0, 0, 0))
+    return KernelEntry(
+        name,
+        params if params or not param_bytes else None,
+        dims.get(_BLOCK),
+        limit[0] * limit[1] * limit[2],
+        dims.get(_CLUSTER),
+        max_cluster,
+        _EXPLICIT in flags,
+        _CLUSTER_GRID in flags,
+    )
+
+
+def _entries(sections: Sections) -> set[int]:
+    """Return the numbers of the sections with the code of kernels."""
+    kernel, size = _KERNEL, _SYMBOL.size
+    return {
+        section
+        for table in sections.of_type(_SYMBOLS)
+        for mark, section in _SYMBOL.iter_unpack(table[: len(table) // size * size])
+        if mark & 0x100F == kernel
+    }

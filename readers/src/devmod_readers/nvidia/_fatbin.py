@@ -1,0 +1,143 @@
+"""Take a fatbin apart into its members.
+
+The header is magic u32, version u16, its own size u16 and the size of the members u64. A member is kind u16 (1 PTX, 2 cubin), version u16,
+the size of its header u32, the size of its data u64, the size of the compressed data u32 at 16, the number of the architecture u32 at 28,
+flags u64 at 40 (bit 13 LZ4, bit 15 zstd, bit 20 ``a``, bit 21 ``f``) and the size of the decompressed data u64 at 56. Fatbins may follow
+each other. Source: the files that fatbinary 12.4 and 13.5 write.
+"""
+
+from __future__ import annotations
+
+from struct import unpack_from
+
+from devmod.backend import escape
+from devmod.errors import FormatError
+from devmod.targets.cuda import SPEC
+from devmod_readers._decompress import decompress_zstd
+from devmod_readers.nvidia._lz4 import decompress_block
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devmod.backend import Binary
+
+_MAGIC = 0xBA55ED50
+_HEADER, _MEMBER = 16, 64
+_KINDS = {1: "ptx", 2: "cubin"}
+_LZ4, _ZSTD = 1 << 13, 1 << 15
+_MAX_MEMBERS = 4096
+#: The limit on the bytes of one decompressed member.
+_MAX_BYTES = 1 << 28
+#: The limits on the decompressed bytes of all members: these, and so many for each byte of the file.
+_FREE_BYTES, _FILE_RATIO = 1 << 20, 256
+#: The limits of the formats on decompressed bytes for each byte.
+_RATIOS = {"": 1, "lz4": 256, "zstd": 1 << 15}
+#: A compressed member in messages, and how a fatbin is made without one.
+_COMPRESSED = "a member of the CUDA fatbin"
+_ALTERNATIVE = ", or make the fatbin with --compress-mode=none"
+
+
+class FatbinMember:
+    """An image in a fatbin.
+
+    Attributes
+    ----------
+    kind
+        "ptx", "cubin", or "type<number>" for an image that devmod does not read.
+    compression
+        "lz4", "zstd" or "".
+    size
+        Its bytes after decompression.
+    """
+
+    __slots__ = ("_header_arch", "_stored", "compression", "kind", "size")
+
+    def __init__(self, kind: str, header_arch: str, compression: str, size: int, stored: memoryview) -> None:
+        self.kind, self.compression, self.size = kind, compression, size
+        self._header_arch, self._stored = header_arch, stored
+
+    @property
+    def data(self) -> bytes:
+        """The image. It is decompressed at each use; PTX has no NUL at its end.
+
+        Raises
+        ------
+        ToolchainNotFoundError
+            The member is compressed with zstd, and Python has no decompressor.
+        FormatError
+            The compressed data is damaged.
+        """
+        if not self.compression:
+            data = bytes(self._stored)
+        elif self.compression == "lz4":
+            data = decompress_block(self._stored, self.size)
+        else:
+            data = decompress_zstd(self._stored, self.size, _COMPRESSED, kind="cuda", alternative=_ALTERNATIVE)
+        return data.rstrip(b"\0") if self.kind == "ptx" else data
+
+    @property
+    def arch(self) -> str:
+        """The variant of the image: "sm_90a", or "compute_90:ptx8.4". From the header, without a PTX version, if the image has none."""
+        if self.compression or self.kind not in _KINDS.values() or SPEC.architecture is None:
+            return self._header_arch
+        return SPEC.architecture(self.kind, self._stored) or self._header_arch
+
+    def __repr__(self) -> str:
+        return escape(f"<FatbinMember {self.kind} {self.arch}, {self.size} bytes{self.compression and ', '}{self.compression}>")
+
+
+def fatbin_members(data: Binary) -> list[FatbinMember]:
+    """Return the members of a fatbin in their order.
+
+    Raises
+    ------
+    FormatError
+        The bytes are not a fatbin, or it is damaged.
+    """
+    return list(_members(memoryview(data).cast("B")))
+
+
+def _members(view: memoryview) -> Iterator[FatbinMember]:
+    at = count = total = 0
+    while at < len(view) and (not at or any(view[at:])):
+        if at + _HEADER > len(view) or unpack_from("<I", view, at) != (_MAGIC,):
+            raise _error(f"expected the magic {_MAGIC:#x} at byte {at}")
+        _, _, head, size = unpack_from("<IHHQ", view, at)
+        end = at + head + size
+        if head < _HEADER or end > len(view):
+            raise _error(f"its header at byte {at} has {size} bytes of members, and the file ends at byte {len(view)}")
+        at += head
+        while at < end:
+            count += 1
+            if count > _MAX_MEMBERS:
+                raise _error(f"it has more than {_MAX_MEMBERS} members")
+            member, at = _member(view, at, end)
+            total += member.size if member.compression else 0
+            if total > _FREE_BYTES + _FILE_RATIO * len(view):
+                raise _error(f"its members have {total} bytes after decompression, which is over the limit")
+            yield member
+
+
+def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:
+    """Return a member and the position of the next one."""
+    if at + _MEMBER > end:
+        raise _error(f"the header of a member at byte {at} is incomplete")
+    kind, _, head, size, compressed = unpack_from("<HHIQI", view, at)
+    (number,), (flags,), (plain,) = unpack_from("<I", view, at + 28), unpack_from("<Q", view, at + 40), unpack_from("<Q", view, at + 56)
+    start = at + head
+    if head < _MEMBER or start + size > end or compressed > size:
+        raise _error(f"the member at byte {at} is outside of its fatbin")
+    compression = "lz4" if flags & _LZ4 else "zstd" if flags & _ZSTD else ""
+    stored = view[start : start + (compressed if compression else size)]
+    length = plain if compression else size
+    ratio = _RATIOS[compression]
+    if length > min(_MAX_BYTES, ratio * max(len(stored), 1)):
+        raise _error(f"the member at byte {at} has {length} bytes after decompression of {len(stored)}, which is over the limit")
+    letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
+    name = _KINDS.get(kind, f"type{kind}")
+    return FatbinMember(name, f"{'compute' if kind == 1 else 'sm'}_{number}{letter}", compression, length, stored), start + size
+
+
+def _error(problem: str) -> FormatError:
+    return FormatError(f"the CUDA fatbin is invalid: {problem}", kind="cuda")

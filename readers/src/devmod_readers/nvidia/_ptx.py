@@ -1,0 +1,237 @@
+"""Read the kernels that a PTX text declares.
+
+Only the headers of kernels are parsed. Their bodies are skipped by their braces. Source of the grammar: the PTX ISA 9.0, "Kernel and
+Function Directives", "Performance-Tuning Directives" and "Cluster Dimension Directives".
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod.errors import FormatError
+from devmod_readers.closure import users_of
+from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from devmod_readers.nvidia._entry import Dims
+
+#: Comments, strings with the pragma before them, and preprocessor lines. All alternatives take the rest of the text if it has no end mark.
+_NOISE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|(?:\.pragma\s+)?"[^"\n]*"?(?:\s*,\s*"[^"\n]*"?)*(?:\s*;)?', re.DOTALL)
+_OUTER = re.compile(r"[{};]|\.(?:entry|func)\b")
+_BRACE = re.compile(r"[{}]")
+_NAME = r"[A-Za-z_$%][\w$]*"
+_HEADER = re.compile(rf"\s*({_NAME})\s*(?:\(([^()]*)\))?", re.ASCII)
+_FUNCTION = re.compile(rf"\s*(?:\([^()]*\)\s*)?({_NAME})", re.ASCII)
+#: Shared memory without a length is that of the launch.
+_DYNAMIC = re.compile(rf"\.extern\s+\.shared\s[^;{{}}\[]{{0,200}}?({_NAME})\s*\[\s*\]\s*;", re.ASCII)
+_IDENTIFIER = re.compile(_NAME, re.ASCII)
+_NUMBER = re.compile(r"(?:0[xX]([0-9a-fA-F]{1,8})|0[bB]([01]{1,32})|(0[0-7]{0,10})|([1-9][0-9]{0,9}))U?", re.ASCII)
+_PARAM = re.compile(rf"\.param((?:\s*\.[a-z]\w*(?:\s+\w+(?=\s*[.\s]))?)+)\s+({_NAME})((?:\s*\[[^\[\]]*\])*)", re.ASCII)
+_WORD = re.compile(r"\.(\w+)(?:\s+(\w+))?", re.ASCII)
+_DIRECTIVE = re.compile(r"\.(\w+)([^.]*)", re.ASCII)
+#: The bytes of PTX's types. A reference to a texture or surface is not in the parameter block.
+_SIZES = {
+    **{f"{letter}{bits}": bits // 8 for letter in "bsu" for bits in (8, 16, 32, 64)},
+    "b128": 16, "f16": 2, "f16x2": 4, "bf16": 2, "bf16x2": 4, "f32": 4, "f64": 8,
+    "texref": 0, "samplerref": 0, "surfref": 0,
+}  # fmt: skip
+#: CUDA's limit on the parameter block. A greater size in a file is an error, which bounds all numbers.
+_MAX_BYTES = 1 << 16
+_MAX_THREADS = 1 << 31
+#: The limit on the characters of a parameter's declaration. Mangled names may be long.
+_MAX_DECLARATION = 1 << 16
+
+
+def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, KernelEntry]:
+    """Return the kernels of a PTX text by name.
+
+    Parameters
+    ----------
+    text
+        The text. A NUL ends it.
+    names
+        The kernels to read; None for all.
+
+    Raises
+    ------
+    FormatError
+        The declaration of a kernel is invalid, or braces do not match.
+    """
+    stripped = _NOISE.sub(_blank, text.partition("\0")[0])
+    dynamic = _Dynamic(stripped)
+    headers: dict[str, re.Match[str]] = {}
+    ends: dict[str, int] = {}
+    for word, start, opening, end in _definitions(stripped):
+        if word == ".func":
+            function = _FUNCTION.match(stripped, start, opening)
+            if function is not None:
+                dynamic.add(function[1], opening, end)
+            continue
+        header = _HEADER.match(stripped, start, opening)
+        if header is None:
+            raise _error(stripped, start, "expected a name and parameters after .entry")
+        if header[1] in headers:
+            raise _error(stripped, start, f"the kernel {header[1]!r} is defined twice")
+        headers[header[1]], ends[header[1]] = header, opening
+        dynamic.add(header[1], opening, end)
+    users = dynamic.users()
+    return {
+        name: _kernel(stripped, header, stripped[header.end() : ends[name]], name in users)
+        for name, header in headers.items()
+        if names is None or name in names
+    }
+
+
+class _Dynamic:
+    """Finds the functions that use dynamic shared memory, also through functions that they call."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._variables = set(_DYNAMIC.findall(text))
+        self._words: dict[str, set[str]] = {}
+
+    def add(self, name: str, start: int, end: int) -> None:
+        """Add a function with the extent of its body."""
+        if self._variables:
+            self._words[name] = set(_IDENTIFIER.findall(self._text, start, end))
+
+    def users(self) -> set[str]:
+        """Return the names of the functions that use it."""
+        return users_of(self._variables, self._words)
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Return the line breaks of a comment or string, so that errors have the lines of the text."""
+    return " " + "\n" * match[0].count("\n")
+
+
+def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:
+    """Yield for each kernel and function with a body its directive, the start of its header, and the start and end of its body."""
+    position, start, word = 0, -1, ""
+    while (token := _OUTER.search(text, position)) is not None:
+        mark, position = token[0], token.end()
+        if mark == "{":
+            depth, opening = 1, token.start()
+            while depth:
+                brace = _BRACE.search(text, position)
+                if brace is None:
+                    raise _error(text, opening, "'{' has no matching '}'")
+                depth += 1 if brace[0] == "{" else -1
+                position = brace.end()
+            if start >= 0:
+                yield word, start, opening, position
+            start = -1
+        elif mark == "}":
+            raise _error(text, token.start(), "'}' has no matching '{'")
+        elif mark == ";":
+            start = -1
+        elif start >= 0:
+            raise _error(text, token.start(), f"expected the body of the function before {mark}")
+        else:
+            start, word = token.end(), mark
+    if start >= 0:
+        raise _error(text, start, "expected the body of the function before the end")
+
+
+def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool) -> KernelEntry:
+    name, start = header[1], header.start()
+
+    def fail(problem: str) -> FormatError:
+        return _error(text, start, f"the kernel {name!r} has {problem}")
+
+    params, offset = [], 0
+    pieces = header[2].split(",") if header[2] and not header[2].isspace() else []
+    for piece in pieces:
+        param = _param(piece.strip())
+        if param is None:
+            raise fail(f"the invalid parameter {_short(piece)!r}")
+        if param.size:
+            offset = -(-offset // param.align) * param.align
+            params.append(ParamPlace(offset, param.size, param.align, param.type, param.is_pointer))
+            offset += param.size
+        else:
+            params.append(param)
+        if offset > _MAX_BYTES:
+            raise fail(f"more than {_MAX_BYTES} bytes of parameters")
+    values: dict[str, tuple[int, ...]] = {}
+    if directives.strip() and not directives.lstrip().startswith("."):
+        raise fail(f"{_short(directives)!r} before its body; expected a directive")
+    for directive in _DIRECTIVE.finditer(directives):
+        key, rest = directive[1], directive[2].strip()
+        numbers = [_number(each.strip()) for each in rest.split(",")] if rest else []
+        if key in ("maxntid", "reqntid", "reqnctapercluster", "maxclusterrank"):
+            if not 1 <= len(numbers) <= 3 or any(number is None or not 1 <= number < _MAX_THREADS for number in numbers):
+                raise fail(f"the directive .{key} with {_short(rest)!r}; expected up to three numbers of 1 or more")
+            values[key] = tuple(number for number in numbers if number is not None)
+        else:
+            values[key] = ()
+    limit = _dims(values.get("maxntid"))
+    return KernelEntry(
+        name,
+        tuple(params),
+        _dims(values.get("reqntid")),
+        limit[0] * limit[1] * limit[2] if limit is not None else 0,
+        _dims(values.get("reqnctapercluster")),
+        values.get("maxclusterrank", (0,))[0],
+        "explicitcluster" in values,
+        "blocksareclusters" in values,
+        is_dynamic,
+    )
+
+
+def _param(text: str) -> ParamPlace | None:
+    """Return the size, alignment and type of a parameter; None if the text is invalid. The offset is 0."""
+    match = _PARAM.fullmatch(text) if len(text) <= _MAX_DECLARATION else None
+    if match is None:
+        return None
+    type_, align, pointer = "", 0, False
+    for word in _WORD.finditer(match[1]):
+        key = word[1]
+        if key == "ptr":
+            pointer = True
+        elif key == "align" and not pointer:  # after .ptr it is the alignment of the memory
+            align = _number(word[2] or "") or 0
+            if not 0 < align <= 1024 or align & (align - 1):
+                return None
+        elif key in _SIZES:
+            type_ = key
+    if not type_:
+        return None
+    size = natural = _SIZES[type_]
+    for length in match[3].replace("[", " ").replace("]", " ").split():
+        count = _number(length)
+        if count is None or count > _MAX_BYTES:
+            return None
+        size = min(size * count, _MAX_BYTES + 1)
+    return ParamPlace(0, size, align or natural, type_, pointer) if natural else ParamPlace(0, 0, 0, type_)
+
+
+def _number(text: str) -> int | None:
+    """Return the value of an integer in hexadecimal, binary, octal or decimal; None for other text."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    for digits, base in zip(match.groups(), (16, 2, 8, 10), strict=True):
+        if digits:
+            return int(digits, base)
+    return None
+
+
+def _dims(values: tuple[int, ...] | None) -> Dims | None:
+    if not values:
+        return None
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+def _short(text: str) -> str:
+    text = " ".join(text[:200].split())
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _error(text: str, position: int, problem: str) -> FormatError:
+    line = text.count("\n", 0, position) + 1
+    return FormatError(f"the PTX is invalid at line {line}: {problem}", kind="cuda")

@@ -1,0 +1,16 @@
+"""A reader of SPIR-V for compilers and runtimes. It returns the compute entry points of a module with their resources and constants.
+
+It needs no toolchain and no device. `read_module` and `reflect` raise `devmod.FormatError` for a module that is damaged, newer than this
+reader, or not supported. The error's text continues a sentence that begins with the module, such as "the SPIR-V of k.spv".
+"""
+
+from __future__ import annotations
+
+from devmod_readers.spirv._constants import SpirvConstants as SpirvConstants
+from devmod_readers.spirv._module import GL_COMPUTE as GL_COMPUTE
+from devmod_readers.spirv._module import EntryPoint as EntryPoint
+from devmod_readers.spirv._module import SpirvModule as SpirvModule
+from devmod_readers.spirv._module import read_module as read_module
+from devmod_readers.spirv._reflect import reflect as reflect
+
+__all__ = ["GL_COMPUTE", "EntryPoint", "SpirvConstants", "SpirvModule", "read_module", "reflect"]

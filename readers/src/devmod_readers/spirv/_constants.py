@@ -1,0 +1,237 @@
+"""The constants of a SPIR-V module, evaluated with values or defaults of its specialization constants."""
+
+from __future__ import annotations
+
+import operator
+import struct
+
+from devmod.backend import PipelineConstant
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from devmod_readers.spirv._module import SpirvModule
+
+    Number = bool | int | float
+
+_SPEC_ID = 1
+_COMPOSITE_EXTRACT = 81
+_SELECT = 169
+_FLOAT_FORMS = {16: "<e", 32: "<f", 64: "<d"}
+
+_MAX_CONSTANTS = 1024
+
+
+class SpirvConstants:
+    """The integers of a module: constants, specialization constants, and operations on both.
+
+    Several specialization constants may have one id, such as GLSL's ``constant_id = 0`` and ``local_size_x_id = 0``. A value sets all of
+    them. Without one, a driver gives each its own default.
+
+    Parameters
+    ----------
+    module
+        The module.
+    given
+        Values by specialization id, in place of the defaults.
+
+    Attributes
+    ----------
+    values : dict
+        Id to integer.
+    sources : dict
+        Id to a bit for each specialization constant that its value depends on.
+    listed : list of PipelineConstant
+        The specialization constants, ordered by specialization id. The default is the given value. It is None if the defaults of one
+        id differ.
+
+    Raises
+    ------
+    FormatError
+        The specialization constants are too many, or those of one id have several types.
+    """
+
+    def __init__(self, module: SpirvModule, given: Mapping[int, Number] | None = None) -> None:
+        given = given or {}
+        self.values: dict[int, int] = {}
+        self.sources: dict[int, int] = {}
+        numbers_by_spec_id: dict[int, list[int]] = {}
+        for number, (opcode, _) in module.constants.items():
+            spec_id = module.decorations.get(number, {}).get(_SPEC_ID, ())[:1]
+            if spec_id and opcode in (48, 49, 50):
+                numbers_by_spec_id.setdefault(spec_id[0], []).append(number)
+        if len(numbers_by_spec_id) > _MAX_CONSTANTS:
+            raise FormatError(f"has more than {_MAX_CONSTANTS} specialization constants", kind="vulkan")
+        groups = sorted(numbers_by_spec_id.items())
+        self.listed = [_constant(module, numbers, spec_id_, given.get(spec_id_)) for spec_id_, numbers in groups]
+        self.spec_constants = {number: given.get(spec_id_) for spec_id_, numbers in groups for number in numbers}
+        for position, (_, numbers) in enumerate(groups):
+            self.sources |= dict.fromkeys(numbers, 1 << position)
+        for number, (opcode, operands) in module.constants.items():
+            given_value = self.spec_constants.get(number)
+            if given_value is None:
+                value = _evaluate(module, opcode, operands, self.values)
+            else:
+                value = None if isinstance(given_value, float) else _fit(module, operands[0], given_value)
+            if value is not None:
+                self.values[number] = value
+            if opcode in (51, 52):
+                self.sources[number] = self._union_of_sources(_ids(opcode, operands[1:]))
+
+    def _union_of_sources(self, operands: Iterable[int]) -> int:
+        sources = 0
+        for operand in operands:
+            sources |= self.sources.get(operand, 0)
+        return sources
+
+    def source(self, number: int) -> int | list[int]:
+        """Return the source of a number in the form of `ReflectedShader.block_constants`."""
+        positions = [index for index in range(len(self.listed)) if self.sources.get(number, 0) >> index & 1]
+        return positions[0] if number in self.spec_constants else positions or -1
+
+    def is_set(self, number: int) -> bool:
+        """Return whether each constant that a number depends on has a value."""
+        return all(each.default is not None for index, each in enumerate(self.listed) if self.sources.get(number, 0) >> index & 1)
+
+
+def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the operands of a constant that are ids."""
+    if opcode == 51:
+        return operands
+    literals_begin = {_COMPOSITE_EXTRACT: 2, 79: 3, 82: 3}.get(operands[0])
+    return operands[1:literals_begin]
+
+
+def _evaluate(module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:
+    """Return a constant as an integer; None if it is not one, or if it cannot be evaluated."""
+    kind, rest = operands[0], operands[1:]
+    if opcode in (41, 48):
+        return 1
+    if opcode in (42, 49):
+        return 0
+    if opcode in (43, 50):
+        return _fit(module, kind, sum(word << 32 * index for index, word in enumerate(rest[:2])))
+    if opcode == 46:
+        return _fit(module, kind, 0)
+    if opcode != 52:
+        return None
+    if rest[0] == _COMPOSITE_EXTRACT:
+        composite, members = module.constants.get(rest[1], (0, ())) if len(rest) == 3 else (0, ())
+        members = members[1:] if composite in (44, 51) else ()
+        result = values.get(members[rest[2]]) if rest[2:] and rest[2] < len(members) else None
+    else:
+        result = _evaluate_operation(module, rest[0], rest[1:], values)
+    return None if result is None else _fit(module, kind, result)
+
+
+def _fit(module: SpirvModule, kind: int, number: int) -> int | None:
+    """Return a number as a value of an integer type or bool, wrapped to its bits; None for other types."""
+    bits, signed = _integer_type(module, kind)
+    return _wrapped(number, bits, signed=signed) if bits else None
+
+
+def _integer_type(module: SpirvModule, kind: int) -> tuple[int, bool]:
+    """Return the bits of an integer type or bool, and whether it is signed; 0 bits for other types."""
+    opcode, operands = module.types.get(kind, (0, ()))
+    if opcode == 20:
+        return 8, False
+    bits = operands[0] if opcode == 21 else 0
+    return (bits, bool(operands[1])) if 8 <= bits <= 64 else (0, False)
+
+
+def _wrapped(number: int, bits: int, *, signed: bool) -> int:
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if signed and number >> bits - 1 else number
+
+
+def _evaluate_operation(module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:
+    """Return the result of an OpSpecConstantOp on integers; None if it is undefined or not supported.
+
+    The instruction determines whether its operands are signed. Their types only have the number of bits.
+    """
+    known = [values.get(operand) for operand in operands]
+    if opcode == _SELECT and len(known) == 3:
+        return None if known[0] is None else known[1] if known[0] else known[2]
+    unary, binary = _UNARY_OPERATIONS.get(opcode), _OPERATIONS.get(opcode)
+    if (unary, binary) == (None, None) or len(known) != (1 if unary else 2):
+        return None
+    numbers: list[int] = []
+    bits = 0
+    for operand, value in zip(operands, known, strict=True):
+        if value is None:
+            return None
+        is_distance = numbers and opcode in _SHIFTS
+        bits_of_operand, _ = _integer_type(module, module.constants[operand][1][0])
+        numbers.append(_wrapped(value, bits_of_operand, signed=opcode in _SIGNED and not is_distance))
+        bits = bits or bits_of_operand
+    if unary:
+        return unary(numbers[0])
+    assert binary is not None
+    one, other = numbers
+    if opcode in _DIVISIONS and (not other or (other == -1 and one == -(1 << bits - 1))):
+        return None
+    if opcode in _SHIFTS and other >= bits:
+        return None
+    return binary(one, other)
+
+
+def _divided(one: int, other: int) -> int:
+    """Return the quotient truncated towards zero, as in C."""
+    quotient = abs(one) // abs(other)
+    return quotient if (one < 0) == (other < 0) else -quotient
+
+
+_OPERATIONS: Mapping[int, Callable[[int, int], int]] = {
+    128: operator.add, 130: operator.sub, 132: operator.mul,
+    134: operator.floordiv, 135: _divided, 137: operator.mod, 138: lambda one, other: one - other * _divided(one, other), 139: operator.mod,
+    194: operator.rshift, 195: operator.rshift, 196: operator.lshift,
+    197: operator.or_, 198: operator.xor, 199: operator.and_, 166: operator.or_, 167: operator.and_,
+    164: operator.eq, 165: operator.ne, 170: operator.eq, 171: operator.ne,
+    172: operator.gt, 173: operator.gt, 174: operator.ge, 175: operator.ge,
+    176: operator.lt, 177: operator.lt, 178: operator.le, 179: operator.le,
+}  # fmt: skip
+
+_UNARY_OPERATIONS: Mapping[int, Callable[[int], int]] = {
+    113: operator.pos, 114: operator.pos, 124: operator.pos, 126: operator.neg, 168: operator.not_, 200: operator.invert,
+}  # fmt: skip
+
+_DIVISIONS = (134, 135, 137, 138, 139)
+
+#: The operations on signed operands. For others, signed and unsigned operands are the same or the operands are unsigned.
+_SIGNED = (114, 135, 138, 139, 173, 175, 177, 179, 195)
+
+_SHIFTS = (194, 195, 196)
+
+
+def _constant(module: SpirvModule, numbers: Sequence[int], spec_id: int, given: Number | None) -> PipelineConstant:
+    """Return the constant of the numbers with one specialization id, by the name that one of them has."""
+    constants = [_one_constant(module, number, spec_id) for number in numbers]
+    named = next((each for each in constants if each.name), constants[0])
+    other = next((each for each in constants if each.type.removeprefix("u") != named.type.removeprefix("u")), None)
+    if other is not None:
+        raise FormatError(
+            f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type",
+            kind="vulkan",
+        )
+    if given is None and len({module.constants[number][1][1:] or module.constants[number][0] for number in numbers}) == 1:
+        given = named.default
+    return PipelineConstant(named.name, named.type, spec_id, given)
+
+
+def _one_constant(module: SpirvModule, number: int, spec_id: int) -> PipelineConstant:
+    opcode, operands = module.constants[number]
+    name = module.names.get(number, "")
+    if opcode in (48, 49):
+        return PipelineConstant(name, "bool", spec_id, opcode == 48)
+    kind, type_ = module.types.get(operands[0], (0, ()))
+    words = sum(word << 32 * index for index, word in enumerate(operands[1:3]))
+    bits = type_[0] if type_ else 0
+    if kind == 22 and bits in _FLOAT_FORMS and len(type_) == 1:
+        data = (words & (1 << bits) - 1).to_bytes(bits // 8, "little")
+        return PipelineConstant(name, f"float{bits}", spec_id, struct.unpack(_FLOAT_FORMS[bits], data)[0])
+    value = _evaluate(module, opcode, operands, {})
+    if kind != 21 or value is None or bits not in (8, 16, 32, 64):
+        raise FormatError(f"has the specialization constant {name or spec_id!r}, which is neither a number nor a bool", kind="vulkan")
+    return PipelineConstant(name, f"{'int' if type_[1] else 'uint'}{bits}", spec_id, value)

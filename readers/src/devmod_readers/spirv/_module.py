@@ -1,0 +1,270 @@
+"""Read the words of a SPIR-V module into tables for reflection.
+
+The words are untrusted. Each count is checked against the data, ids are only used as keys, and no reference is followed here. Damaged
+input raises a FormatError whose text continues the sentence "the SPIR-V of k.spv …".
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+
+from devmod.errors import FormatError
+from devmod_readers.closure import bits, closure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAGIC = 0x07230203
+#: The newest version that this reader supports.
+NEWEST = (1, 6)
+_MAX_BYTES = 64 << 20
+_MAX_ENTRIES = 1024
+
+GL_COMPUTE = 5
+#: The names of execution models in messages, by number.
+MODELS = {
+    0: "a vertex shader",
+    1: "a tessellation control shader",
+    2: "a tessellation evaluation shader",
+    3: "a geometry shader",
+    4: "a fragment shader",
+    5: "a compute shader",
+    6: "an OpenCL kernel",
+    5267: "a task shader",
+    5268: "a mesh shader",
+    5313: "a ray generation shader",
+    5314: "an intersection shader",
+    5315: "an any-hit shader",
+    5316: "a closest-hit shader",
+    5317: "a miss shader",
+    5318: "a callable shader",
+    5364: "a task shader",
+    5365: "a mesh shader",
+}
+
+_TYPES = frozenset((*range(19, 33), 5341))
+_CONSTANTS = frozenset((41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52))
+#: The minimum number of operands of each instruction, by opcode.
+_MIN_OPERANDS = {
+    5: 2, 6: 3, 11: 2, 15: 3, 16: 2, 17: 1, 331: 2, 71: 2, 72: 3, 332: 2,
+    19: 1, 20: 1, 21: 3, 22: 2, 23: 3, 24: 3, 25: 8, 26: 1, 27: 2, 28: 3, 29: 2, 30: 1, 31: 2, 32: 3, 33: 2, 5341: 1,
+    41: 2, 42: 2, 43: 3, 44: 2, 45: 2, 46: 2, 48: 2, 49: 2, 50: 3, 51: 2, 52: 3,
+    54: 4, 57: 3, 59: 3,
+}  # fmt: skip
+#: The range of operands that may be pointers to variables, by opcode of an instruction in a function. For other opcodes all operands
+#: may be. The other operands may be literals, which are not ids.
+_POINTER_OPERANDS: dict[int, tuple[int, int | None]] = {
+    54: (9, 9), 55: (9, 9), 56: (9, 9), 59: (3, 4), 61: (2, 3), 62: (0, 2), 63: (0, 2), 64: (0, 3), 57: (3, None), 68: (2, 3),
+    12: (4, None), 79: (2, 4), 81: (2, 3), 82: (2, 4), 8: (9, 9), 317: (9, 9), 248: (9, 9), 246: (9, 9), 247: (9, 9), 249: (9, 9),
+    250: (0, 1), 251: (0, 1), 4457: (2, 3), 4458: (0, 2),
+    **dict.fromkeys((*range(86, 108), *range(305, 317), *range(333, 367)), (9, 9)),
+}  # fmt: skip
+
+
+class EntryPoint:
+    """An entry point."""
+
+    __slots__ = ("function", "interface", "model", "name")
+
+    def __init__(self, model: int, function: int, name: str, interface: Iterable[int]) -> None:
+        self.model, self.function, self.name, self.interface = model, function, name, frozenset(interface)
+
+
+class SpirvModule:
+    """A SPIR-V module.
+
+    Attributes
+    ----------
+    version : tuple of int
+    capabilities : list of int
+    entries : list of EntryPoint
+    modes : dict
+        Function's id to a dict of execution mode to operands; the first of equal modes counts.
+    names, member_names : dict
+        Id, or (id, member), to name.
+    decorations, member_decorations : dict
+        Id, or (id, member), to a dict of decoration to operands.
+    types, constants : dict
+        Id to (opcode, operands); a constant's operands begin with its type.
+    variables : dict
+        Id of a module-scope variable to (type, storage class).
+    uses, calls : dict
+        Function's id to the variables that its body uses, and to the functions that it calls.
+    """
+
+    def __init__(self) -> None:
+        self.version = (0, 0)
+        self.capabilities: list[int] = []
+        self.entries: list[EntryPoint] = []
+        self.modes: dict[int, dict[int, tuple[int, ...]]] = {}
+        self.names: dict[int, str] = {}
+        self.member_names: dict[tuple[int, int], str] = {}
+        self.decorations: dict[int, dict[int, tuple[int, ...]]] = {}
+        self.member_decorations: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {}
+        self.types: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.constants: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.variables: dict[int, tuple[int, int]] = {}
+        self.uses: dict[int, set[int]] = {}
+        self.calls: dict[int, set[int]] = {}
+        self._used_variables: dict[int, int] | None = None
+        self._listed: list[int] = []
+
+    def used_by(self, entry: EntryPoint) -> set[int]:
+        """Return the variables that an entry point's functions use, limited from version 1.4 on to its declared interface."""
+        if self._used_variables is None:  # computed once: a thousand entry points may call the same thousands of functions
+            numbers = {variable: index for index, variable in enumerate(self.variables)}
+            own_bits = {function: sum(1 << numbers[variable] for variable in variables) for function, variables in self.uses.items()}
+            self._used_variables = closure(own_bits, self.calls)
+            self._listed = list(self.variables)
+        variables = {self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))}
+        return variables & entry.interface if self.version >= (1, 4) else variables
+
+
+def read_words(data: bytes | memoryview) -> array[int]:
+    """Return the words of a SPIR-V file, after checking its header.
+
+    Raises
+    ------
+    FormatError
+        The data is not SPIR-V, has another byte order, or is newer than this reader.
+    """
+    if len(data) > _MAX_BYTES:
+        raise _error(f"has {len(data)} bytes; expected at most {_MAX_BYTES >> 20} MiB")
+    head = int.from_bytes(data[:4], "little")
+    if head == int.from_bytes(MAGIC.to_bytes(4, "little"), "big"):
+        raise _error("is big-endian; expected little-endian words. Swap the bytes of each word")
+    if head != MAGIC:
+        raise _error(f"begins with 0x{head:08x}; expected SPIR-V's magic number 0x07230203")
+    if len(data) % 4 or len(data) < 20:
+        raise _error(f"is truncated: it has {len(data)} bytes; expected {'a multiple of 4' if len(data) % 4 else 'at least 20'}")
+    words = array("I")
+    words.frombytes(data)
+    if sys.byteorder == "big":
+        words.byteswap()
+    major, minor = words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF
+    if words[1] & 0xFF0000FF or not major:
+        raise _error(f"has the invalid version word 0x{words[1]:08x}")
+    if (major, minor) > NEWEST:
+        raise _error(f"has version {major}.{minor}; this devmod supports versions up to {NEWEST[0]}.{NEWEST[1]}")
+    return words
+
+
+def read_module(data: bytes | memoryview) -> SpirvModule:
+    """Read a SPIR-V file.
+
+    Parameters
+    ----------
+    data
+        The bytes of the file.
+
+    Returns
+    -------
+    SpirvModule
+        The module's entry points, types, constants, variables and decorations.
+
+    Raises
+    ------
+    FormatError
+        The module is damaged, or newer than this reader. The text continues a sentence that begins with the module.
+    """
+    words = read_words(data)
+    module = SpirvModule()
+    module.version = (words[1] >> 16, words[1] >> 8 & 0xFF)
+    debug: set[int] = set()  # the ids of non-semantic instruction sets
+    function = 0
+    at, end = 5, len(words)
+    while at < end:
+        length, opcode = words[at] >> 16, words[at] & 0xFFFF
+        if not length or at + length > end:
+            problem = "the length 0" if not length else f"a length of {length} words, but only {end - at} words remain"
+            raise _error(f"is truncated or damaged: the instruction at word {at} has {problem}")
+        operands = tuple(words[at + 1 : at + length])
+        if len(operands) < _MIN_OPERANDS.get(opcode, 0):
+            raise _error(
+                f"is damaged: the instruction {opcode} at word {at} has {len(operands)} operands; expected at least {_MIN_OPERANDS[opcode]}"
+            )
+        if opcode == 54:
+            function = operands[1]
+            module.uses.setdefault(function, set())
+            module.calls.setdefault(function, set())
+        elif opcode == 56:
+            function = 0
+        elif function:
+            _in_function(module, function, opcode, operands, debug)
+        elif opcode == 11:
+            if _string(operands[1:], at)[0].startswith("NonSemantic."):
+                debug.add(operands[0])
+        else:
+            _global(module, opcode, operands, at)
+        at += length
+    if function:
+        raise _error("is truncated: its last function has no end")
+    called = {entry.function for entry in module.entries}.union(*module.calls.values())
+    if not called <= module.uses.keys():
+        raise _error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
+    return module
+
+
+def _in_function(module: SpirvModule, function: int, opcode: int, operands: tuple[int, ...], debug: set[int]) -> None:
+    if opcode == 57:
+        module.calls[function].add(operands[2])
+    elif opcode == 12 and len(operands) > 2 and operands[2] in debug:
+        return
+    first, last = _POINTER_OPERANDS.get(opcode, (0, None))
+    module.uses[function].update(operand for operand in operands[first:last] if operand in module.variables)
+
+
+def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int) -> None:
+    if opcode in _TYPES:
+        _define(module, operands[0], at)
+        module.types[operands[0]] = (opcode, operands[1:])
+    elif opcode in _CONSTANTS:
+        _define(module, operands[1], at)
+        module.constants[operands[1]] = (opcode, (operands[0], *operands[2:]))
+    elif opcode == 59:
+        _define(module, operands[1], at)
+        module.variables[operands[1]] = (operands[0], operands[2])
+    elif opcode == 71:
+        module.decorations.setdefault(operands[0], {}).setdefault(operands[1], operands[2:])
+    elif opcode == 72:
+        module.member_decorations.setdefault((operands[0], operands[1]), {}).setdefault(operands[2], operands[3:])
+    elif opcode == 5:
+        module.names.setdefault(operands[0], _string(operands[1:], at)[0])
+    elif opcode == 6:
+        module.member_names.setdefault((operands[0], operands[1]), _string(operands[2:], at)[0])
+    elif opcode == 17:
+        module.capabilities.append(operands[0])
+    elif opcode == 15:
+        name, taken = _string(operands[2:], at)
+        module.entries.append(EntryPoint(operands[0], operands[1], name, operands[2 + taken :]))
+        if len(module.entries) > _MAX_ENTRIES:
+            raise _error(f"has more than {_MAX_ENTRIES} entry points")
+    elif opcode in (16, 331):
+        module.modes.setdefault(operands[0], {}).setdefault(operands[1], operands[2:])
+    elif opcode in (74, 75):
+        raise _error("uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations")
+    elif opcode == 4418:
+        raise _error("has untyped variables (SPV_KHR_untyped_pointers), which devmod does not support")
+
+
+def _define(module: SpirvModule, number: int, at: int) -> None:
+    if number in module.types or number in module.constants or number in module.variables:
+        raise _error(f"is damaged: the id {number} at word {at} is defined twice")
+
+
+def _string(operands: tuple[int, ...], at: int) -> tuple[str, int]:
+    """Return the string at the start of the operands, and its number of words."""
+    data = b"".join(operand.to_bytes(4, "little") for operand in operands)
+    end = data.find(b"\0")
+    if end < 0:
+        raise _error(f"is damaged: the string at word {at} has no end")
+    try:
+        return data[:end].decode(), end // 4 + 1
+    except UnicodeDecodeError:
+        raise _error(f"is damaged: the string at word {at} is not UTF-8") from None
+
+
+def _error(text: str) -> FormatError:
+    return FormatError(text, kind="vulkan")

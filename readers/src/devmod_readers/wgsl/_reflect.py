@@ -1,0 +1,246 @@
+"""Read the compute entry points of a WGSL text: their resources, overrides and workgroup sizes."""
+
+from __future__ import annotations
+
+from devmod.backend import PipelineConstant
+from devmod.errors import CompileError
+from devmod_readers.closure import bits, closure
+from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, ReflectedShader, Resource, reflected_function
+from devmod_readers.wgsl._arithmetic import Unknown, shown_value
+from devmod_readers.wgsl._parse import parse
+from devmod_readers.wgsl._resources import read_resource, with_min_size
+from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, UNSUPPORTED
+from devmod_readers.wgsl._tokens import Source
+from devmod_readers.wgsl._type import Type
+from devmod_readers.wgsl._types import Types
+from devmod_readers.wgsl._values import Values
+from devmod_readers.wgsl._variables import VariableChecker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from devmod_readers.wgsl._syntax import Declaration, WgslModule
+
+#: The WGSL extensions that need a feature of the device, to WebGPU's names of these features.
+FEATURES = {"f16": "shader-f16", "subgroups": "subgroups", "primitive_index": "primitive-index", "clip_distances": "clip-distances"}
+
+
+def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
+    """Return the compute entry points of a text; see `devmod_readers.wgsl.read_wgsl`."""
+    return _read(text, name, constants)[0]
+
+
+def survey(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
+    """Return the entry points of a text and its warnings; see `devmod_readers.wgsl.survey_wgsl`."""
+    from devmod_readers.wgsl._names import unknown_names
+
+    entries, reader = _read(text, name, None)
+    layout_warning = reader.checker.layout_warning
+    if reader.checker.crash is not None:
+        layout_warning = f"{reader.module.source.location(reader.checker.crash[0])}: {reader.checker.crash[1]}"
+    return entries, unknown_names(reader.module), layout_warning
+
+
+def check_matrices(text: str, name: str) -> None:
+    """Raise CompileError if a uniform contains matrices on which naga ends the process.
+
+    Text that is not valid WGSL passes, because naga reports its errors.
+    """
+    if "uniform" not in text or not any(f"mat{columns}x2" in text for columns in "234"):
+        return
+    try:
+        _, reader = _read(text, name, None)
+    except CompileError:
+        return
+    if reader.checker.crash is not None:
+        raise reader.module.source.error(*reader.checker.crash)
+
+
+def _read(text: str, name: str, constants: Mapping[str, Any] | None) -> tuple[dict[str, ReflectedFunction], _Reader]:
+    source = Source(text, name)
+    try:
+        reader = _Reader(parse(source), constants)
+        return reader.entries(), reader
+    except RecursionError:
+        raise source.error(0, "the nesting of its declarations exceeds Python's recursion limit") from None
+
+
+class _Reader:
+    """Read the entry points of one module."""
+
+    def __init__(self, module: WgslModule, constants: Mapping[str, Any] | None) -> None:
+        self.module = self._module = module
+        self._source = module.source
+        self.checker = VariableChecker(module.source)
+        self._values = Values(module, constants)
+        self._types = Types(module, self._values)
+        self._variables: dict[str, Type] = {}
+        self._resources_of: dict[str, tuple[tuple[int, int], Resource]] = {}
+        self._arguments = 0
+        #: The declarations that an interface depends on: bound variables, workgroup variables and overrides.
+        self._parts = [
+            each
+            for each in module.declared.values()
+            if each.kind == "override" or (each.kind == "var" and ("binding" in each.attributes or each.words[:1] == ["workgroup"]))
+        ]
+        bits = dict.fromkeys(module.declared, 0) | {each.name: 1 << number for number, each in enumerate(self._parts)}
+        self._used_parts = closure(bits, {name: each.uses for name, each in module.declared.items()})
+
+    def entries(self) -> dict[str, ReflectedFunction]:
+        self._check_extensions()
+        for declared in self._module.declared.values():
+            self._check(declared)
+        return {
+            name: self._entry(each) for name, each in self._module.declared.items() if each.kind == "fn" and "compute" in each.attributes
+        }
+
+    def _check_extensions(self) -> None:
+        declared = self._module.declared
+        for each in declared.values():
+            for name, at in each.uses.items():
+                extension = EXTENSIONS.get(name)
+                if extension and extension not in self._module.enabled and name not in declared:
+                    raise self._source.error(
+                        at, f"{name} requires the extension {extension}; write 'enable {extension};' before all declarations"
+                    )
+        for each in declared.values():
+            for name in UNSUPPORTED:
+                if name in each.uses and name not in declared:
+                    self._types.of(("name", name, None, each.uses[name]))
+
+    def _check(self, declared: Declaration) -> None:
+        """Check the types that a declaration uses, and the address space of a variable."""
+        if declared.kind in ("alias", "struct"):
+            self._types.of(("name", declared.name, None, declared.at))
+        elif declared.kind == "fn":
+            for parameter in declared.members:
+                assert parameter.type is not None
+                self._types.of(parameter.type)
+            if declared.type is not None:
+                self._types.of(declared.type)
+        elif declared.type is not None:
+            of = self._types.of(declared.type)
+            if declared.kind == "var":
+                self._variables[declared.name] = of
+                self.checker.check(declared, of)
+            elif declared.kind == "override" and of.name not in OVERRIDES:
+                raise self._source.error(
+                    declared.at, f"the override {declared.name!r} has the type {of.name}; expected bool, i32, u32, f32 or f16"
+                )
+        elif declared.kind == "override" and declared.value is None:
+            raise self._source.error(declared.at, f"the override {declared.name!r} has neither a type nor a value")
+        elif declared.kind == "var" and declared.value is None:
+            raise self._source.error(declared.at, f"the variable {declared.name!r} has neither a type nor a value")
+
+    # -- one entry
+
+    def _entry(self, declared: Declaration) -> ReflectedFunction:
+        location = self._source.location(declared.at)
+        parts = [self._parts[number] for number in bits(self._used_parts[declared.name])]
+        constants = self._constants(parts)
+        block, sources = self._block(declared, [each.name for each in constants])
+        constants = [each.replace(default=None) if self._values.has_invalid_default(each.name) else each for each in constants]
+        resources, min_sizes = self._resources(declared, parts)
+        self._arguments += len(parts) + sum(len(each.members) for each in resources)
+        if self._arguments > MAX_ARGUMENTS:
+            raise self._source.error(
+                declared.at,
+                f"the compute entries up to {declared.name!r} have more than {MAX_ARGUMENTS} arguments and constants together; "
+                "split the source",
+            )
+        shader = ReflectedShader(declared.name, resources, constants=constants, block=block, block_constants=sources, location=location)
+        entry = reflected_function("webgpu", shader)
+        params = [with_min_size(param, min_sizes) for param in entry.params]
+        extra = dict(entry.extra)
+        memory = self._workgroup_memory(parts)
+        if memory:
+            extra["workgroup_memory"] = memory
+        features = [FEATURES[name] for name in self._module.enabled if name in FEATURES]
+        if features:
+            extra["features"] = features
+        return ReflectedFunction(entry.symbol, entry.types, params, entry.block, entry.location, blocks=entry.blocks, extra=extra)
+
+    def _workgroup_memory(self, parts: list[Declaration]) -> int:
+        """Return the workgroup memory of an entry point in bytes, as WebGPU counts it. Arrays of unknown length count 0."""
+        types = [self._variables[each.name] for each in parts if each.words[:1] == ["workgroup"] and each.name in self._variables]
+        return sum(-(-of.size // 16) * 16 for of in types)
+
+    def _constants(self, parts: list[Declaration]) -> list[PipelineConstant]:
+        constants = []
+        numbers: dict[int, str] = {}
+        for each in parts:
+            if each.kind != "override":
+                continue
+            number = self._types.number(each, "id", 0) if "id" in each.attributes else None
+            if number is not None:
+                if number > 0xFFFF:
+                    raise self._source.error(each.at, f"the @id of {each.name!r} is {number}; expected at most 65535")
+                if number in numbers:
+                    raise self._source.error(each.at, f"the overrides {numbers[number]!r} and {each.name!r} have the same @id, {number}")
+                numbers[number] = each.name
+            kind = OVERRIDES.get(self._values.type_of(each), "")
+            default = None
+            if each.value is not None:
+                try:
+                    default = self._values.of(each.name, each.at)[1]
+                except Unknown:
+                    # The default is too complex for this reader, or depends on an override without one. The device evaluates it.
+                    continue
+            if kind:
+                constants.append(PipelineConstant(each.name, kind, number, default))
+        return constants
+
+    def _block(self, entry: Declaration, constants: list[str]) -> tuple[tuple[int, int, int] | None, list[int | list[int]]]:
+        attribute = entry.attributes.get("workgroup_size")
+        if not attribute:
+            raise self._source.error(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
+        if len(attribute) > 3:
+            raise self._source.error(entry.at, f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three")
+        sizes: list[int] = []
+        sources: list[int | list[int]] = []
+        is_known = True
+        indexes = {name: index for index, name in enumerate(constants)}
+        for each in attribute:
+            try:
+                kind, size = self._values.size(each)
+            except Unknown:
+                is_known, kind, size = False, "u32", 1
+            if kind not in INTEGERS or not 1 <= size < 2**31:
+                raise self._source.error(
+                    entry.at,
+                    f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
+                )
+            names = [self._values.overrides[number] for number in bits(self._values.used_overrides)]
+            override_indexes = sorted(indexes[name] for name in names if name in indexes)
+            direct = each[0] == "name" and len(override_indexes) == 1 and constants[override_indexes[0]] == each[1]
+            sizes.append(size)
+            sources.append((override_indexes[0] if direct else override_indexes) if override_indexes else -1)
+        x, y, z = sizes + [1] * (3 - len(sizes))
+        return (x, y, z) if is_known else None, sources + [-1] * (3 - len(sources))
+
+    def _resources(self, entry: Declaration, parts: list[Declaration]) -> tuple[list[Resource], dict[tuple[int, int], int]]:
+        """Return the bound variables of an entry point, and the minimum binding size of each."""
+        resources: list[Resource] = []
+        min_sizes: dict[tuple[int, int], int] = {}
+        names: dict[tuple[int, int], str] = {}
+        for each in parts:
+            if each.kind != "var" or "binding" not in each.attributes or each.type is None:
+                continue
+            if each.name not in self._resources_of:
+                at = (self._types.number(each, "group", 0), self._types.number(each, "binding", 0))
+                self._resources_of[each.name] = (at, read_resource(each, self._variables[each.name], at))
+            at, resource = self._resources_of[each.name]
+            if at in names:
+                raise CompileError(
+                    f"the webgpu function {entry.name!r} at {self._source.location(entry.at)} uses two variables at @group({at[0]}) "
+                    f"@binding({at[1]}), {names[at]!r} and {each.name!r}; give one of them another binding",
+                    kind="webgpu",
+                    function=entry.name,
+                    argument=each.name,
+                )
+            names[at] = each.name
+            resources.append(resource)
+            min_sizes[at] = self._variables[each.name].min_binding_size
+        return resources, min_sizes

@@ -1,0 +1,192 @@
+"""The tokens of a WGSL text, without comments and with template lists marked.
+
+``<`` and ``>`` are operators or the brackets of a template list. WGSL decides that for the whole text before parsing ("Template list
+discovery"). So each symbol is a token of one character, and the brackets of template lists are marked.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from devmod.errors import CompileError
+from devmod_readers.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
+
+#: The limit on the characters of a source.
+MAX_TEXT = 4 << 20
+#: The limit on nested statements and expressions. WGSL's own limit for braces is 127.
+MAX_DEPTH = 127
+
+_BLANK = " \t\n\v\f\r\u0085\u200e\u200f\u2028\u2029"
+_BREAKS = "\n\v\f\r\u0085\u2028\u2029"
+_SKIP = re.compile(rf"[{_BLANK}]+|//[^{_BREAKS}]*")
+_WORD = re.compile(rf"[^\W\d](?:\w|[^\x00-\x7f{_BLANK}])*")
+_FLOAT, _INTEGER = f"[{FLOAT_SUFFIXES}]", f"[{INTEGER_SUFFIXES}]"
+_LONG = "|".join(UNSUPPORTED.values())
+_NUMBER = re.compile(
+    rf"0[xX](?:[0-9a-fA-F]*\.[0-9a-fA-F]+|[0-9a-fA-F]+\.[0-9a-fA-F]*)(?:[pP][+-]?\d+{_FLOAT}?)?"
+    rf"|0[xX][0-9a-fA-F]+[pP][+-]?\d+{_FLOAT}?"
+    rf"|0[xX][0-9a-fA-F]+{_INTEGER}?"
+    rf"|(?:\d*\.\d+|\d+\.\d*)(?:[eE][+-]?\d+)?(?:{UNSUPPORTED['f64']}|{_FLOAT})?"
+    rf"|\d+[eE][+-]?\d+(?:{UNSUPPORTED['f64']}|{_FLOAT})?"
+    rf"|\d+(?:{_LONG}|{_INTEGER}|{_FLOAT})?"
+)
+_COMMENT = re.compile(r"/\*|\*/")
+_SYMBOLS = frozenset("()[]{}<>,;:.@=!&|^~+-*/%")
+
+WORD, NUMBER, SYMBOL, END = "word", "number", "symbol", "end"
+
+
+class Token:
+    """A token.
+
+    Attributes
+    ----------
+    kind : str
+        WORD, NUMBER, SYMBOL or END.
+    text : str
+        Its text in the source; "" at the end.
+    at : int
+        Its position in the text.
+    template : bool
+        True for the ``<`` and the ``>`` of a template list.
+    """
+
+    __slots__ = ("at", "kind", "template", "text")
+
+    def __init__(self, kind: str, text: str, at: int) -> None:
+        self.kind, self.text, self.at = kind, text, at
+        self.template = False
+
+
+class Source:
+    """A WGSL text with its name, for messages."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text = text
+        self.name = name
+        self._line_ends: list[int] | None = None
+
+    def line(self, at: int) -> int:
+        """Return the line of a position, from 1."""
+        if self._line_ends is None:  # computed once, because each entry point needs its location
+            # The line end of Windows is one line end.
+            self._line_ends = [match.end() for match in re.finditer(rf"\r\n|[{_BREAKS}]", self.text)]
+        return bisect_right(self._line_ends, at) + 1
+
+    def location(self, at: int) -> str:
+        """Return the location of a position for messages, such as ``blur.wgsl:12``."""
+        return f"{self.name}:{self.line(at)}"
+
+    def column(self, at: int) -> int:
+        """Return the column of a position, from 1."""
+        return at - max(self.text.rfind(mark, 0, at) for mark in _BREAKS)
+
+    def error(self, at: int, text: str) -> CompileError:
+        """Return the CompileError for a position. Its log contains the location, the text and the source line."""
+        column = self.column(at)
+        start = at - column + 1
+        shown = re.split(rf"[{_BREAKS}]", self.text[start : start + 500], maxsplit=1)[0].replace("\t", " ")
+        log = f"{self.location(at)}:{column}: error: {text}\n  {shown}\n  {' ' * (column - 1)}^"
+        return CompileError(f"the WGSL source is refused at {self.location(at)}:{column}: {text}", kind="webgpu", log=log)
+
+
+def tokens(source: Source) -> list[Token]:
+    """Return the tokens of a source; the last is END.
+
+    Raises
+    ------
+    CompileError
+        The source is too long, a comment does not end, or a character is not valid in WGSL.
+    """
+    text = source.text
+    if len(text) > MAX_TEXT:
+        raise CompileError(f"the WGSL source {source.name} has {len(text)} characters; the most is {MAX_TEXT}", kind="webgpu")
+    found_tokens: list[Token] = []
+    at, end = 0, len(text)
+    while at < end:
+        skipped = _SKIP.match(text, at)
+        if skipped:
+            at = skipped.end()
+            continue
+        if text.startswith("/*", at):
+            at = _end_of_comment(source, at)
+            continue
+        match = _WORD.match(text, at)
+        if match and match.group().isidentifier():
+            found_tokens.append(Token(WORD, match.group(), at))
+        elif match := _NUMBER.match(text, at):
+            next_word = _WORD.match(text, match.end())
+            if next_word:
+                raise source.error(at, f"{match.group() + next_word.group()!r} is neither a valid number nor a valid name")
+            found_tokens.append(Token(NUMBER, match.group(), at))
+        elif text[at] in _SYMBOLS:
+            found_tokens.append(Token(SYMBOL, text[at], at))
+            at += 1
+            continue
+        else:
+            raise source.error(at, f"the character {text[at]!r} is not valid in WGSL{_hint(text[at])}")
+        at = match.end()
+    found_tokens.append(Token(END, "", end))
+    _mark_templates(found_tokens)
+    return found_tokens
+
+
+def _hint(character: str) -> str:
+    if character == "#":
+        return ", which has no preprocessor; use const, or override with Function.specialize"
+    return ""
+
+
+def _end_of_comment(source: Source, start: int) -> int:
+    """Return the end of a block comment. Block comments nest."""
+    depth, at = 0, start
+    while True:
+        mark = _COMMENT.search(source.text, at)
+        if mark is None:
+            raise source.error(start, "this comment has no end; expected '*/'")
+        at = mark.end()
+        depth += 1 if mark.group() == "/*" else -1
+        if not depth:
+            return at
+
+
+def _mark_templates(found_tokens: list[Token]) -> None:
+    """Mark the brackets of template lists by the algorithm of the specification."""
+    candidates: list[tuple[Token, int]] = []
+    depth = 0
+    at = 0
+    while at < len(found_tokens) - 1:
+        token, following = found_tokens[at], found_tokens[at + 1]
+        is_adjacent = following.at == token.at + len(token.text)
+        pair = token.text + following.text if is_adjacent else token.text
+        if token.kind == WORD:
+            if following.text == "<":
+                at += 1
+                third = found_tokens[at + 1]
+                # "<<" and "<=" are operators.
+                if third.at != following.at + 1 or third.text not in ("<", "="):
+                    candidates.append((following, depth))
+                else:
+                    at += 1
+        elif token.text == ">":
+            if candidates and candidates[-1][1] == depth:
+                candidates.pop()[0].template = token.template = True
+            elif pair == ">=":
+                at += 1
+        elif token.text in ("(", "["):
+            depth += 1
+        elif token.text in (")", "]"):
+            while candidates and candidates[-1][1] >= depth:
+                candidates.pop()
+            depth = max(0, depth - 1)
+        elif pair in ("!=", "=="):
+            at += 1
+        elif token.text in ("=", ";", "{", ":"):
+            depth = 0
+            candidates.clear()
+        elif pair in ("&&", "||"):
+            while candidates and candidates[-1][1] >= depth:
+                candidates.pop()
+            at += 1
+        at += 1

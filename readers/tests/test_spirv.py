@@ -1,0 +1,524 @@
+"""The reader of SPIR-V: reflected entry points, and devmod's errors for damaged and untrusted modules."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from work import work
+
+import devmod
+from devmod import Interface, Param
+from devmod_readers.reflection import ReflectedShader, reflected_function
+from devmod_readers.spirv import read_module, reflect
+
+KERNELS = Path(__file__).parents[2] / "targets" / "tests" / "kernels" / "vulkan"
+needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("glslangValidator") and shutil.which("spirv-opt")), reason="glslang-tools or spirv-tools is not installed"
+)
+
+
+def assemble(text: str, folder: Path, version: str = "1.3") -> bytes:
+    (folder / "k.spvasm").write_text(text)
+    command = ["spirv-as", "--target-env", f"spv{version}", "k.spvasm", "-o", "k.spv"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
+    return (folder / "k.spv").read_bytes()
+
+
+def words(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(4, "little") for number in numbers)
+
+
+def op(opcode: int, *operands: int) -> tuple[int, ...]:
+    return (len(operands) + 1 << 16 | opcode, *operands)
+
+
+HEAD = (0x07230203, 0x00010300, 0, 1000, 0)
+MAIN = int.from_bytes(b"main", "little")
+#: A function 1 without a body.
+VOID = (*op(54, 2, 1, 0, 3), *op(56))
+
+
+def read(data: bytes, *, include_unused: bool = True) -> list[ReflectedShader]:
+    return reflect(read_module(data), "k.spv", include_unused=include_unused)
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(devmod.FormatError) as caught:
+        read(data)
+    return str(caught.value)
+
+
+def refused_source(data: bytes) -> str:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(data, "vulkan")
+    return str(caught.value)
+
+
+# -- heads
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "begins with 0x00000000; expected SPIR-V's magic number 0x07230203"),
+        (b"#version 450\nvoid main() {}", "begins with 0x72657623; expected SPIR-V's magic number 0x07230203"),
+        (words(*HEAD)[:-4], "is truncated: it has 16 bytes; expected at least 20"),
+        (words(*HEAD) + b"\x01", "is truncated: it has 21 bytes; expected a multiple of 4"),
+        (words(0x03022307, 0x00000100, 0, 0, 0), "is big-endian; expected little-endian words. Swap the bytes of each word"),
+        (words(0x07230203, 0x00010700, 0, 1, 0), "has version 1.7; this devmod supports versions up to 1.6"),
+        (words(0x07230203, 0x00020000, 0, 1, 0), "has version 2.0; this devmod supports versions up to 1.6"),
+        (words(0x07230203, 0x12345678, 0, 1, 0), "has the invalid version word 0x12345678"),
+        (words(*HEAD), "has no entry point"),
+        (words(*HEAD, 0), "is truncated or damaged: the instruction at word 5 has the length 0"),
+        (
+            words(*HEAD, 5 << 16 | 17, 1),
+            "is truncated or damaged: the instruction at word 5 has a length of 5 words, but only 2 words remain",
+        ),
+        (words(*HEAD, *op(71, 1)), "is damaged: the instruction 71 at word 5 has 1 operands; expected at least 2"),
+        (words(*HEAD, *op(5, 1, MAIN)), "is damaged: the string at word 5 has no end"),
+        (words(*HEAD, *op(5, 1, 0xFF)), "is damaged: the string at word 5 is not UTF-8"),
+        (words(*HEAD, *op(19, 1), *op(19, 1)), "is damaged: the id 1 at word 7 is defined twice"),
+        (words(*HEAD, *op(54, 1, 2, 0, 3)), "is truncated: its last function has no end"),
+        (
+            words(*HEAD, *op(74, 1, 2)),
+            "uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations",
+        ),
+        (
+            words(*HEAD, *op(15, 0, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is a vertex shader; expected a compute shader (GLCompute)",
+        ),
+        (
+            words(*HEAD, *op(15, 6, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is an OpenCL kernel; expected a compute shader (GLCompute)",
+        ),
+        (
+            words(*HEAD, *op(15, 5365, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is a mesh shader; expected a compute shader (GLCompute)",
+        ),
+        (
+            words(*HEAD, *op(15, 77, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is of the execution model 77; expected a compute shader (GLCompute)",
+        ),
+        (words(*HEAD, *op(15, 5, 1, MAIN, 0)), "is truncated: the function 1 is missing"),
+        (words(*HEAD, *op(15, 5, 1, MAIN, 0), *VOID), "has the entry 'main' without a valid workgroup size"),
+    ],
+)
+def test_modules_without_vulkan_compute_shaders_are_refused(data: bytes, said: str) -> None:
+    assert refused(data) == said
+    assert refused_source(data) == f"the SPIR-V of <bytes> {said}"
+
+
+def test_two_entries_with_the_same_name_are_refused() -> None:
+    entry = op(15, 5, 1, MAIN, 0)
+    data = words(*HEAD, *entry, *entry, *op(16, 1, 17, 1, 1, 1), *VOID)
+    assert refused_source(data) == "the SPIR-V of <bytes> has two compute entries named 'main'"
+
+
+# -- what modules say
+
+SEVERAL = """
+OpCapability Shader
+OpExtension "SPV_KHR_non_semantic_info"
+%ext = OpExtInstImport "NonSemantic.ClspvReflection.1"
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %first "first"
+OpEntryPoint GLCompute %second "main"
+OpEntryPoint Vertex %third "third"
+OpExecutionMode %first LocalSize 8 4 1
+OpExecutionMode %second LocalSize 2 1 1
+OpName %a "a"
+OpName %b "b"
+OpName %c "c"
+OpDecorate %a Binding 0
+OpDecorate %a DescriptorSet 0
+OpDecorate %b Binding 1
+OpDecorate %b DescriptorSet 0
+OpDecorate %c Binding 2
+OpDecorate %c DescriptorSet 0
+OpDecorate %c NonWritable
+OpDecorate %array ArrayStride 4
+OpMemberDecorate %block 0 Offset 0
+OpDecorate %block Block
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%uint = OpTypeInt 32 0
+%zero = OpConstant %uint 0
+%float = OpTypeFloat 32
+%array = OpTypeRuntimeArray %float
+%block = OpTypeStruct %array
+%pointer = OpTypePointer StorageBuffer %block
+%element = OpTypePointer StorageBuffer %float
+%a = OpVariable %pointer StorageBuffer
+%b = OpVariable %pointer StorageBuffer
+%c = OpVariable %pointer StorageBuffer
+%inner = OpFunction %void None %function
+%l0 = OpLabel
+%p0 = OpAccessChain %element %b %zero %zero
+%v0 = OpLoad %float %p0
+OpReturn
+OpFunctionEnd
+%first = OpFunction %void None %function
+%l1 = OpLabel
+%p1 = OpAccessChain %element %a %zero %zero
+%v1 = OpLoad %float %p1
+%r1 = OpFunctionCall %void %inner
+OpReturn
+OpFunctionEnd
+%second = OpFunction %void None %function
+%l2 = OpLabel
+%n2 = OpArrayLength %uint %c 0
+OpReturn
+OpFunctionEnd
+%third = OpFunction %void None %function
+%l3 = OpLabel
+OpReturn
+OpFunctionEnd
+"""
+
+
+@needs_assembler
+@pytest.mark.row("R12")
+def test_each_of_several_entries_has_the_variables_that_it_uses(tmp_path: Path) -> None:
+    (tmp_path / "both.spv").write_bytes(assemble(SEVERAL, tmp_path))
+    module = devmod.compile(tmp_path / "both.spv", "vulkan")
+    assert {name: (info.name, info.interface) for name, info in module.functions.items()} == {
+        "first": (
+            "first",
+            Interface([Param("a", "buffer", "float32", "rw", (0, 0)), Param("b", "buffer", "float32", "rw", (0, 1))], block=(8, 4, 1)),
+        ),
+        "both": ("main", Interface([Param("c", "buffer", "float32", "r", (0, 2))], block=(2, 1, 1))),
+    }
+    code = module.code  # type: ignore[attr-defined]
+    assert list(code) == ["first", "both"]
+    assert code["first"] == code["both"]  # the runtime compiles them once
+    assert module.inspect_source().count("OpMemoryModel") == 1 if shutil.which("spirv-dis") else True
+
+
+@needs_assembler
+def test_main_keeps_its_name_where_another_entry_is_called_as_the_file(tmp_path: Path) -> None:
+    (tmp_path / "first.spv").write_bytes(assemble(SEVERAL, tmp_path))
+    assert list(devmod.compile(tmp_path / "first.spv", "vulkan").functions) == ["first", "main"]
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("marks", "access"),
+    [("NonReadable", "w"), ("NonWritable", "r"), ("NonReadable NonWritable", "r"), ("Restrict", "rw")],
+)
+def test_decorations_of_a_variable_apply_like_those_of_its_members(marks: str, access: str, tmp_path: Path) -> None:
+    body = f"%block = OpTypeStruct %float\n{STORAGE}"
+    for place in ("OpDecorate %v", "OpMemberDecorate %block 0"):
+        (shader,) = read(assemble(one(body, decorations=BOUND + "".join(f"{place} {mark}\n" for mark in marks.split())), tmp_path))
+        assert reflected_function("vulkan", shader).params == (Param("v", "buffer", "float32", access, (0, 0), size=4),)
+
+
+def one(body: str, *, decorations: str = "", mode: str = "LocalSize 1 1 1", constants: str = "") -> str:
+    """Return an entry point with one variable %v of the type %pointer from `body`."""
+    return f"""
+OpCapability Shader
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode{"Id" if "LocalSizeId" in mode else ""} %main {mode}
+OpName %v "v"
+{decorations}
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%uint = OpTypeInt 32 0
+%float = OpTypeFloat 32
+%four = OpConstant %uint 4
+{constants}
+{body}
+%main = OpFunction %void None %function
+%label = OpLabel
+OpReturn
+OpFunctionEnd
+"""
+
+
+BOUND = "OpDecorate %v Binding 0\nOpDecorate %v DescriptorSet 0\nOpMemberDecorate %block 0 Offset 0\nOpDecorate %block Block\n"
+STORAGE = "%pointer = OpTypePointer StorageBuffer %block\n%v = OpVariable %pointer StorageBuffer"
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("body", "decorations", "said"),
+    [
+        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpDecorate %v Binding 0", ""), "has the variable 'v' without a binding; add layout(set = 0, binding = N)"),
+        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpMemberDecorate %block 0 Offset 0", ""), "has a block of memory whose members have no offsets; expected Offset"),
+        (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n{STORAGE}", BOUND, "has an array without a stride in a block of memory; expected ArrayStride"),
+        (f"%four4 = OpTypeVector %float 4\n%m = OpTypeMatrix %four4 4\n%block = OpTypeStruct %m\n{STORAGE}", BOUND, "has a matrix without a stride in a block of memory; expected MatrixStride"),
+        (f"%bool = OpTypeBool\n%block = OpTypeStruct %bool\n{STORAGE}", BOUND, "has a bool in a block of memory, where that type has no layout"),
+        (f"%odd = OpTypeInt 24 0\n%block = OpTypeStruct %odd\n{STORAGE}", BOUND, "has a number of 24 bits in an encoding that devmod does not support"),
+        (f"%block = OpTypeStruct\n{STORAGE}", BOUND, ""),
+        ("%pointer = OpTypePointer StorageBuffer %float\n%v = OpVariable %pointer StorageBuffer", "OpDecorate %v Binding 0", "is damaged: the type"),
+        ("%v = OpVariable %uint StorageBuffer", "OpDecorate %v Binding 0", "is damaged: a variable has the type"),
+        ("%pointer = OpTypePointer AtomicCounter %uint\n%v = OpVariable %pointer AtomicCounter", "", "has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer"),
+        ("%t = OpTypeAccelerationStructureKHR\n%pointer = OpTypePointer UniformConstant %t\n%v = OpVariable %pointer UniformConstant", "OpDecorate %v Binding 0", "has the variable 'v', an acceleration structure, which devmod does not support"),
+        ("%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n%pointer = OpTypePointer Uniform %block\n%v = OpVariable %pointer Uniform", BOUND + "OpDecorate %array ArrayStride 16", "has a runtime array in a uniform or push-constant block; expected a fixed size"),
+        (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array %float\n{STORAGE}", BOUND + "OpDecorate %array ArrayStride 4\nOpMemberDecorate %block 1 Offset 64", "is damaged: it has a runtime array that is not the last member of its struct"),
+    ],
+)  # fmt: skip
+def test_unsupported_blocks_are_refused(body: str, decorations: str, said: str, tmp_path: Path) -> None:
+    data = assemble(one(body, decorations=decorations), tmp_path)
+    if said:
+        assert refused(data).startswith(said)
+    else:  # a block of nothing is an argument like another
+        (shader,) = read(data)
+        assert reflected_function("vulkan", shader).params == (Param("v", "buffer", "", "rw", (0, 0)),)
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("mode", "constants", "decorations", "block", "sources"),
+    [
+        ("LocalSizeId %four %four %four", "", "", (4, 4, 4), ()),
+        ("LocalSizeId %s %four %t", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint IMul %s %four", "OpDecorate %s SpecId 3", (6, 4, 24), (0, -1, [0])),
+        ("LocalSizeId %t %four %t", "%s = OpSpecConstant %uint 6\n%r = OpSpecConstant %uint 2\n%t = OpSpecConstantOp %uint UDiv %s %r", "OpDecorate %s SpecId 3\nOpDecorate %r SpecId 1", (3, 4, 3), ([0, 1], -1, [0, 1])),
+        ("LocalSizeId %t %four %four", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint UDiv %s %z\n%z = OpConstant %uint 0", "OpDecorate %s SpecId 3", None, ([0], -1, -1)),
+        ("LocalSizeId %t %four %four", "%bool = OpTypeBool\n%s = OpSpecConstantTrue %bool\n%n = OpSpecConstantOp %bool LogicalNot %s\n%six = OpConstant %uint 6\n%more = OpSpecConstantOp %bool ULessThan %four %six\n%both = OpSpecConstantOp %bool LogicalAnd %n %more\n%t = OpSpecConstantOp %uint Select %both %four %six", "OpDecorate %s SpecId 3", (6, 4, 4), ([0], -1, -1)),
+        ("LocalSize 1 1 1", "%v3 = OpTypeVector %uint 3\n%size = OpConstantComposite %v3 %four %four %four", "OpDecorate %size BuiltIn WorkgroupSize", (4, 4, 4), ()),
+    ],
+)  # fmt: skip
+def test_where_a_workgroup_gets_its_size(
+    mode: str, constants: str, decorations: str, block: object, sources: tuple[object, ...], tmp_path: Path
+) -> None:
+    data = assemble(one("", decorations=decorations, mode=mode, constants=constants), tmp_path, "1.6")
+    (shader,) = read(data)
+    assert shader.block == block
+    assert tuple(source for source in shader.block_constants if shader.block_constants != (-1, -1, -1)) == sources
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("worked", "size"),
+    [
+        ("SDiv %minus %two", -3),
+        ("SRem %minus %two", -1),
+        ("SMod %minus %two", 1),
+        ("SNegate %minus", 7),
+        ("Not %minus", 6),
+        ("ShiftRightArithmetic %minus %two", -2),
+        ("ShiftLeftLogical %two %two", 8),
+        ("BitwiseXor %two %three", 1),
+        # The instruction determines whether its operands are signed.
+        ("UDiv %minus %many", 21),
+        ("UMod %minus %many", 94_967_289),
+        ("ShiftRightLogical %minus %most", 1),
+        ("ShiftRightArithmetic %big %most", -1),
+        ("SDiv %big %two", -1),
+        ("SRem %big %three", -2),
+        ("Select %less %one %two", 1),
+        ("Select %signed_less %one %two", 2),
+        ("Select %same %one %two", 1),
+        ("SDiv %two %none", None),
+        ("SDiv %least %all", None),
+        ("ShiftLeftLogical %two %width", None),
+    ],
+)
+def test_operations_on_constants_are_evaluated(worked: str, size: int | None, tmp_path: Path) -> None:
+    numbers = "\n".join(
+        f"%{name} = OpConstant %{'uint' if value > 9 else 'int'} {value}"
+        for name, value in {
+            "minus": -7, "one": 1, "two": 2, "three": 3, "none": 0, "ten": 10, "many": 200_000_000, "most": 31, "width": 32,
+            "big": 2**32 - 2, "all": 2**32 - 1, "least": -2**31,
+        }.items()
+    )  # fmt: skip
+    numbers += "\n%bool = OpTypeBool\n%less = OpSpecConstantOp %bool ULessThan %two %minus"
+    numbers += "\n%signed_less = OpSpecConstantOp %bool SLessThan %two %big\n%same = OpSpecConstantOp %bool IEqual %big %minus_two"
+    constants = f"%int = OpTypeInt 32 1\n%minus_two = OpConstant %int -2\n{numbers}\n%made = OpSpecConstantOp %int {worked}\n%t = OpSpecConstantOp %int IAdd %made %ten"
+    data = assemble(one("", mode="LocalSizeId %t %four %four", constants=constants), tmp_path, "1.6")
+    if size is None:
+        assert refused(data) == "has the entry 'main' with a workgroup size that devmod does not evaluate"
+    else:
+        assert read(data)[0].block == (size + 10, 4, 4)
+
+
+@needs_assembler
+@pytest.mark.parametrize(("operation", "size"), [("SConvert", -2), ("UConvert", 65534)])
+@pytest.mark.parametrize("signed", [0, 1])
+def test_conversions_of_integers(operation: str, size: int, signed: int, tmp_path: Path) -> None:
+    constants = f"""
+    %short = OpTypeInt 16 {signed}
+    %value = OpConstant %short {-2 if signed else 65534}
+    %wide = OpSpecConstantOp %uint {operation} %value
+    %t = OpSpecConstantOp %uint IAdd %wide %four"""
+    data = assemble(one("", mode="LocalSizeId %t %four %four", constants=constants), tmp_path, "1.6")
+    assert read(data)[0].block == (size + 4, 4, 4)
+
+
+@needs_assembler
+def test_a_workgroup_size_that_is_computed_as_a_vector(tmp_path: Path) -> None:
+    constants = "%v3 = OpTypeVector %uint 3\n%all = OpConstantComposite %v3 %four %four %four\n%size = OpSpecConstantOp %v3 IAdd %all %all"
+    data = assemble(one("", decorations="OpDecorate %size BuiltIn WorkgroupSize", constants=constants), tmp_path)
+    assert re.fullmatch(r"has the workgroup size %\d+, which devmod does not evaluate; expected a composite", refused(data))
+
+
+@needs_assembler
+def test_a_workgroup_of_no_threads(tmp_path: Path) -> None:
+    data = assemble(one("", mode="LocalSizeId %four %zero %four", constants="%zero = OpConstant %uint 0"), tmp_path, "1.6")
+    assert refused(data) == "has the entry 'main' with a workgroup size of (4, 0, 4)"
+
+
+UNIFORM = STORAGE.replace("StorageBuffer", "Uniform")
+
+
+def nested(depth: int, count: int = 1, size: int = 4) -> tuple[str, str]:
+    """Return the types and decorations of a block with `depth` structs, each of `count` members of the struct in it."""
+    names = ["%float", *(f"%s{number}" for number in range(depth - 1)), "%block"]
+    types = "\n".join(f"{name} = OpTypeStruct {' '.join([inner] * count)}" for inner, name in itertools.pairwise(names))
+    offsets = [f"OpMemberDecorate {name} {number} Offset {number * size}" for name in names[1:] for number in range(count)]
+    return f"{types}\n{UNIFORM}", "\n".join([*BOUND.split("\n")[:2], "OpDecorate %block Block", *offsets])
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("depth", "count", "size", "described"),
+    [
+        (8, 1, 4, True),
+        (9, 1, 4, False),  # nested too deeply
+        (4, 3, 0, False),  # members at one place
+        (8, 3, 4, False),  # more than 1024 members, which overlap
+    ],
+)
+def test_a_block_with_no_plain_layout_has_no_members(depth: int, count: int, size: int, described: bool, tmp_path: Path) -> None:
+    body, decorations = nested(depth, count, size)
+    (shader,) = read(assemble(one(body, decorations=decorations), tmp_path))
+    (param,) = reflected_function("vulkan", shader).params
+    assert (param.kind, param.type) == ("uniform", f"uint8x{shader.resources[0].size}")
+    assert bool(param.members) is described
+
+
+@needs_assembler
+def test_a_struct_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    text = one(f"%block = OpTypeStruct %float %float\n{STORAGE}", decorations=BOUND + "OpMemberDecorate %block 1 Offset 4")
+    data = assemble(text, tmp_path)
+    # Every member of the struct is made the struct itself.
+    at = next(i for i in range(20, len(data), 4) if data[i : i + 4] == (4 << 16 | 30).to_bytes(4, "little"))
+    own = data[at + 4 : at + 8]
+    assert refused(data[: at + 8] + own * 2 + data[at + 16 :]) == "has a block of memory that contains itself"
+
+
+def test_large_and_deep_modules_are_read_without_a_walk_over_all_paths() -> None:
+    work(read_large_and_deep_modules)  # such a walk never ends
+
+
+def read_large_and_deep_modules() -> None:
+    # Types nested without end, each of many members of the one before.
+    entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1))
+    types = [*op(22, 10, 32)]
+    for number in range(11, 200):
+        types += op(30, number, *[number - 1] * 50)
+    offsets = [word for number in range(11, 200) for member in range(50) for word in op(72, number, member, 35, 0)]
+    variable = (*op(71, 300, 33, 0), *op(32, 299, 12, 199), *op(59, 299, 300, 12))
+    assert (
+        refused(words(*HEAD, *entry, *offsets, *types, *variable, *VOID)) == "has a block of memory that is nested more than 32 levels deep"
+    )
+    # Lengths multiplied beyond all measure.
+    chain = [*op(21, 9, 32, 0), *op(43, 9, 8, 0xFFFFFFFF), *op(22, 10, 32)]
+    strides: list[int] = []
+    for number in range(11, 40):
+        chain += op(28, number, number - 1, 8)
+        strides += op(71, number, 6, 0xFFFFFFFF)
+    block = (*op(30, 40, 39), *op(32, 41, 12, 40), *op(59, 41, 42, 12))
+    marks = (*op(71, 42, 33, 0), *op(72, 40, 0, 35, 0))
+    assert refused(words(*HEAD, *entry, *strides, *marks, *chain, *block, *VOID)) == "has a block of more than 2**62 bytes"
+    # Constants worked out of constants.
+    numbers = [*op(21, 9, 32, 0), *op(50, 9, 100, 2), *op(71, 100, 1, 0)]
+    for number in range(101, 20000):
+        numbers += op(52, 9, number, 132, number - 1, number - 1)
+    (shader,) = read(words(*HEAD, *entry, *numbers, *VOID))
+    assert len(shader.constants) == 1
+    # Entries by the thousand.
+    many = [word for number in range(1025) for word in op(15, 5, number, MAIN, 0)]
+    assert refused(words(*HEAD, *many)) == "has more than 1024 entry points"
+
+
+# -- damage
+
+
+@pytest.fixture(scope="module")
+def modules() -> list[bytes]:
+    """Return the SPIR-V of the test's shaders, compiled by glslang."""
+    found = []
+    for name in ("blocks.comp", "images.comp", "constants.comp", "widths.comp", "scan.hlsl"):
+        # glslang's HLSL for SPIR-V over 1.3 is not valid.
+        for target in ("vulkan",) if name == "scan.hlsl" else ("vulkan", "vulkan -arch=vulkan1.3"):
+            code = devmod.compile(KERNELS / name, target, options=["-O0"]).code  # type: ignore[attr-defined]
+            found += [bytes(value[12:]) for value in code.values()]
+    return found
+
+
+def survives(data: bytes) -> None:
+    """Read a module; only devmod's errors may be raised."""
+    for include_unused in (True, False):
+        try:
+            for shader in read(data, include_unused=include_unused):
+                reflected_function("vulkan", shader)
+        except (devmod.FormatError, devmod.CompileError):
+            pass
+
+
+@needs_compiler
+@pytest.mark.row("R19")
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_modules_are_devmod_errors(modules: list[bytes], seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(150):
+        data = bytearray(rng.choice(modules))
+        for _ in range(rng.choice((1, 1, 1, 2, 8))):
+            if len(data) < 32:
+                break
+            at = rng.randrange(20, len(data) - 4)
+            at -= at % 4 if rng.random() < 0.7 else 0
+            what = rng.random()
+            if what < 0.3:
+                data[at] ^= 1 << rng.randrange(8)
+            elif what < 0.6:
+                data[at : at + 4] = rng.choice((0, 1, 0xFFFFFFFF, 0x7FFFFFFF, rng.randrange(200), rng.getrandbits(32))).to_bytes(
+                    4, "little"
+                )
+            elif what < 0.75:
+                del data[at : at + 4 * rng.randrange(1, 6)]
+            elif what < 0.9:
+                start = rng.randrange(20, len(data) - 4) // 4 * 4
+                data[at:at] = data[start : start + 4 * rng.randrange(1, 12)]
+            else:
+                del data[at:]
+        survives(bytes(data))
+
+
+@needs_compiler
+def test_a_truncated_module_is_a_devmod_error(modules: list[bytes]) -> None:
+    for data in modules[:2]:
+        for end in range(0, len(data), 4):
+            with pytest.raises(devmod.FormatError):
+                read(data[:end])
+
+
+INSTRUCTION = st.tuples(
+    st.sampled_from((5, 6, 11, 12, 15, 16, 17, 19, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 32, 41, 43, 44, 50, 51, 52, 54, 56, 57, 59, 61, 65, 71, 72, 331)),
+    st.lists(st.one_of(st.integers(0, 8), st.sampled_from((MAIN, 17, 33, 34, 35, 38, 2**32 - 1))), max_size=9),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(INSTRUCTION, max_size=24))
+def test_generated_modules_are_devmod_errors(instructions: list[tuple[int, list[int]]]) -> None:
+    entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1))
+    survives(words(*HEAD, *entry, *(word for opcode, operands in instructions for word in op(opcode, *operands)), *VOID))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_devmod_errors(data: bytes) -> None:
+    survives(words(*HEAD) + data)
+    survives(data)
