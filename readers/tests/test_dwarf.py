@@ -12,7 +12,7 @@ from devmod_conformance.checks import check_error
 from devmod_readers.dwarf import read_functions
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import merge_declared
-from devmod_targets.hexagon._symbols import described_functions, exported_functions
+from devmod_targets.hexagon.compile import described_functions, exported_functions
 
 FOLDER = Path(__file__).parent / "vectors/dwarf"
 VERSIONS = ("version2.so", "version5.so")

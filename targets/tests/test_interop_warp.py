@@ -14,7 +14,7 @@ import pytest
 import devmod
 from devmod import Member, Param
 from devmod_targets.interop import warp
-from devmod_targets.interop._warp_source import read_kernels
+from devmod_targets.interop.warp import read_kernels
 
 FOLDER = Path(__file__).parent / "vectors/warp"
 STEM = "wp_motion_eaab996"

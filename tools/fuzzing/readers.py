@@ -548,7 +548,7 @@ def read_offload(data: bytes) -> None:
 
 def read_dwarf(data: bytes) -> None:
     """Read the signatures of all functions in the debug information of an ELF file, and export its hidden functions."""
-    from devmod_targets.hexagon._symbols import described_functions, export_hidden
+    from devmod_targets.hexagon.compile import described_functions, export_hidden
 
     attempt(partial(export_hidden, data, ()))
     functions = attempt(partial(described_functions, data, ("total", "structs", "odd"))) or {}
@@ -605,7 +605,7 @@ class _Processor:
 def read_cuda_image(data: bytes) -> None:
     """Run the checks of devmod-cuda before a driver gets an image."""
     if find_spec("devmod_cuda"):
-        from devmod_cuda._image_reader import read_image
+        from devmod_cuda._images import read_image
 
         device: Any = _Processor("sm_90:ptx8.3")
         for fmt in ("cubin", "fatbin", "ptx"):
@@ -671,7 +671,7 @@ def check_kernels(kernels: Any) -> None:
 
 def read_warp(data: bytes) -> None:
     """Read the kernels in a source of Warp, and raise Breach if an argument has another size than its layout."""
-    from devmod_targets.interop._warp_source import read_block, read_kernels
+    from devmod_targets.interop.warp import read_block, read_kernels
 
     text = data.decode("utf-8", "replace")
     attempt(partial(read_block, text))

@@ -86,7 +86,7 @@ for current in (0, 1):  # the device that the user's code has set stays the curr
         assert driver.current_context() == current
 assert "hipModuleLaunchKernel" not in refused  # a launch on another device than the current one
 # A stream of another library on the second device.
-from devmod_rocm._adopt import ADOPTION
+from devmod_rocm._launch import ADOPTION
 own = second.stream()
 class Stream:
     __module__ = "torch.cuda"

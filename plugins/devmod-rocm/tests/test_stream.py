@@ -31,8 +31,8 @@ def test_a_stream_of_hip_python(device: Any) -> None:
 
 def test_the_device_of_a_stream_in_hip_5(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """HIP 5 has no hipStreamGetDevice. The objects of PyTorch and CuPy have the number of their device."""
-    from devmod_rocm._adopt import RocmAdoption
     from devmod_rocm._api import HIP
+    from devmod_rocm._launch import RocmAdoption
 
     def missing(stream: int) -> int:
         raise DriverError(HIP.not_supported, "this driver has no such function", "hipStreamGetDevice")

@@ -571,7 +571,7 @@ def test_streams_events_and_time(device: Any, add: Any) -> None:
 def blocked(stream: Any) -> Iterator[None]:
     """Let the device wait before what is queued to a stream from here on, until the end of the body."""
     from devmod_vulkan._driver import make
-    from devmod_vulkan._event import VulkanEvent
+    from devmod_vulkan._stream import VulkanEvent
 
     gate, logical = stream.device.stream(), stream.logical
     value = gate._value + 1

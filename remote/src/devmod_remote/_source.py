@@ -6,6 +6,7 @@ The cache has the index and the modules' bytes by their SHA-256, and the first b
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +15,12 @@ from urllib.parse import unquote
 from devmod.backend import HEADER, DiskCache, debug, environment_flag, open_regular
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, own_module
 from devmod_remote._http import HttpError, get_range
-from devmod_remote._keys import key_of
 from devmod_remote._packages import describe_import
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 #: The size of the first read. It contains the index of most bundles. With the headers of an HTTP response it is below 4 kB.
 FIRST = 3072
@@ -279,3 +284,50 @@ def _secrets_of(url: str) -> list[str]:
     secrets = {user, user.partition(":")[2], query, *(each for each in values if len(each) > 5)}  # a short one is a word of any text
     secrets |= {unquote(each) for each in secrets}
     return sorted((each for each in secrets if len(each) > 2), key=len, reverse=True)
+
+
+# -- The key under which the cache has the first bytes of a bundle: its URL, and the account of `storage_options`.
+
+
+#: Names of files are in listings and in backups. With so many iterations, a guess at a password takes 20 ms.
+_ITERATIONS = 100_000
+
+
+def key_of(url: str, options: Mapping[str, Any], *, has_secrets: bool) -> str:
+    """Return the key. Another endpoint or account has another one, and it shows no secret.
+
+    Parameters
+    ----------
+    url, options
+        The URL and the options of its file system.
+    has_secrets
+        Whether the URL has a password or a query.
+
+    Raises
+    ------
+    TypeError
+        An option has a value that other processes cannot recognize; the text is its type.
+    """
+    if not (options or has_secrets):
+        return DiskCache.key("bundle at a URL", url)
+    text = f"{url!r} {_text_of(options)}".encode("utf-8", "surrogatepass")
+    return DiskCache.key("bundle of an account", hashlib.pbkdf2_hmac("sha256", text, b"devmod-remote", _ITERATIONS))
+
+
+def _text_of(value: object) -> str:
+    """Return a text that is equal for equal options alone. Lists and tuples are equal, and maps in any order."""
+    if isinstance(value, str):
+        return str.__repr__(value)  # a subclass may have a repr without the text, such as asterisks
+    if isinstance(value, bytes):
+        return bytes.__repr__(value)
+    if value is None or isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, os.PathLike):
+        return _text_of(os.fspath(value))
+    if isinstance(value, Mapping):
+        return f"{{{','.join(sorted(f'{_text_of(key)}:{_text_of(each)}' for key, each in value.items()))}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(_text_of, value))}]"
+    if isinstance(value, (set, frozenset)):
+        return f"set({','.join(sorted(map(_text_of, value)))})"
+    raise TypeError(type(value).__name__)

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.launcher import Kernel as Kernel
     from devmod_runtime._launch.launcher import LaunchConfig as LaunchConfig
     from devmod_runtime._launch.launcher import Launcher as Launcher
-    from devmod_runtime._launch.specialize import source_constants as source_constants
-    from devmod_runtime._launch.specialize import specialize_source as specialize_source
     from devmod_runtime._leases import Lease as Lease
     from devmod_runtime._leases import Pool as Pool
     from devmod_runtime._leases import lend as lend
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
     from devmod_runtime._programs import Programs as Programs
+    from devmod_runtime._programs import source_constants as source_constants
+    from devmod_runtime._programs import specialize_source as specialize_source
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
 

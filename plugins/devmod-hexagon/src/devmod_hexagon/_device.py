@@ -8,12 +8,11 @@ from contextlib import suppress
 from functools import partial
 from threading import RLock
 
-from devmod import Device
+from devmod import Device, Event, Stream
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_hexagon._memory import Memory, Part
-from devmod_hexagon._stream import HexagonStream
-from devmod_runtime import check_driver, fork_safe, open_driver
+from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from devmod import Stream
     from devmod_hexagon._runner_thread import RunnerThread
+
 
 _once = Once()
 _MAX_DEVICES = 64
@@ -189,3 +189,60 @@ def _count() -> int:
             f"DEVMOD_HEXAGON_DEVICES is {text!r}: expected a number of devices from 1 to {_MAX_DEVICES}", kind="hexagon"
         )
     return number
+
+
+# -- Streams and events. A runner executes requests one after another, so all streams of a device share one order.
+
+
+class HexagonStream(Stream):
+    """The order of a device's calls."""
+
+    device: HexagonDevice
+
+    def __init__(self, device: HexagonDevice) -> None:
+        self.device = device
+
+    def synchronize(self) -> None:
+        check_driver("hexagon")
+        self.device.wait()
+
+    def record(self) -> HexagonEvent:
+        check_driver("hexagon")
+        return HexagonEvent(self.device, self.device.runner())
+
+    def wait(self, event: Event) -> None:
+        check_driver("hexagon")
+        event = check_event(event, HexagonEvent, self.device)
+        if event.device is not self.device:
+            event.synchronize()  # the runners of two devices have no common order
+
+    def __repr__(self) -> str:
+        return f"<Stream of {self.device}>"
+
+
+class HexagonEvent(Event):
+    """A point in the order of a runner's requests, with the runner's clock at that point."""
+
+    __slots__ = ("_runner", "_values", "device")
+
+    def __init__(self, device: HexagonDevice, runner: RunnerThread) -> None:
+        self.device = device
+        self._runner = runner
+        #: The clock in nanoseconds, once the reply has been read.
+        self._values: list[Any] = []
+        runner.queue_clock(self._values.extend)
+
+    def synchronize(self) -> None:
+        check_driver("hexagon")
+        if not self._values:
+            self._runner.check()
+            self._runner.wait()
+
+    def elapsed(self, earlier: Event) -> float:
+        earlier = check_earlier_event(earlier, HexagonEvent, self.device)
+        self.synchronize()
+        earlier.synchronize()
+        return float(self._values[0] - earlier._values[0]) * 1e-9
+
+    def __repr__(self) -> str:
+        return f"<Event of {self.device}>"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from struct import pack
 
-from devmod_rocm._adopt import ADOPTION
+from devmod.errors import ArgumentError
+from devmod_rocm._api import HIP
+from devmod_rocm._device import devices
+from devmod_runtime.driver_api.adoption import Adoption, library_of
+from devmod_runtime.driver_api.errors import DriverError
 from devmod_runtime.driver_api.kernel import DriverKernel
 from devmod_runtime.driver_api.launcher import DriverLauncher
 from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
@@ -13,10 +17,47 @@ from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from devmod import FunctionInfo
     from devmod_readers.amdgpu import CodeObjectKernel
     from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.device import DriverDevice
     from devmod_runtime.driver_api.images import LoadedImage
+
+
+# -- Use arrays and streams of PyTorch for ROCm, CuPy for ROCm, JAX and hip-python as devmod's, without a copy.
+
+
+#: hip-python's class of streams. Its package is hip, and rocm from version 10 on.
+_HIP_PYTHON, _HIP_PYTHON_STREAM = ("hip", "rocm"), "ihipStream_t"
+
+
+class RocmAdoption(Adoption):
+    """The arrays and the streams of other libraries for ROCm."""
+
+    def stream_handle(self, value: Any) -> int | None:
+        if type(value).__name__ == _HIP_PYTHON_STREAM and library_of(value) in _HIP_PYTHON:
+            return int(value)
+        return super().stream_handle(value)
+
+    def device_of_stream(self, value: Any, handle: int) -> DriverDevice:
+        items = self.devices()
+        if len(items) == 1:
+            return items[0]
+        try:
+            return super().device_of_stream(value, handle)
+        except ArgumentError as error:
+            # HIP 5 cannot return the device of a stream. PyTorch's and CuPy's objects have it.
+            cause = error.__cause__
+            device = self.device_attribute(value) if isinstance(cause, DriverError) and cause.name == HIP.not_supported else None
+            if device is None:
+                raise
+            return device
+
+
+ADOPTION = RocmAdoption(HIP, devices)
+
 
 #: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.
 _MAX_GRID_THREADS = (1 << 32) - 1

@@ -8,9 +8,9 @@ They raise `devmod.FormatError` for a file that is damaged.
 
 from __future__ import annotations
 
-from devmod_readers.amdgpu._descriptors import check_code_object as check_code_object
 from devmod_readers.amdgpu._notes import ArgumentPlace as ArgumentPlace
 from devmod_readers.amdgpu._notes import CodeObjectKernel as CodeObjectKernel
+from devmod_readers.amdgpu._notes import check_code_object as check_code_object
 from devmod_readers.amdgpu._notes import read_code_object as read_code_object
 
 __all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "read_code_object"]

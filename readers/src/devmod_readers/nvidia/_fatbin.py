@@ -14,13 +14,13 @@ from devmod.backend import escape
 from devmod.errors import FormatError
 from devmod.targets.cuda import SPEC
 from devmod_readers._decompress import decompress_zstd
-from devmod_readers.nvidia._lz4 import decompress_block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from devmod.backend import Binary
+
 
 _MAGIC = 0xBA55ED50
 _HEADER, _MEMBER = 16, 64
@@ -141,3 +141,56 @@ def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:
 
 def _error(problem: str) -> FormatError:
     return FormatError(f"the CUDA fatbin is invalid: {problem}", kind="cuda")
+
+
+# -- Decompress a block of LZ4, as fatbins of CUDA 12.3 and before have it.
+#
+# A block is a list of sequences: a token with two numbers of four bits, the literals, an offset u16 back into the output, and the rest
+# of the
+# length of the match. A number of 15 continues in the next bytes, up to one that is not 255. The last sequence has no match.
+
+
+def decompress_block(data: memoryview, size: int) -> bytes:
+    """Return the `size` bytes of a block.
+
+    Raises
+    ------
+    FormatError
+        The block is damaged, or its output has another size.
+    """
+    output = bytearray()
+    at, end = 0, len(data)
+    try:
+        while at < end:
+            token = data[at]
+            at += 1
+            length, at = _length(data, at, token >> 4)
+            if at + length > end or len(output) + length > size:
+                raise IndexError
+            output += data[at : at + length]
+            at += length
+            if at == end:
+                break
+            offset = data[at] | data[at + 1] << 8
+            length, at = _length(data, at + 2, token & 15)
+            length += 4
+            if not 0 < offset <= len(output) or len(output) + length > size:
+                raise IndexError
+            piece = output[-offset:] if offset <= length else output[-offset : len(output) - offset + length]
+            output += (piece * (-(-length // len(piece))))[:length]
+    except IndexError:
+        raise FormatError(f"the CUDA fatbin is invalid: a member compressed with LZ4 is damaged at byte {at}", kind="cuda") from None
+    if len(output) != size:
+        raise FormatError(f"the CUDA fatbin is invalid: a member compressed with LZ4 has {len(output)} bytes; expected {size}", kind="cuda")
+    return bytes(output)
+
+
+def _length(data: memoryview, at: int, length: int) -> tuple[int, int]:
+    """Return a number that begins with four bits, and the position after it."""
+    if length == 15:
+        while data[at] == 255:
+            length += 255
+            at += 1
+        length += data[at]
+        at += 1
+    return length, at

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from devmod_readers.wgsl._syntax import Expression
+    from devmod_readers.wgsl._parse import Expression
     from devmod_readers.wgsl._tokens import Source, Token
 
 _PRECEDENCE = {"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10}

@@ -9,7 +9,7 @@ from devmod_readers.wgsl._scalars import SCALARS, SUFFIXES, UNSUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_readers.wgsl._syntax import WgslModule
+    from devmod_readers.wgsl._parse import WgslModule
 
 _WORDS = """
 true false bool array atomic ptr sampler sampler_comparison

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_readers.wgsl._syntax import Declaration
+    from devmod_readers.wgsl._parse import Declaration
 
 SCALAR, VECTOR, MATRIX, ATOMIC, ARRAY, STRUCT, IMAGE, SAMPLER, OTHER = (
     "scalar",

@@ -9,7 +9,7 @@ from devmod_readers.wgsl._type import ARRAY, ATOMIC, IMAGE, MATRIX, OTHER, SAMPL
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod.errors import CompileError
-    from devmod_readers.wgsl._syntax import Declaration, Expression, WgslModule
+    from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
     from devmod_readers.wgsl._values import Values
 
 _ACCESS = {"read": "r", "write": "w", "read_write": "rw"}

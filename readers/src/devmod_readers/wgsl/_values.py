@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_readers.wgsl._arithmetic import Value
-    from devmod_readers.wgsl._syntax import Expression, WgslModule
+    from devmod_readers.wgsl._parse import Expression, WgslModule
 
 
 class Values:

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod_readers.wgsl._syntax import Declaration
+    from devmod_readers.wgsl._parse import Declaration
     from devmod_readers.wgsl._tokens import Source
 
 _SPACES = ("storage", "uniform", "private", "workgroup", "")

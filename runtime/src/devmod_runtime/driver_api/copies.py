@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod_runtime.driver_api.context import Context
+    from devmod_runtime.driver_api.device import Context
     from devmod_runtime.driver_api.handles import Handle
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_runtime import Lease
-    from devmod_runtime.driver_api.context import Context
+    from devmod_runtime.driver_api.device import Context
 
 
 class Handle:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 import devmod
-from devmod import Target
+from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
-from devmod.errors import CompileError
-from devmod_targets._cli._assignment import Assignment, assign
-from devmod_targets._cli._defaults import parse_blocks, parse_functions, parse_locals
+from devmod.errors import CompileError, FormatError
+from devmod.targets import KINDS
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
-from devmod_targets.build.matrix import language_of
+from devmod_targets.build.matrix import describe_languages, language_of, languages_of, suffix_of
 from devmod_targets.compilation import architecture_problem, validation_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from devmod import TargetSpec
 
 
 @click.command(
@@ -207,3 +214,160 @@ def _check_names(sources: tuple[Path, ...], assignments: list[Assignment], modul
                 raise click.UsageError(
                     f"{sources[owner]} and {sources[each.source]} both have a function {name!r}; rename one, or write two files"
                 )
+
+
+# -- Which of the targets of `devmod compile` each source is compiled for.
+
+
+class Assignment(NamedTuple):
+    """A source, by its index, a target that takes it, and the language for `devmod.compile`; None for that of its suffix."""
+
+    source: int
+    target: str
+    language: str | None
+
+
+def assign(sources: Sequence[Path], targets: Sequence[str], language: str | None) -> list[Assignment]:
+    """Return each source with each target that takes its language, in the order of the sources, then of the targets.
+
+    One source and one target belong together: the compiler checks the language.
+
+    Raises
+    ------
+    click.UsageError
+        A target is given twice, no target takes a source, or no source is for a target.
+    """
+    repeated = next((target for target in targets if targets.count(target) > 1), None)
+    if repeated is not None:
+        raise click.UsageError(f"the target {repeated!r} is given twice")
+    kinds = [Target.parse(target).kind for target in targets]
+    specs = {kind: spec for kind in kinds if (spec := find_spec(kind)) is not None}
+    if len(sources) * len(targets) == 1 or len(specs) < len(set(kinds)):  # compiling reports an unknown kind
+        return [Assignment(index, target, language) for index in range(len(sources)) for target in targets]
+    result = []
+    for index, source in enumerate(sources):
+        own = _own_language(source, len(sources), specs.values(), language)
+        name = own or suffix_of(source.name)
+        takers = [target for target, kind in zip(targets, kinds, strict=True) if name in languages_of(specs[kind])]
+        if not takers and len(specs) == 1 and own is None and _owner(name) is None:
+            takers = list(targets)
+        if not takers:
+            raise click.UsageError(_no_taker(source, name, own, specs))
+        result += [Assignment(index, target, own) for target in takers]
+    for target, kind in zip(targets, kinds, strict=True):
+        if all(each.target != target for each in result):
+            raise click.UsageError(
+                f"no source is for the target {target!r}: {kind} takes {describe_languages(specs[kind])}. Add a source, or leave it out"
+            )
+    return result
+
+
+def _own_language(source: Path, count: int, specs: Iterable[TargetSpec], language: str | None) -> str | None:
+    """Return the language of --language where it is for a source, else None.
+
+    Among several sources, a suffix goes before it if it belongs to a target that does not take the language.
+    """
+    if language is None or count == 1:
+        return language
+    takers = [languages_of(spec) for spec in specs if suffix_of(source.name) in spec.languages]
+    return None if takers and all(language not in names for names in takers) else language
+
+
+def _owner(name: str) -> TargetSpec | None:
+    """Return the spec of the first kind with a language or a suffix of this name."""
+    return next((spec for spec in map(find_spec, KINDS) if spec is not None and name in languages_of(spec)), None)
+
+
+def _no_taker(source: Path, name: str, language: str | None, specs: dict[str, TargetSpec]) -> str:
+    takes = "; ".join(f"{kind} takes {describe_languages(spec)}" for kind, spec in specs.items())
+    if str(source) == STDIN and language is None:
+        return f"standard input has no suffix, so its language is unknown; give it with --language. {takes}"
+    other = _owner(name)
+    if language is not None:
+        what = "" if other is None else f". It is a language of {other.kind}"
+        return f"no target takes the language {language!r}: {takes}{what}"
+    if other is None:
+        return f"the suffix of {source} does not show its language; give it with --language. {takes}"
+    return f"{source} is {other.languages[name]}, which none of the targets takes: {takes}. Add -t {other.kind}, or give --language"
+
+
+# -- The options --block, --local and --function of `devmod compile`.
+
+
+#: ``name(types)`` or ``name=symbol(types)``. The name of an overload contains brackets and commas.
+_FUNCTION = re.compile(r"(?:(?P<name>.+)=)?(?P<symbol>[^=()]+)\((?P<types>[^()]*)\)")
+
+
+def parse_blocks(texts: Sequence[str]) -> tuple[int, ...] | dict[str, tuple[int, ...]] | None:
+    """Return the argument `block` of `devmod.compile`.
+
+    Raises
+    ------
+    click.UsageError
+        A text is invalid, or contradicts another.
+    """
+    result: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        function, mark, numbers = text.rpartition("=")
+        try:
+            dims = tuple(int(number) for number in numbers.split(","))
+        except ValueError:
+            dims = ()
+        if (mark and not function) or not 1 <= len(dims) <= 3 or min(dims) < 1:
+            raise click.UsageError(f"--block {text}: expected threads in x, y, z, such as 64, 16,16 or blur=16,16")
+        if function in result:
+            raise click.UsageError(f"--block is given twice for {f'the function {function!r}' if function else 'all functions'}")
+        result[function] = dims
+    if "" not in result:
+        return result or None
+    if len(result) > 1:
+        raise click.UsageError("--block is given for all functions and for one; give it for each function")
+    return result[""]
+
+
+def parse_locals(texts: Sequence[str]) -> dict[str, Local | dict[str, Local]] | None:
+    """Return the argument `local` of `devmod.compile`.
+
+    Raises
+    ------
+    click.UsageError
+        A text is invalid, or a name is given twice.
+    """
+    result: dict[str, Local | dict[str, Local]] = {}
+    for text in texts:
+        names, _, size = text.rpartition("=")
+        function, _, parameter = names.rpartition(".")
+        number, mark, unit = size.partition("/")
+        if not parameter or not (number.isascii() and number.isdigit() and 0 < int(number) < 2**63) or (mark and unit != "thread"):
+            raise click.UsageError(f"--local {text}: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread")
+        default = Local(per_thread=int(number)) if mark else Local(int(number))
+        group = result.setdefault(function, {}) if function else result
+        if not isinstance(group, dict) or parameter in group:
+            raise click.UsageError(f"--local {text}: {names} is given twice")
+        group[parameter] = default
+    return result or None
+
+
+def parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:
+    """Return the argument `fmap` of `devmod.compile`.
+
+    Raises
+    ------
+    click.UsageError
+        A text is invalid, or a name is given twice.
+    """
+    result: dict[str, FunctionInfo] = {}
+    for text in texts:
+        match = _FUNCTION.fullmatch(text.strip())
+        if match is None:
+            raise click.UsageError(f"--function {text}: expected a name and the types of the arguments, such as 'scale(handle, float32)'")
+        types = [each.strip() for each in match["types"].split(",")] if match["types"].strip() else []
+        symbol = match["symbol"].strip()
+        name = (match["name"] or symbol).strip()
+        if name in result:
+            raise click.UsageError(f"--function {text}: {name} is given twice")
+        try:
+            result[name] = FunctionInfo(symbol, types)
+        except FormatError as error:
+            raise click.UsageError(f"--function {text}: {error}") from None
+    return result or None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod_readers.nvidia import KernelEntry, ParamPlace
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring._mangled_type import TypeNode
+    from devmod_targets.authoring._mangled import TypeNode
 
 _POINTER_BYTES = 8
 #: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be any number, ``.u64`` also a pointer.

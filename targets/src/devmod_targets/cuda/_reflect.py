@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
-    from devmod_targets.authoring._mangled_type import TypeNode
+    from devmod_targets.authoring._mangled import TypeNode
 
 #: The variable of the probe.
 _PROBE = "devmod_signature"

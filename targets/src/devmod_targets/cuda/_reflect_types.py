@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_targets.authoring._mangled_type import TypeNode
+    from devmod_targets.authoring._mangled import TypeNode
     from devmod_targets.authoring.clang import LocationSet
 
 POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106

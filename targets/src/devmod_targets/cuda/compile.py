@@ -13,13 +13,13 @@ from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import check_declared, read_ptx
 from devmod_readers.options.cuda import check_options, check_values
-from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring._included import unresolved_names
+from devmod_targets.authoring.instances import explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._headers import has_header
-from devmod_targets.cuda._instances import check_visible, with_instances
 from devmod_targets.cuda._log import diagnostics, read_reports
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring import SelfContainedSource
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
+
 
 _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 #: Comments and strings, in which a macro's name is no macro.
@@ -191,3 +192,29 @@ def _check_clock(text: str, name: str) -> None:
             f"{name}:{line}: {match[0]} is the time of the build, and equal sources give equal payloads; pass a text in defines= instead",
             kind="cuda",
         )
+
+
+# -- Template instances of a source payload. The receiver compiles the text alone, so the text contains the instances.
+
+
+def with_instances(request: CompileRequest, source: SelfContainedSource) -> SelfContainedSource:
+    """Append an explicit instantiation for each template instance of `name_expressions` to the source."""
+    lines = explicit_instances(request.name_expressions, "__global__ ")
+    if not lines:
+        return source
+    whole = source.text + ("" if source.text.endswith("\n") else "\n") + lines
+    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names, source.files)
+
+
+def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str]) -> None:
+    """Raise CompileError for an expression whose kernel the receiver's compiler would drop: one with internal linkage."""
+    visible = set(re.findall(r"^\.(?:visible|weak) \.entry ([\w$]+)", ptx, re.MULTILINE))
+    for expression, symbol in lowered.items():
+        if symbol not in visible:
+            raise CompileError(
+                f"name_expressions= contains {expression!r}, a kernel that is static or in an anonymous namespace. With -format=cuda the "
+                f"receiver compiles {request.name} without the expression and drops the kernel. Give it external linkage, or compile it "
+                "here, as in 'cuda -arch=sm_90'",
+                kind="cuda",
+                function=expression,
+            )

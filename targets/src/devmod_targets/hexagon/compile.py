@@ -6,22 +6,26 @@ import re
 
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon import SPEC
+from devmod_readers.dwarf import read_functions
+from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
+from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
+from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
+from devmod_targets.authoring.clang import element_type, load_libclang
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag
-from devmod_targets.authoring.instances import ending_of, explicit_instances
+from devmod_targets.authoring.instances import ending_of, explicit_instances, keys_of
 from devmod_targets.hexagon import _headers
-from devmod_targets.hexagon._reflect import read_functions
-from devmod_targets.hexagon._symbols import described_functions, export_hidden, exported_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
 
     from devmod import FunctionInfo
-    from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring.clang_options import ClangOptions
+
 
 #: The versions that clang supports.
 ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)
@@ -124,7 +128,7 @@ def _read_source(
 ) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str]]:
     """Return the signatures, or None if the caller declares them; the reader for the origin; and the files that it read."""
     try:
-        reflected, reader, files = read_functions(request, language, options, symbols)
+        reflected, reader, files = _read_functions(request, language, options, symbols)
     except CompileError:
         if not _declares_all(request, symbols):
             raise
@@ -186,3 +190,122 @@ def _declares_all(request: CompileRequest, symbols: Sequence[str]) -> bool:
     """Return whether the caller's fmap has the types of every function, so that reflection is not needed."""
     declared = request.fmap or {}
     return bool(declared) and {info.name for info in declared.values()} >= set(symbols)
+
+
+# -- Read the signatures of the functions that a C or C++ source exports, with libclang.
+
+
+_FRONTEND_OPTIONS = ("-std=", "-U", "-f", "-mhvx")
+
+
+def _read_functions(
+    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
+) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
+    """Read the exported functions of a source.
+
+    Parameters
+    ----------
+    request, language, options
+        The source, and the arguments with which clang compiled it.
+    symbols
+        The exported symbols.
+
+    Returns
+    -------
+    dict of str to ReflectedFunction
+        The functions by name, qualified in C++, in the order of the source.
+    str
+        The reader, such as "libclang 18.1.1".
+    dict of str to str
+        The files that libclang read, as in `Payload.files`.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        A function has a parameter that devmod does not support.
+    """
+    library = load_libclang(SPEC, request.language)
+    flags = ["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"]
+    request = request.replace(text=text_with_instances(request.text, symbols, request.name_expressions))
+    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
+    source = CFunctions(library, unit, "hexagon", "function")
+    functions = source.functions_by_name(symbols, request.name_expressions).items()
+    reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in functions}
+    return reflected, library.toolchain, included_files(unit, options)
+
+
+def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction:
+    types, params = source.parameters(cursor)
+    result = cursor.result_type.get_canonical()
+    extra = {}
+    if result.spelling != "void":
+        dtype, align = element_type(result)
+        if not dtype or align or "x" in dtype:
+            raise source.unsupported(cursor, f"returns {cursor.result_type.spelling!r}")
+        extra = {"result": dtype}
+    return ReflectedFunction(symbol, types, params, None, source.location(cursor), extra=extra)
+
+
+# -- The functions that a shared object exports, in the order of their addresses, their signatures, and those that an object hides.
+
+
+_SYMBOLS, _FUNCTION, _LOCAL = 2, 2, 0
+#: The place of the visibility in a symbol, its bits, and the values for hidden and for exported symbols that nothing replaces.
+_OTHER, _VISIBILITY, _HIDDEN, _PROTECTED = 13, 3, (1, 2), 3
+
+
+def exported_functions(code: bytes) -> list[str]:
+    """Return the names of the functions in the dynamic symbol table of an ELF file that ld.lld has written."""
+    elf = ElfFile(code)
+    results = []
+    for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
+        if kind != DYNAMIC_SYMBOLS:
+            continue
+        names = bytes(elf.contents(link))
+        for start, info, section, address, _ in elf.symbols(elf.contents(number)):
+            if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
+                results.append((address, names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")))
+    return [name for _, name in sorted(results)]
+
+
+def described_functions(code: bytes, symbols: Collection[str]) -> dict[str, ReflectedFunction]:
+    """Return the functions with a signature in the debug information, by name for callers.
+
+    Raises
+    ------
+    FormatError
+        The debug information is damaged.
+    """
+    found = read_functions(code, symbols)
+    keys = keys_of((symbol, name) for symbol, (name, _) in found.items())
+    return {keys[symbol]: function for symbol, (_, function) in found.items() if function is not None}
+
+
+def export_hidden(code: bytes, names: Collection[str]) -> bytes:
+    """Return a relocatable object that exports its hidden functions: those of `names`, or all if there are no names.
+
+    Raises
+    ------
+    FormatError
+        The object is damaged.
+    """
+    result = bytearray(code)
+    try:
+        elf = ElfFile(result)
+        for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
+            if kind == _SYMBOLS:
+                _export(elf, elf.contents(number), bytes(elf.contents(link)), names)
+    except ValueError as error:
+        raise FormatError(f"the object is damaged: {error}", kind="hexagon") from None
+    return bytes(result)
+
+
+def _export(elf: ElfFile, table: memoryview, strings: bytes, names: Collection[str]) -> None:
+    for place, (start, info, section, _, _) in enumerate(elf.symbols(table)):
+        other = elf.symbol_bytes * place + _OTHER
+        if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section and table[other] & _VISIBILITY in _HIDDEN:
+            name = strings[start : strings.index(b"\0", start)].decode("utf-8", "backslashreplace")
+            if not names or name in names:
+                table[other] |= _PROTECTED

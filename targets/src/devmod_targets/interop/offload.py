@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import devmod
-from devmod.errors import FormatError, list_names
-from devmod_readers.nvidia import read_cubin, read_ptx
+from devmod.backend import find_spec
+from devmod.errors import ArgumentError, FormatError, list_names
+from devmod_readers.amdgpu import read_code_object
+from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_readers.offload import read_images
-from devmod_targets.interop._signatures import image_functions
+from devmod_targets.authoring import CompileRequest, merge_declared
+from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, with_entry, without_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from typing_extensions import Buffer
 
+    from devmod import FunctionInfo
     from devmod_readers.offload import OffloadImage
+    from devmod_readers.reflection import ReflectedFunction
+
 
 __all__ = ["load"]
 
@@ -76,3 +82,82 @@ def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection
     # A kernel of an AMD code object has a descriptor, whose symbol ends in ".kd".
     data = bytes(image.data)
     return {symbol for symbol in symbols if b"\0" + symbol.encode() + b".kd\0" in data}
+
+
+# -- The signatures of kernels that the images of a container have.
+
+
+def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterable[str]) -> list[dict[str, FunctionInfo]]:
+    """Return for each image those of the named functions that it contains.
+
+    The types are those of the first image that has them, the block and the limits of a launch those of the image itself.
+
+    Parameters
+    ----------
+    images
+        The kind, the format and the bytes of each image.
+    names
+        The symbols of kernels, or their qualified C++ names.
+
+    Raises
+    ------
+    ArgumentError
+        `names` is not a sequence of names.
+    FormatError
+        No image has a kernel of a name, none contains its types, or the images have arguments of different sizes.
+    """
+    if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
+        raise ArgumentError(
+            f"offload.load(data, fmap): fmap is a map of name to FunctionInfo, or names of kernels such as ['add'], not {names!r}",
+            argument="fmap",
+        )
+    kernels = [_read(kind, fmt, data) for kind, fmt, data in images]
+    results: list[dict[str, FunctionInfo]] = [{} for _ in images]
+    for name in names:
+        chosen = {number: (_select(functions, name), entries) for number, (functions, entries) in enumerate(kernels)}
+        chosen = {number: (functions, entries) for number, (functions, entries) in chosen.items() if functions}
+        if not chosen:
+            known = list_names(dict.fromkeys(key for functions, _ in kernels for key in functions))
+            raise FormatError(f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {known}")
+        typed = next((functions[name] for functions, entries in chosen.values() if not without_types(functions, entries)), None)
+        if typed is None:
+            functions, entries = next(iter(chosen.values()))
+            symbol = without_types(functions, entries)
+            raise FormatError(declaration_error("the container", symbol, functions, entries), function=name)
+        sizes = {tuple(place.size for place in entries[functions[name].symbol].params or ()) for functions, entries in chosen.values()}
+        if len(sizes) > 1:
+            listed = " and ".join(str(list(each)) for each in sorted(sizes))
+            raise FormatError(
+                f"the container cannot be loaded: its images have arguments of different sizes for the kernel {name!r}: {listed} bytes. "
+                "Load each image with devmod.interop.offload.read_images(data)",
+                function=name,
+            )
+        for number, (_, entries) in chosen.items():
+            own = with_entry(typed, entries[typed.symbol]).replace(tags=typed.tags)  # a cubin does not contain the tag
+            spec = find_spec(images[number][0])
+            assert spec is not None
+            results[number] |= merge_declared(spec, {name: own}, None)
+    return results
+
+
+def _select(functions: Mapping[str, ReflectedFunction], name: str) -> dict[str, ReflectedFunction]:
+    """Return the function of a name or a symbol, under that name; {} if there is none."""
+    found = next((function for key, function in functions.items() if name in (key, function.symbol)), None)
+    return {} if found is None else {name: found}
+
+
+def _read(kind: str, fmt: str, data: memoryview) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
+    """Return the kernels of an image by name and by symbol."""
+    entries: Mapping[str, KernelEntry]
+    if kind == "cuda":
+        entries = read_ptx(bytes(data).decode("utf-8", "replace")) if fmt == "ptx" else read_cubin(data)
+    else:
+        entries = {
+            name: KernelEntry(
+                name,
+                tuple(ParamPlace(each.offset, each.size, is_pointer=each.kind == "global_buffer") for each in kernel.visible_arguments),
+                kernel.block,
+            )
+            for name, kernel in read_code_object(data).items()
+        }
+    return declared_kernels(CompileRequest("", None), entries.values()), entries

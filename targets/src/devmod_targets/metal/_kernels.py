@@ -8,26 +8,19 @@ import re
 from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError
-from devmod_readers.closure import bits
+from devmod_readers.closure import bits, closure
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
-from devmod_targets.authoring.clang import Libclang, LocationSet, element_type, type_kind
-from devmod_targets.metal._names import Names
+from devmod_targets.authoring._clang_records import record_members
+from devmod_targets.authoring.clang import Libclang, LocationSet, element_type, lane_type, type_kind
 from devmod_targets.metal._program import MAIN, address_spaces
-from devmod_targets.metal._types import (
-    POINTER,
-    RECORD,
-    REFERENCE,
-    buffer_element,
-    metal_element_type,
-    metal_spelling,
-    size_of,
-    struct_members,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
+
+    from devmod import Member
+
 
 _LARGEST_SCALAR = 4096
 _VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
@@ -294,3 +287,119 @@ def _order_arguments(arguments: Sequence[tuple[str, int | None, str, Param]]) ->
         result.sort(key=lambda each: each[0])
         placed_arguments += [(type_name, param.replace(at=index)) for index, type_name, param in result]
     return placed_arguments
+
+
+# -- The names that each function of a program uses, directly or indirectly. Any matching word counts, so the result may be too large.
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+
+
+class Names:
+    """The names of a program, each with the words in its declarations and definitions."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._spans: dict[str, list[tuple[int, int]]] = {}
+        for match in _DEFINE.finditer(text):
+            self.declare(match[1], match.start(2), match.end(2))
+
+    def declare(self, name: str, start: int, end: int) -> None:
+        """Add a declaration of a name, from `start` up to and without `end`."""
+        self._spans.setdefault(name, []).append((start, end))
+
+    def text(self, start: int, end: int) -> str:
+        """Return a part of the program's text."""
+        return self._text[start:end]
+
+    def end_of_statement(self, start: int) -> int:
+        """Return the end of the statement that contains the position `start`."""
+        end = self._text.find(";", start)
+        return end if end >= 0 else len(self._text)
+
+    def used_parts(self, parts: Sequence[str]) -> dict[str, int]:
+        """Return for each name the parts that it uses: bit n is set for the n-th of `parts`."""
+        bits = dict.fromkeys(self._spans, 0) | {name: 1 << number for number, name in enumerate(parts)}
+        return closure(bits, {name: self._words_in(name) for name in self._spans})
+
+    def _words_in(self, name: str) -> frozenset[str]:
+        return frozenset(word for start, end in self._spans[name] for word in _WORD.findall(self._text[start:end]))
+
+
+# -- The element types and sizes of Metal's types, as libclang reads them.
+
+
+POINTER, REFERENCE, RECORD = 101, 103, 105
+_ARRAYS = (112, 114)  # of fixed length, of unknown length
+_ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
+_ARRAY_RECORD = re.compile(r"^(?:const |volatile |__\w+ )*metal::(?:matrix|array)<")
+_PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
+
+
+def metal_element_type(type_: Any) -> tuple[str, int]:
+    """Return the same as `element_type`, with atomics and packed vectors."""
+    if type_kind(type_) == RECORD:
+        atomic, packed = _ATOMIC.match(type_.spelling), _PACKED.match(type_.spelling)
+        if atomic or packed:
+            number, _ = element_type(type_.get_template_argument_type(0).get_canonical())
+            return (f"{number}x{packed[1]}" if packed else number), 0
+    return element_type(type_)
+
+
+def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tuple[Member, ...]]:
+    """Return the element type of a buffer, the alignment of a struct, the bytes that the kernel requires, and the members of a struct.
+
+    A pointer may refer to any number of elements. A reference refers to one object, whose size the kernel requires.
+    """
+    size = max(size_of(target), 0) if is_reference else 0
+    if size and type_kind(target) == RECORD:
+        open_ended = _open_ended_element(target)
+        if open_ended is not None:
+            return open_ended
+    while type_kind(target) == _ARRAYS[0]:
+        target = lane_type(target)
+    if _PACKED.match(target.spelling):
+        # Packed vectors have no padding, so the elements are scalars.
+        target = target.get_template_argument_type(0).get_canonical()
+    element, align = metal_element_type(target)
+    return element, align, size, struct_members(target) if align else ()
+
+
+def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] | None:
+    """Return the element type of a struct that ends in an array of length one or unknown; None for any other struct.
+
+    Compilers of other languages write a buffer's content so: ``struct { float x[1]; } &``.
+    """
+    fields = list(type_.get_fields())
+    last = fields[-1].type.get_canonical() if fields else None
+    if last is None or type_kind(last) not in _ARRAYS or (type_kind(last) == _ARRAYS[0] and last.element_count > 1):
+        return None
+    if len(fields) != 1:
+        return "", 0, 0, ()
+    element, align = element_type(lane_type(last))
+    return element, align, 0, struct_members(lane_type(last)) if align else ()
+
+
+def struct_members(type_: Any) -> tuple[Member, ...]:
+    """Return the members of a struct; a matrix has one member without a name, the array of its columns."""
+    return record_members(type_, number_type=metal_element_type, array_record=_array_record)
+
+
+def _array_record(type_: Any) -> tuple[list[tuple[int, int]], Any] | None:
+    """Return the dimension and the element type of ``metal::matrix`` and ``metal::array``, each of which has one member, an array."""
+    if not _ARRAY_RECORD.match(type_.spelling):
+        return None
+    fields = [field.type.get_canonical() for field in type_.get_fields()]
+    if len(fields) != 1 or type_kind(fields[0]) != _ARRAYS[0]:
+        return None
+    element = lane_type(fields[0])
+    return [(fields[0].element_count, size_of(element))], element
+
+
+def size_of(type_: Any) -> int:
+    return int(type_.get_size())
+
+
+def metal_spelling(text: str) -> str:
+    return text.replace("__global_host ", "constant ").replace("__global ", "device ").replace("__local ", "threadgroup ")

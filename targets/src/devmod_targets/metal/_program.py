@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
-    from devmod_targets.metal._attributes import Rewritten
+    from devmod_targets.metal._reflect import Rewritten
 
 _ARGUMENTS = [
     *("-x", "c++", "-std=c++20", "-target", "x86_64-unknown-linux-gnu", "-nostdinc", "-w", "-ferror-limit=0", "-fno-char8_t"),
