@@ -7,7 +7,7 @@ BIN := .venv/bin
 CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons lowest bench golden hexagon-runner rows commands docs wheels clean
+.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons lowest bench golden hexagon-runner rows commands docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -23,8 +23,14 @@ test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's valida
 demo: setup  ## build wheels, compile on a box without a runtime, run the one file in another environment, draw
 	@$(BIN)/python tools/demo.py
 
-test: setup test-setup lint types  ## lint, types and all tests; ends with a list of what could not run here
+test: setup test-setup lint types  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not volume"
+
+test-all: setup test-setup lint types  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+breakages: setup  ## plant each fault of tools/breakages.toml in a copy of the tree, and report whether tests notice it (NAMES="a b")
+	@$(BIN)/python tools/breakages.py $(NAMES)
 
 interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go
 	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py

@@ -22,9 +22,11 @@ def test_make_help_lists_every_task() -> None:
     assert {"demo", "test", "lint", "types", "format", "bench", "golden", "clean", "wheels", "setup"} <= tasks
 
 
-def test_ci_runs_the_command_that_people_run() -> None:
+def test_ci_runs_all_tests_and_people_all_but_the_volume() -> None:
     script = ROOT / ".ci" / "run"
-    assert "\nmake test ||" in script.read_text()
+    assert "\nmake test-all ||" in script.read_text()
+    recipes = dict(re.findall(r"^(test|test-all): .*\n\t(.*)", MAKEFILE, re.MULTILINE))
+    assert recipes["test"] == f'{recipes["test-all"]} -m "not volume"'
     assert script.stat().st_mode & 0o111
 
 

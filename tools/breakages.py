@@ -22,7 +22,7 @@ from environments import ROOT, python_of
 TABLE = ROOT / "tools" / "breakages.toml"
 COPY = ROOT / "build" / "breakages"
 #: The longest run of the expected tests, in seconds. A fault may make a test hang, and that is noticed too.
-_TIMEOUT = 900
+_TIMEOUT = 600
 
 
 class Breakage(NamedTuple):

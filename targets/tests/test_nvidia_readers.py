@@ -254,11 +254,11 @@ def test_a_cubin_that_is_damaged(programs: dict[str, Program]) -> None:
     count = int.from_bytes(data[60:62], "little")
     for number, at in enumerate(range(table, table + 64 * count, 64)):
         outside = patched(at + 24, len(data) - 1, 8)  # the section's offset
-        try:
+        with suppress(devmod.FormatError):
             read_cubin(outside)
-        except devmod.FormatError as error:
-            assert f"section {number} is outside of the file" in str(error)
-            problems += 1
+            continue  # the reader does not use this section
+        assert message(outside) == prefix + f"section {number} is outside of the file"
+        problems += 1
     assert problems >= 3  # the names, the symbols and the information of a kernel
     # All sections of information refer to one region of zeros, so that a small file would take the work of a large one.
     overlapping = bytearray(data + bytes(len(data)))
