@@ -20,7 +20,7 @@ FOLDERS = ("core/tests", "driver-api/tests", "remote/tests", "plugins/*/tests", 
 HEAD = """# Which test shows each row
 
 A row of [the contract](contract.md) is done when a test shows it. Tests name the rows that they show (`@pytest.mark.row("R8")`); this page
-is written from those names by `make rows`, and a test holds it against them. Each test of this page is one of `make test`. Beside these, the
+is written from those names by `make rows`, and a test holds it against them. Each test here is one of `make test`. Beside these, the
 conformance kit checks its rows on every backend: `devmod conformance KIND` lists them.
 
 To run the tests of one file: `.venv/bin/python -m pytest core/tests/test_registry.py`; `-k` picks one by its name.
