@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ class Breakage(NamedTuple):
     find, replace
         A text that is once in the sources of the wheels, and the text that replaces it.
     tests
-        The ends of the paths of test files or folders, at least one of whose tests must fail.
+        Patterns of the ends of the paths of test files or folders, at least one of whose tests must fail.
     within
         A part of the paths in which `find` is searched.
     """
@@ -77,7 +78,7 @@ def expected_tests(breakage: Breakage, root: Path) -> list[Path] | str:
     paths = [*folders, *(path for folder in folders for path in folder.rglob("test_*.py"))]
     results = []
     for end in breakage.tests:
-        found = [path for path in paths if path.as_posix().endswith(f"/{end}")]
+        found = [path for path in paths if fnmatch(path.as_posix(), f"*/{end}")]
         if not found:
             return f"no test {end}"
         results += found
