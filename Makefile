@@ -19,7 +19,7 @@ GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/dev
 GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures docs wheels clean
+.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures docs wheels clean
 
 ##@ Start
 
@@ -34,7 +34,10 @@ demo: setup  ## build wheels, compile on a box without a runtime, run the one fi
 
 ##@ Check
 
-test: setup test-setup lint types  ## lint, types and all tests; ends with a list of what could not run here
+test: setup test-setup lint types  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not volume"
+
+test-all: setup test-setup lint types  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 lint: setup  ## ruff: rules and format
@@ -60,6 +63,9 @@ pythons: setup  ## tests of core, the readers, the build side and the kit with e
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow
 	@$(BIN)/python tools/lowest.py
+
+breakages: setup  ## plant each fault of tools/breakages.toml in a copy of the tree, and report whether tests notice it (NAMES="a b")
+	@$(BIN)/python tools/breakages.py $(NAMES)
 
 fuzz: setup  ## fuzz every reader of files for SECONDS, guided by coverage where atheris installs; READERS="bundle wgsl" chooses
 	@$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS) $(if $(READERS),--readers $(READERS))

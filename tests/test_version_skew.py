@@ -126,6 +126,7 @@ def kind(plugin: str, projects: Mapping[str, Any]) -> str:
     return str(kinds[0])
 
 
+@pytest.mark.volume_but("devmod-opencl")
 @pytest.mark.row("R8", "R28", "R44")
 def test_a_later_plugin_on_this_core(environment: Callable[..., Any], wheels: Any, tmp_path: Path, plugin: str, kind: str) -> None:
     later = altered(wheels[plugin], tmp_path / "later", LATER, protocols=("2", "3"))
@@ -153,6 +154,7 @@ def test_an_installer_does_not_put_them_together(environment: Callable[..., Any]
     assert f"devmod-opencl=={LATER} depends on devmod-core>={LATER}" in message
 
 
+@pytest.mark.volume_but("devmod-opencl")
 @pytest.mark.row("R8", "R28", "R44")
 def test_this_plugin_on_a_later_core(
     environment: Callable[..., Any], wheels: Any, projects: Mapping[str, Any], tmp_path: Path, plugin: str, kind: str
@@ -168,6 +170,7 @@ def test_this_plugin_on_a_later_core(
     refused(box, kind, plugin, message)
 
 
+@pytest.mark.volume_but("devmod-opencl")
 @pytest.mark.row("R44")
 def test_sides_that_share_a_version_work_together(
     environment: Callable[..., Any], wheels: Any, tmp_path: Path, plugin: str, kind: str

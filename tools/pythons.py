@@ -3,7 +3,7 @@
     python tools/pythons.py [--prepare] [pytest options]
 
 Each Python has an environment of its own; --prepare makes the environments and runs nothing. The Python of `.venv` is left out: `make test`
-has run the tests there. So are tests with the marker `once`, whose results no version of Python changes.
+has run the tests there. So are tests with the marker `once`, whose results no version of Python changes, and those with `volume`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main() -> int:
             continue
         print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
         command = [str(python), "-m", "pytest", *(f"{each}/tests" for each in PACKAGES)]
-        if subprocess.call([*command, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once", *arguments], cwd=ROOT):
+        if subprocess.call([*command, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once and not volume", *arguments], cwd=ROOT):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")

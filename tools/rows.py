@@ -1,4 +1,4 @@
-"""Write docs/rows.md: for each row of the contract, the tests that show it. Tests name their rows: `@pytest.mark.row("R8")`.
+"""Write docs/rows.md: for each row of the contract, the tests of `make test` that show it. Tests name their rows: `@pytest.mark.row("R8")`.
 
 python tools/rows.py            write the page
 python tools/rows.py R8 R9      print the tests of these rows
@@ -20,8 +20,8 @@ FOLDERS = ("core/tests", "runtime/tests/driver_api", "remote/tests", "plugins/*/
 HEAD = """# Which test shows each row
 
 A row of [the contract](contract.md) is done when a test shows it. Tests name the rows that they show (`@pytest.mark.row("R8")`); this page
-is written from those names by `make rows`, and a test holds it against them. Beside these, the conformance kit checks its rows on every
-backend: `devmod conformance KIND` lists them.
+is written from those names by `make rows`, and a test holds it against them. Each test here is one of `make test`. Beside these, the
+conformance kit checks its rows on every backend: `devmod conformance KIND` lists them.
 
 To run the tests of one file: `.venv/bin/python -m pytest core/tests/test_registry.py`; `-k` picks one by its name.
 """
@@ -33,7 +33,10 @@ def rows_of_the_contract() -> list[str]:
 
 
 def tests_by_row() -> dict[str, dict[str, list[str]]]:
-    """Return row → test file (from the root) → names of its tests, in the order of the files and of each file."""
+    """Return row → test file (from the root) → names of its tests, in the order of the files and of each file.
+
+    A test with the marker `volume` is not counted: each row needs one in `make test`.
+    """
     results: dict[str, dict[str, list[str]]] = {}
     for path in sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/test_*.py")):
         for row, name in _marked(ast.parse(path.read_text())):
@@ -45,23 +48,23 @@ def tests_by_row() -> dict[str, dict[str, list[str]]]:
 
 def _marked(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield (row, test) for each test function, by its own marks, its class's and its module's."""
-    of_module = [
-        row
+    marks = [
+        node.value
         for node in tree.body
         if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
-        for row in _rows(node.value)
     ]
+    of_module = [row for mark in marks for row in _rows(mark)]
 
     def walk(body: list[ast.stmt], inherited: list[str], prefix: str) -> Iterator[tuple[str, str]]:
         for node in body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and "pytest.mark.volume" not in map(ast.unparse, node.decorator_list):
                 own = [*inherited, *(row for mark in node.decorator_list for row in _rows(mark))]
                 if isinstance(node, ast.ClassDef):
                     yield from walk(node.body, own, f"{prefix}{node.name}::")
                 elif node.name.startswith("test"):
                     yield from ((row, prefix + node.name) for row in own)
 
-    return walk(tree.body, of_module, "")
+    return iter(()) if any("pytest.mark.volume" in ast.unparse(mark) for mark in marks) else walk(tree.body, of_module, "")
 
 
 def _rows(mark: ast.expr) -> Iterator[str]:

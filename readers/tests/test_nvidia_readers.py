@@ -250,7 +250,16 @@ def test_a_cubin_that_is_damaged(programs: dict[str, Program]) -> None:
     assert message(patched(18, 62, 2)) == prefix + "its machine is 62; expected 190 (CUDA)"
     assert message(data[: len(data) // 2]) == prefix + "its table of sections is outside of the file"
     assert message(patched(40, 1 << 63, 8)) == prefix + "its table of sections is outside of the file"
-    table = int.from_bytes(data[40:48], "little")
+    table, problems = int.from_bytes(data[40:48], "little"), 0
+    count = int.from_bytes(data[60:62], "little")
+    for number, at in enumerate(range(table, table + 64 * count, 64)):
+        outside = patched(at + 24, len(data) - 1, 8)  # the section's offset
+        with suppress(devmod.FormatError):
+            read_cubin(outside)
+            continue  # the reader does not use this section
+        assert message(outside) == prefix + f"section {number} is outside of the file"
+        problems += 1
+    assert problems >= 3  # the names, the symbols and the information of a kernel
     # All sections of information refer to one region of zeros, so that a small file would take the work of a large one.
     overlapping = bytearray(data + bytes(len(data)))
     for at in range(table, table + 64 * int.from_bytes(data[60:62], "little"), 64):

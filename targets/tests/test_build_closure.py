@@ -230,7 +230,7 @@ def test_macros_do_not_matter_if_devmod_embeds_the_includes(tmp_path: Path, line
         "#if __has_include(H ",
     ],
 )
-@pytest.mark.parametrize("end", ["", " */"])
+@pytest.mark.parametrize("end", ["", pytest.param(" */", marks=pytest.mark.volume)])
 def test_a_hostile_text_takes_linear_time(tmp_path: Path, piece: str, end: str) -> None:
     """No megabyte of a repeated piece makes the reader search the rest of the text for each piece, which would take hours."""
     write(tmp_path, k_cl="// include\n" + piece * (1_000_000 // len(piece)) + end)

@@ -241,6 +241,11 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
 }  # fmt: skip
 
 
+#: `make test` has one case for every target, and the others for the first of their targets.
+QUICK = [f"a changed header-{target}" for target in TARGETS] + [f"{case}-{targets[0]}" for case, (targets, *_) in CASES.items()]
+
+
+@pytest.mark.volume_but(*QUICK)
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(("case", "target"), [(case, target) for case, (targets, *_) in CASES.items() for target in targets])
 def test_a_change_is_compiled(tmp_path: Path, case: str, target: str) -> None:
@@ -269,6 +274,7 @@ def test_two_projects_with_one_cache_share_no_result_of_other_headers(tmp_path: 
     assert results[0][1] == results[2][1] != results[1][1]
 
 
+@pytest.mark.volume_but("opencl-0", "metal-9")
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(("target", "seed"), SEEDS)
 def test_a_build_with_the_cache_gives_what_a_build_without_it_gives(tmp_path: Path, target: str, seed: int) -> None:

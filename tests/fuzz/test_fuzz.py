@@ -1,5 +1,7 @@
 """A part of `make fuzz` with fixed inputs: every reader of strangers' bytes, its past findings, and files that once took too long.
 
+`make test` has a quarter of the inputs of `make test-all`, and no large files.
+
 Each runs in a process of its own, which may end in any way. `tools/fuzzing/readers.py` has the readers and the properties.
 """
 
@@ -45,12 +47,21 @@ def check(run: Run, executions: int) -> None:
     assert run.executions == executions
 
 
+def mutate(reader: str, count: int, seed: str, folder: Path) -> None:
+    needed(reader, "mutated")
+    check(run_reader(reader, folder, "--executions", str(count), "--seed", seed, "--untimed", timeout=1200), count)
+
+
 @pytest.mark.row("R4", "R18", "R19", "R24", "R41")
 @pytest.mark.parametrize("reader", READERS)
 def test_mutated_files(reader: str, tmp_path: Path) -> None:
-    needed(reader, "mutated")
-    count = READERS[reader].executions
-    check(run_reader(reader, tmp_path, "--executions", str(count), "--seed", "0", "--untimed", timeout=1200), count)
+    mutate(reader, READERS[reader].executions // 4, "0", tmp_path)
+
+
+@pytest.mark.volume
+@pytest.mark.parametrize("reader", READERS)
+def test_many_mutated_files(reader: str, tmp_path: Path) -> None:
+    mutate(reader, READERS[reader].executions, "1", tmp_path)
 
 
 @pytest.mark.row("R4", "R19")
@@ -61,6 +72,7 @@ def test_past_findings(reader: str, tmp_path: Path) -> None:
     check(run_reader(reader, tmp_path, "--files", *map(str, files), "--untimed", timeout=1200), 1 + len(files))
 
 
+@pytest.mark.volume
 @pytest.mark.row("R41")
 @pytest.mark.parametrize("reader", sorted({reader for reader, _, _ in LARGE.values()}))
 def test_memory_is_linear_in_the_size(reader: str, tmp_path: Path) -> None:

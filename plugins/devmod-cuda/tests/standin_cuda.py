@@ -54,6 +54,7 @@ class Cuda(Vendor):
         "create_stream": "cuStreamCreate",
         "destroy_event": "cuEventDestroy",
         "destroy_executable": "cuGraphExecDestroy",
+        "destroy_graph": "cuGraphDestroy",
         "destroy_stream": "cuStreamDestroy",
         "elapsed": "cuEventElapsedTime",
         "enter_context": "cuCtxPushCurrent",

@@ -347,6 +347,29 @@ def test_a_queue_of_another_library_without_timestamps_has_no_times(device: Any,
     assert launch.stream.record().elapsed(event) > 0
 
 
+def test_a_stream_waits_for_the_event_of_another_one(device: Any) -> None:
+    """The first stream waits for a gate. Work of the second one after `wait` must not begin before the gate opens."""
+    import pyopencl as cl
+
+    twice = adder()["twice"]
+    x = device.from_numpy(np.ones(64, "float32"))
+    first, second, third = device.stream(), device.stream(), device.stream()
+    gate = cl.UserEvent(device.context)
+    try:
+        cl.enqueue_barrier(first.queue, wait_for=[gate])
+        x.copy_from(np.full(64, 3, "float32"), stream=first, wait=False)
+        second.wait(first.record())
+        twice(x, grid=1, block=64, stream=second)
+        second.queue.flush()
+        for _ in range(20):  # so that work that does not wait is done before the gate opens
+            twice(device.from_numpy(np.ones(64, "float32")), grid=1, block=64, stream=third)
+            third.synchronize()
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    second.synchronize()
+    assert x.numpy().tolist() == [6.0] * 64
+
+
 def test_a_copy_waits_for_launches_in_deleted_streams(device: Any, add: Any) -> None:
     check_deleted_streams(device, add, grid=1, block=64)
 

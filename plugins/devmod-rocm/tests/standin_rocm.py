@@ -57,6 +57,7 @@ class Rocm(Vendor):
         "create_stream": "hipStreamCreateWithFlags",
         "destroy_event": "hipEventDestroy",
         "destroy_executable": "hipGraphExecDestroy",
+        "destroy_graph": "hipGraphDestroy",
         "destroy_stream": "hipStreamDestroy",
         "elapsed": "hipEventElapsedTime",
         "enter_context": "hipSetDevice",

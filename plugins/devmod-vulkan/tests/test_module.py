@@ -885,7 +885,7 @@ def needs_layers(validate: str) -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("staging", ["", "1"])
+@pytest.mark.parametrize("staging", ["", pytest.param("1", marks=pytest.mark.volume)])
 def test_the_launches_are_clean_under_the_validation_layers(staging: str, device: Any) -> None:
     """Run test_launch.py and test_arrays.py again with staged copies, and their tests of copies without staging."""
     needs_layers("1")

@@ -67,6 +67,7 @@ print("some ran" if ran else "none ran")
 """
 
 
+@pytest.mark.volume_but("1")
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_random_interfaces(seed: int, device: Any) -> None:

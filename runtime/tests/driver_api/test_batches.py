@@ -277,7 +277,9 @@ def test_another_thread_may_begin_a_batch_during_an_operation_that_a_capture_for
 def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
     first, second = (step.bind(x, a, grid=1, block=4, stream=stream) for a in (1, 2))
+    destroyed = vendor.calls("destroy_graph")
     graph = stream.graph([first, second])
+    assert vendor.calls("destroy_graph") == destroyed + 1  # its executable is enough
     assert repr(graph) == f"<Graph of 2 launches on {device}>"
     assert x.numpy().tolist() == [0] * 4
     del first, second

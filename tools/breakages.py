@@ -1,0 +1,160 @@
+"""Plant faults in a copy of the tree, one at a time, and report whether tests notice each. One that no test notices shows a missing test.
+
+    python tools/breakages.py [name …]
+
+`tools/breakages.toml` has the faults. Each is found by its text, so code may move between files. The copy is in build/breakages, with an
+environment of its own; the tree itself is not changed. A fault is noticed if one of its tests in `make test` fails with it and passes
+without it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+from environments import ROOT, python_of
+
+TABLE = ROOT / "tools" / "breakages.toml"
+COPY = ROOT / "build" / "breakages"
+#: The longest run of the expected tests, in seconds. A fault may make a test hang, and that is noticed too.
+_TIMEOUT = 600
+
+
+class Breakage(NamedTuple):
+    """A fault to plant.
+
+    Attributes
+    ----------
+    name
+        Its name on the command line.
+    protects
+        The protection that it removes.
+    find, replace
+        A text that is once in the sources of the wheels, and the text that replaces it.
+    tests
+        Patterns of the ends of the paths of test files or folders, at least one of whose tests must fail.
+    within
+        A part of the paths in which `find` is searched.
+    """
+
+    name: str
+    protects: str
+    find: str
+    replace: str
+    tests: list[str]
+    within: str = ""
+
+
+def breakages() -> list[Breakage]:
+    """Return the faults of the table."""
+    return [Breakage(name=name, **fields) for name, fields in tomllib.loads(TABLE.read_text()).items()]
+
+
+def place_of(breakage: Breakage, root: Path) -> Path | str:
+    """Return the file with the text of a fault; if there is not exactly one, the problem."""
+    found = {
+        path: path.read_text().count(breakage.find)
+        for folder in sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
+        for path in sorted(folder.rglob("*.py"))
+        if breakage.within in path.as_posix()
+    }
+    places = [path for path, count in found.items() if count]
+    if not places:
+        return "text not found"
+    if len(places) > 1 or found[places[0]] > 1:
+        return f"text found several times: {', '.join(path.relative_to(root).as_posix() for path in places)}"
+    return places[0]
+
+
+def expected_tests(breakage: Breakage, root: Path) -> list[Path] | str:
+    """Return the test files or folders that must notice a fault; if one is missing, the problem."""
+    folders = [folder for pattern in ("*/tests", "plugins/*/tests", "tests") for folder in root.glob(pattern)]
+    paths = [*folders, *(path for folder in folders for path in folder.rglob("test_*.py"))]
+    results = []
+    for end in breakage.tests:
+        found = [path for path in paths if fnmatch(path.as_posix(), f"*/{end}")]
+        if not found:
+            return f"no test {end}"
+        results += found
+    return list(dict.fromkeys(results))
+
+
+def update_copy() -> Path:
+    """Make the copy equal to the tree, with an environment that has everything; return the interpreter of that."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    files = {name for name in names if name and (ROOT / name).is_file()}
+    for name in files:
+        source, target = ROOT / name, COPY / name
+        if not target.exists() or target.read_bytes() != source.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    listed = COPY / ".venv" / "copied-files"
+    for name in set(listed.read_text().split("\0") if listed.exists() else ()) - files:
+        (COPY / name).unlink(missing_ok=True)
+    subprocess.run(["make", "-s", "test-setup", f"PYTHON={sys.executable}"], cwd=COPY, check=True)
+    listed.write_text("\0".join(sorted(files)))
+    return python_of(COPY / ".venv")
+
+
+def run(python: Path, tests: list[Path], option: str) -> tuple[str, str]:
+    """Run tests up to the first failure; return that test, or "" if all pass, and the end of the output."""
+    command = [str(python), "-m", "pytest", "-x", "-q", "-m", "not volume", option, *map(str, tests)]
+    try:
+        process = subprocess.run(command, cwd=COPY, capture_output=True, text=True, check=False, timeout=_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return "a test, which hangs", ""
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", process.stdout, re.MULTILINE)
+    output = (process.stdout + process.stderr).strip().rpartition("\n")[2]
+    return (failed[1] if failed else f"exit code {process.returncode}") if process.returncode else "", output
+
+
+def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
+    """Plant a fault in the copy and remove it again. Return whether a test noticed it, and which or why not."""
+    path, tests = place_of(breakage, COPY), expected_tests(breakage, COPY)
+    if isinstance(path, str) or isinstance(tests, str):
+        return False, str(path if isinstance(path, str) else tests)
+    text = path.read_text()
+    original = path.with_suffix(".original")
+    shutil.move(path, original)  # with its time, by which Python's bytecode is known
+    try:
+        path.write_text(text.replace(breakage.find, breakage.replace))
+        compile(path.read_text(), str(path), "exec")
+        failed, output = run(python, tests, "--cache-clear")
+    finally:
+        shutil.move(original, path)
+    if not failed:
+        return False, f"NOT noticed: {output}"
+    if "::" in failed and run(python, tests, "--last-failed")[0]:
+        return False, f"{failed} fails without the fault too"
+    return True, failed
+
+
+def main() -> int:
+    """Plant the faults of the table, or those that are named, and return the exit code."""
+    names = sys.argv[1:]
+    chosen = [each for each in breakages() if not names or each.name in names]
+    unknown = set(names) - {each.name for each in chosen}
+    if unknown:
+        print(f"{TABLE.relative_to(ROOT)} has no {', '.join(sorted(unknown))}")
+        return 2
+    python = update_copy()
+    missed = 0
+    for breakage in chosen:
+        start = time.monotonic()
+        noticed, text = plant(breakage, python)
+        missed += not noticed
+        print(f"{'noticed' if noticed else 'MISSED '}  {breakage.name:28} {time.monotonic() - start:4.0f} s  {text}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} are noticed")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
