@@ -16,7 +16,7 @@ GPU_cuda_sanitize = $(PYTHON) tools/cuda_machine.py sanitize
 GPU_cuda_others = $(PYTHON) tools/cuda_machine.py others
 GPU_cuda_wheels = $(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR)) $(if $(INSTALLED),--installed $(INSTALLED))
 GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests runtime/tests/driver_api
-GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
+GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py runtime/tests/toy/test_shared_memory.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures docs wheels clean
