@@ -58,7 +58,7 @@ test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's valida
 	@$(BIN)/python tools/build_pycuda.py
 	@$(BIN)/python tools/vendor_runtimes.py
 
-pythons: setup  ## tests of core, the readers, the build side and the kit with each Python of 3.11 to 3.13 here
+pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow

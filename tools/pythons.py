@@ -1,4 +1,4 @@
-"""Run the tests of core, the runtime, the readers, the build side and the conformance kit with each Python from 3.11 to 3.13 on this machine.
+"""Run the tests of core, runtime, readers, build side and conformance kit with each Python from 3.11 to 3.13 on this machine.
 
     python tools/pythons.py [--prepare] [pytest options]
 
