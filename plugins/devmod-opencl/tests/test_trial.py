@@ -164,8 +164,8 @@ def test_an_environment_variable_disables_the_trial(binary: bytes, trials: list[
 #: Makes PoCL forget its name of the processor, as on one that its LLVM does not know; then builds and runs a kernel.
 UNKNOWN_PROCESSOR = """
 import ctypes, os, sys
-import numpy as np, devmod
-from devmod_opencl import _driver, _pocl
+import numpy as np, devmod, pyopencl
+pyopencl.Device.version = property(lambda device: "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic")
 device = devmod.device("opencl")
 record, known = device.handle.int_ptr, sys.argv[2].encode()
 unknown = ctypes.create_string_buffer(b"generic")

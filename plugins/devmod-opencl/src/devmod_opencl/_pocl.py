@@ -49,6 +49,8 @@ def name_processor(device: Any) -> None:
     """
     if sys.platform != "linux" or os.uname().machine != "x86_64" or device.platform.name != POCL:
         return
+    if not device.version.endswith("-x86_64-unknown-linux-gnu-generic"):
+        return
     try:
         address = _name_pointer(device.int_ptr)
     except OSError:
