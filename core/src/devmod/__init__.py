@@ -149,12 +149,12 @@ def _runtime(subject: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "devmod_runtime":
             raise
-        from devmod.errors import RuntimeNotLinkedError
+        from devmod.errors import RuntimeNotLinkedError, pip_install
         from devmod.targets import KINDS
 
         raise RuntimeNotLinkedError(
             f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
-            f"pip install devmod-opencl (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
+            f"{pip_install('devmod-opencl')} (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
         ) from None
     return sys.modules["devmod_runtime"]
 

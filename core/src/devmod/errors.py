@@ -228,17 +228,23 @@ def with_log(message: str, log: str) -> str:
     return f"{head}\n{log}" if not tail or tail.startswith(" (and ") else f"{head}\n{log}\n{tail}"
 
 
-def not_installed(subject: str, install: str, *modules: str) -> str:
+def pip_install(*words: str) -> str:
+    """Return pip's command for distributions and options: ``pip install "devmod-core[build]"``. A distribution with an extra is quoted."""
+    return " ".join(("pip install", *(f'"{word}"' if "[" in word else word for word in " ".join(words).split())))
+
+
+def not_installed(subject: str, distribution: str, *modules: str) -> str:
     """Return the sentences about a missing distribution or program, with the command that installs it.
 
-    `modules` are its modules. If a file of the user hides one, the sentences name that file.
+    `distribution` is what pip installs, such as "devmod-core[build]". `modules` are the missing modules. If a file of the user hides
+    one, the sentences name that file.
     """
     own = own_module(*modules)
-    return f"{subject} cannot be imported: {own}" if own else f"{subject} is not installed. To add it: {install}"
+    return f"{subject} cannot be imported: {own}" if own else f"{subject} is not installed. To add it: {pip_install(distribution)}"
 
 
 def driver_import_error(
-    error: Exception, kind: str, title: str, package: str, *, modules: Sequence[str] = (), install: str = "", repair: str = ""
+    error: Exception, kind: str, title: str, package: str, *, modules: Sequence[str] = (), distribution: str = "", repair: str = ""
 ) -> DeviceNotFoundError:
     """Return the error of a runtime that cannot import the Python package of its driver.
 
@@ -250,17 +256,19 @@ def driver_import_error(
         The kind, its title in messages, and the package.
     modules
         The package's modules, if they have other names.
-    install, repair
-        The commands that install the package, and that install it again. Default: pip with the package's name.
+    distribution
+        What pip installs for the package, if that has another name.
+    repair
+        The command that installs the package again. Default: pip with the package's name.
     """
     modules = modules or (package,)
     own = own_module(*modules, "numpy", error=error)
     if own:
         why = f"{package} cannot be imported: {own}"
     elif isinstance(error, ModuleNotFoundError) and error.name in modules:
-        why = not_installed(package, install or f"pip install {package}")
+        why = not_installed(package, distribution or package)
     else:
-        why = f"{package} cannot be imported: {error}. To repair it: {repair or f'pip install --force-reinstall {package}'}"
+        why = f"{package} cannot be imported: {error}. To repair it: {repair or pip_install('--force-reinstall', package)}"
     return DeviceNotFoundError(f"no {title} device can be used: {why}", kind=kind)
 
 

@@ -53,7 +53,7 @@ class Commands(SuggestingGroup):
             if refused is not None:
                 raise messages.excluded_error(*refused)
             raise NotRegisteredError(
-                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, entry.install)}",
+                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, entry.package or entry.distribution)}",
                 kind=cmd_name,
                 key=f"{GROUP}.{cmd_name}",
                 distribution=entry.distribution,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod._plugins.claim import CORE
+from devmod.errors import pip_install
 
 
 class Entry(NamedTuple):
@@ -17,10 +18,10 @@ class Entry(NamedTuple):
     @property
     def install(self) -> str:
         """The command that installs it."""
-        return f"pip install {self.package or self.distribution}"
+        return pip_install(self.package or self.distribution)
 
 
-_BUILD = '"devmod-core[build]"'  # devmod-targets alone has no compiler
+_BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
 
 #: Other words for commands, for the error about an unknown one.
 SYNONYMS = {

@@ -13,7 +13,7 @@ from devmod._cli._output import echo, plugins_at_work, print_json, print_table, 
 from devmod._plugins import registry
 from devmod._plugins.claim import Claim
 from devmod._plugins.devices import GROUP, probe
-from devmod.errors import DevmodError, describe_error
+from devmod.errors import DevmodError, describe_error, pip_install
 from devmod.worker import answer_items, answers, can_start_python
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def command(as_json: bool, timeout: float) -> None:
         ]
         print_table(_FIELDS, [[str(each[name]) for name in _FIELDS] for each in rows])
     elif not claims:
-        echo('No runtime is installed, so there is no device. One that runs on any CPU: pip install "devmod-opencl[pocl]"')
+        echo(f"No runtime is installed, so there is no device. One that runs on any CPU: {pip_install('devmod-opencl[pocl]')}")
     for problem in problems:
         echo(f"! {problem}")
 

@@ -11,6 +11,7 @@ from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, p
 from devmod._plugins import entries, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
 from devmod._plugins.messages import unreadable_entries
+from devmod.errors import pip_install
 
 #: The state, the problem or "", and the traceback of the plugin's exception or "".
 _State = tuple[str, str, str]
@@ -52,7 +53,7 @@ def command(context: click.Context, as_json: bool, no_import: bool, with_all: bo
         print_json(rows)
         return
     if not rows:
-        echo('No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"')
+        echo(f"No plugin is installed. A runtime is added with pip, for example: {pip_install('devmod-opencl[pocl]')}")
         return
     if with_all:
         columns = ("group", "name", "from", "object", "state")

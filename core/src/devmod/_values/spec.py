@@ -5,6 +5,8 @@ No toolchain, driver or runtime is needed for that.
 
 from __future__ import annotations
 
+from devmod.errors import pip_install
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -177,7 +179,12 @@ class TargetSpec:
     @property
     def install(self) -> str:
         """The command that installs the runtime, for messages."""
-        return f"pip install {self.distribution}"
+        return pip_install(self.distribution)
+
+    @property
+    def build_distribution(self) -> str:
+        """What pip installs for the compiler, for messages."""
+        return f"devmod-core[{self.build_extra}]" if self.build_extra else "devmod-targets"
 
     def canonical_format(self, name: str) -> str:
         """Return the format of an alias; other names are unchanged."""

@@ -49,4 +49,4 @@ def reader(module: str, problem: str = "") -> Any:
             raise
         problem = problem or f"devmod.interop.{module.rpartition('.')[2]} cannot be used"
         wheel = package.replace("_", "-")
-        raise ToolchainNotFoundError(f"{problem} here: {not_installed(wheel, f'pip install {wheel}')}") from None
+        raise ToolchainNotFoundError(f"{problem} here: {not_installed(wheel, wheel)}") from None

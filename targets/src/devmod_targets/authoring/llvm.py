@@ -91,7 +91,7 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
         source = f"the option -toolchain={name}" if program else f"{VARIABLE}={name}"
         problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
         raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
-    return _zig_toolchain(find_zig(kind=spec.kind, install=f'pip install "devmod-core[{spec.build_extra}]"'))
+    return _zig_toolchain(find_zig(kind=spec.kind, distribution=spec.build_distribution))
 
 
 @cache

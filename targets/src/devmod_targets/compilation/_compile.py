@@ -124,7 +124,7 @@ def _import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Seq
                 kind=spec.kind,
                 key=f"devmod.targets.{spec.kind}",
             ) from error
-        text = not_installed("its compiler", f'pip install "devmod-core[{spec.build_extra}]"')
+        text = not_installed("its compiler", spec.build_distribution)
         raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
 
 
