@@ -112,6 +112,18 @@ def test_the_browser_has_the_numbers_of_the_header() -> None:
     assert bytes(int(each, 16) for each in magic[1].split(", ")) == index.MAGIC
 
 
+def test_the_browser_has_the_launch_tags() -> None:
+    from devmod._values import tags
+
+    script = (ROOT / "plugins" / "devmod-webgpu" / "js" / "src" / "tags.js").read_text()
+    lists = dict(re.findall(r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[(.*)\]\)?;", script, re.MULTILINE))
+    scopes, flags = (tuple(re.findall(r'"([^"]*)"', lists[name])) for name in ("SCOPES", "FLAGS"))
+    (shared,) = re.findall(r'^export const DYNAMIC_SHARED_MEMORY = "(.*)";', script, re.MULTILINE)
+    (write_access,) = re.findall(r'^export const WRITE_ACCESS = "(.*)";', script, re.MULTILINE)
+    assert (scopes, shared, write_access) == (tags.SCOPES, tags.DYNAMIC_SHARED_MEMORY, tags.WRITE_ACCESS_TAG)
+    assert {*flags, shared} == tags._KNOWN - tags.DIMENSIONS.keys()
+
+
 def test_no_file_names_a_machine_or_a_registry_host() -> None:
     process = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if process.returncode:
