@@ -62,6 +62,13 @@ def test_the_index_of_the_design_notes_lists_each_by_its_title() -> None:
     assert sorted(listed) == sorted(titles)
 
 
+def test_a_package_names_each_design_note_of_a_wheel() -> None:
+    notes = {note.name for note in (ROOT / "docs" / "design").glob("*.md")} - {"README.md", "tests.md"}
+    packages = [*ROOT.glob("*/src/*/__init__.py"), *ROOT.glob("*/src/*/*/__init__.py"), *ROOT.glob("plugins/*/src/*/__init__.py")]
+    named = {note for package in packages for note in re.findall(r"docs/design/([\w-]+\.md)", package.read_text().partition('"""\n')[0])}
+    assert named == notes
+
+
 @pytest.mark.row("R36")
 def test_one_directory_for_each_backend() -> None:
     from devmod.targets import KINDS

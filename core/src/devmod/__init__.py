@@ -1,6 +1,8 @@
 """devmod: compile device kernels on a machine without a device, ship one file, run it where a backend is installed.
 
 All public names are here. Each is imported at its first use; `import devmod` imports no other module.
+
+docs/design/modules.md has the reasons.
 """
 
 from __future__ import annotations

@@ -6,4 +6,6 @@
 - `devmod_readers.offload` takes containers of device code apart.
 - `devmod_readers.options` has the options that the source of a payload may have.
 - `devmod_readers.reflection` has the types that the readers return.
+
+docs/design/readers.md has the reasons.
 """

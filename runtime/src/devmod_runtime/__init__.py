@@ -2,6 +2,8 @@
 
 Programs use the public names of `devmod`. An author of a backend derives from `RuntimeModule`, `Launcher` and `Kernel`, and uses the other
 names of this module. `devmod_runtime.driver_api` is for drivers with CUDA's model.
+
+docs/design/runtime.md has the reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The program `devmod`: its commands, and those of other wheels. Each command has a file of its own, imported at its call."""
+"""The program `devmod`: its commands, and those of other wheels. Each command has a file of its own, imported at its call.
+
+docs/design/command-line.md has the reasons.
+"""
 
 from __future__ import annotations
 

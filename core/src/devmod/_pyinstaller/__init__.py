@@ -1,4 +1,4 @@
-"""The PyInstaller hook of devmod. PyInstaller finds it by the entry point in core's metadata."""
+"""The PyInstaller hook of devmod. PyInstaller finds it by the entry point in core's metadata. docs/design/registry.md has the reasons."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 - ``devmod.interop.tvm``: Apache TVM;
 - ``devmod.interop.triton`` and ``devmod.interop.warp``: kernels of Triton and modules of Warp;
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
+
+docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations
