@@ -136,8 +136,6 @@ STARTS = {
     "devmod_opencl._trial",
     "devmod_rocm._hiprtc",
     "devmod_targets.authoring._process",
-    "devmod_targets.metal._metallib",
-    "devmod_targets.vulkan._tools",
     "devmod_targets.webgpu._naga",
     "devmod_webgpu._trial",
 }

@@ -10,7 +10,7 @@ import os
 
 from devmod.backend import Value
 from devmod.errors import ToolchainNotFoundError, not_installed
-from devmod_targets.authoring._process import run_program
+from devmod_targets.authoring._process import own_environment, run_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def run_zig(
                 file.write(data)
         home = os.path.join(folder, "home")
         os.mkdir(home)
-        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, home=home)
+        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, environment=own_environment(home))
         result, place = b"", os.path.join(folder, output)
         if output and os.path.isfile(place):
             with open(place, "rb") as file:

@@ -33,14 +33,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
-    target = request.target
-    check_target_options(target)
-    if target.archs:
-        raise CompileError(
-            f"the target {str(target)!r} names an architecture, but OpenCL C source has none: the device compiles it. "
-            "Use the target 'opencl'",
-            kind="opencl",
-        )
+    check_target_options(request.target)
     if request.name_expressions:
         raise CompileError("name_expressions= is not supported for OpenCL C, which has no templates", kind="opencl")
     source = complete_source(request)
