@@ -9,6 +9,7 @@ from devmod.errors import DeviceNotFoundError, FormatError
 from devmod.targets.opencl import supports_option
 from devmod_opencl import _driver
 from devmod_opencl._device import devices
+from devmod_opencl._pocl import name_processor
 from devmod_runtime import Programs
 
 TYPE_CHECKING = False
@@ -98,6 +99,7 @@ class OpenCLPrograms(Programs):
     def _build(self, device: OpenCLDevice) -> Any:
         from devmod_opencl._trial import try_binary, try_linker
 
+        name_processor(device.handle)
         try_linker(device)
         if self.fmt == "cl":
             return self._build_source(device)
