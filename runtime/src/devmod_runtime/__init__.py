@@ -84,10 +84,10 @@ _HOME = {
     "lend": "_leases",
     "open_driver": "_fork",
     "read_capsule": "_device.dlpack_import",
-    "source_constants": "_launch.specialize",
+    "source_constants": "_programs",
     "source_text": "_module",
     "specialize_constants": "_launch.constants",
-    "specialize_source": "_launch.specialize",
+    "specialize_source": "_programs",
     "write_access": "_launch.arguments",
 }
 
