@@ -2,6 +2,5 @@
 
 - `triton`: kernels that Triton compiled.
 - `warp`: the folders that Warp compiles its modules to.
-- `tvm`: the parts of `devmod.interop.tvm` that read libraries and write modules.
 - `offload`: fatbins, offload bundles and host files, taken apart into variants.
 """
