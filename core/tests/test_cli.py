@@ -1007,38 +1007,6 @@ def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixtu
     )
 
 
-def test_every_argument_of_compile_has_an_option() -> None:
-    from inspect import signature
-
-    from devmod._cli._spelling import OPTIONS, to_shell
-
-    assert set(OPTIONS) == set(signature(devmod.compile).parameters)
-    for text, wanted in {
-        "give it another name with name=": "give it another name with --name",
-        "declare the function in fmap= with its arg_types": "declare the function in --function with its arg_types",
-        "pass the language: devmod.compile(…, language='GLSL')": "pass the language: --language GLSL",
-        "add its folder: include=['a b'] (and 2 more in .log)": "add its folder: -I 'a b' (and 2 more)",
-        "an instance, such as name_expressions=['scale<float>'], in name_expressions=": (
-            "an instance, such as name_expressions=['scale<float>'] (in Python), in the argument name_expressions of devmod.compile (in Python)"
-        ),
-        "block=(64, 1, 1) contradicts the source": "--block 64,1,1 contradicts the source",
-        "devmod.compile(pathlib.Path('my k.cl'), 'opencl') compiles a source; devmod.load_from_file('k.ptx') reads a payload": (
-            "devmod compile 'my k.cl' -t opencl compiles a source; devmod inspect k.ptx reads a payload"
-        ),
-        "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)}) for g": "--function 'NAME(TYPE, ...)' for g",
-        "fmap={'f': devmod.FunctionInfo('f', ('handle', 'int32')), 'g': devmod.FunctionInfo('_g', ()), …}.": (
-            "--function 'f(handle, int32)' --function 'g=_g()' …."
-        ),
-        "give it by function, as in local={'sum': {'scratch': Local(per_thread=4)}}": (
-            "give it by function, as in --local sum.scratch=4/thread"
-        ),
-        "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'": (
-            "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'"
-        ),
-    }.items():
-        assert to_shell(text) == wanted
-
-
 def test_standard_input_and_output(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     begin = [sys.executable, "-m", "devmod", "compile", "-", "-t", "opencl"]

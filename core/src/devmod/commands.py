@@ -19,13 +19,10 @@ from devmod._cli._output import print_table as print_table
 from devmod._cli._output import size as size
 from devmod._cli._output import standard_input as standard_input
 from devmod._cli._output import write_standard_output as write_standard_output
-from devmod._cli._spelling import Spelling as Spelling
-from devmod._cli._spelling import respell as respell
 
 __all__ = [
     "STDIN",
     "STDOUT",
-    "Spelling",
     "annotate",
     "complete_kind",
     "debug_option",
@@ -35,7 +32,6 @@ __all__ = [
     "print_json",
     "print_table",
     "quiet_drivers",
-    "respell",
     "size",
     "standard_input",
     "write_standard_output",
