@@ -95,11 +95,11 @@ def test_core_has_no_network_code() -> None:
     assert found == set()
 
 
-@pytest.mark.parametrize("package", ["devmod_readers", "devmod_runtime"])
-def test_what_runtimes_share_imports_core_alone(package: str) -> None:
+@pytest.mark.parametrize(("package", "below"), [("devmod_readers", {"devmod"}), ("devmod_runtime", {"devmod", "devmod_readers"})])
+def test_what_runtimes_share_imports_the_wheels_below_it_alone(package: str, below: set[str]) -> None:
     graph = imports()
     wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == package for to in graph[module]}
-    assert wheels == {"devmod", package}
+    assert wheels == {package, *below}
 
 
 #: What each part of devmod-runtime may import of its wheel besides itself.

@@ -11,10 +11,6 @@ from devmod import _resolve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
-    from devmod._formats.closed_source import OPTIONS_LINE as OPTIONS_LINE
-    from devmod._formats.closed_source import closed_source as closed_source
-    from devmod._formats.closed_source import option_problem as option_problem
-    from devmod._formats.closed_source import split_options as split_options
     from devmod._formats.index import HEADER as HEADER
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
@@ -82,7 +78,6 @@ _HOME = {
     "FallbackModule": "_modules.fallback",
     "GRID_TAGS": "_values.tags",
     "HEADER": "_formats.index",
-    "OPTIONS_LINE": "_formats.closed_source",
     "Once": "_util.once",
     "PROGRAMMATIC_TAG": "_values.tags",
     "PayloadModule": "_modules.payload",
@@ -95,7 +90,6 @@ _HOME = {
     "array_bytes": "_values.dtypes",
     "cache_dir": "_util.cache_folder",
     "check_fmap": "_modules.payload",
-    "closed_source": "_formats.closed_source",
     "compile_error": "errors",
     "constants_of": "_values.info",
     "debug": "_util.environment",
@@ -117,7 +111,6 @@ _HOME = {
     "has_compiler": "_plugins.hooks",
     "is_valid_name": "_util.text",
     "open_regular": "_util.regular_files",
-    "option_problem": "_formats.closed_source",
     "parse_dtype": "_values.dtypes",
     "path_problem": "_util.atomic",
     "payload_of": "_modules.variant",
@@ -125,7 +118,6 @@ _HOME = {
     "read_private": "_util.cache_folder",
     "run_compiler": "_plugins.hooks",
     "size_bound": "_util.disk_cache",
-    "split_options": "_formats.closed_source",
     "tag_problem": "_values.tags",
     "value_tags": "_values.tags",
     "walk": "_modules.tree",

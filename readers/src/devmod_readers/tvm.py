@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmod import FunctionInfo
-from devmod.backend import OPTIONS_LINE, WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, tag_problem
+from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, tag_problem
 from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.elf import symbol_bytes as symbol_bytes
+from devmod_readers.sources import OPTIONS_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ class TargetSpec:
         all text formats. CUDA's PTX is text but no source.
     headers
         The headers of the receiver's compiler that a source payload may include, by the beginnings of their names: ``("hip/",)``. With
-        ``("",)`` it may include each relative name. `devmod.backend.closed_source` removes other includes.
+        ``("",)`` it may include each relative name. `devmod_readers.sources.closed_source` removes other includes.
     assembler
         Whether the receiver's compiler assembles inline assembly: `closed_source` then checks it for directives that read files.
     shader_map
