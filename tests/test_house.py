@@ -107,9 +107,11 @@ ROOMS = {
     "_leases": set(),
     "_fork": set(),
     "_uninterrupted": set(),
+    "_compilers": set(),
     "_device": {"_fork"},
+    "_trial": set(),
     "_launch": {"_device", "_fork"},
-    "_module": {"_launch"},
+    "_module": {"_compilers", "_launch"},
     "_programs": {"_launch", "_module"},
 }
 
@@ -177,6 +179,8 @@ TAKEN = {
     "_arrays.elements.unpack",
     "_plugins.devices.VARIABLE",
     "_plugins.devices.default_device",
+    "_plugins.hooks.call",
+    "_plugins.miss.explain_name",
     "_util.buffers.read_only_view",
     "_util.html.html_table",
     "_util.numpy.keep_numpy",

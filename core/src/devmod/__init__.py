@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module as Module
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
-    from devmod._plugins.hooks import set_compiler as set_compiler
     from devmod._plugins.registry import register as register
     from devmod._plugins.registry import registered as registered
     from devmod._values.info import Block as Block
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from devmod_runtime import Launch as Launch
     from devmod_runtime import LaunchConfig as LaunchConfig
     from devmod_runtime import Stream as Stream
+    from devmod_runtime import set_compiler as set_compiler
 
 __version__ = "0.1.0.dev1"
 
@@ -114,12 +114,11 @@ _HOME = {
     "register": "_plugins.registry",
     "registered": "_plugins.registry",
     "save": "_formats.bundle_file",
-    "set_compiler": "_plugins.hooks",
     "targets": "",
 }
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
-_IN_RUNTIME = ("Device", "Event", "Function", "Launch", "LaunchConfig", "Stream")
+_IN_RUNTIME = ("Device", "Event", "Function", "Launch", "LaunchConfig", "Stream", "set_compiler")
 
 __all__ = sorted([*_HOME, *_IN_RUNTIME, "__version__"])
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from devmod._modules.payload import check_fmap as check_fmap
     from devmod._modules.tree import walk as walk
     from devmod._modules.variant import payload_of as payload_of
-    from devmod._plugins.hooks import has_compiler as has_compiler
-    from devmod._plugins.hooks import run_compiler as run_compiler
     from devmod._plugins.specs import find_spec as find_spec
     from devmod._util.atomic import path_problem as path_problem
     from devmod._util.cache_files import enforce_bound as enforce_bound
@@ -62,10 +60,8 @@ if TYPE_CHECKING:
     from devmod._values.tags import WRITE_ACCESS_TAG as WRITE_ACCESS_TAG
     from devmod._values.tags import tag_problem as tag_problem
     from devmod._values.tags import value_tags as value_tags
-    from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
-    from devmod.errors import driver_import_error as driver_import_error
     from devmod.errors import function_not_found as function_not_found
 
 #: The module of each name.
@@ -95,7 +91,6 @@ _HOME = {
     "debug": "_util.environment",
     "decode": "_formats.wire",
     "detect_form": "_util.magic",
-    "driver_import_error": "errors",
     "dtype_name": "_values.dtypes",
     "dtype_name_of": "_arrays.elements",
     "enforce_bound": "_util.cache_files",
@@ -108,7 +103,6 @@ _HOME = {
     "folder_problem": "_util.cache_folder",
     "function_not_found": "errors",
     "function_to_json": "_formats.raw",
-    "has_compiler": "_plugins.hooks",
     "is_valid_name": "_util.text",
     "open_regular": "_util.regular_files",
     "parse_dtype": "_values.dtypes",
@@ -116,12 +110,10 @@ _HOME = {
     "payload_of": "_modules.variant",
     "read_payload": "_formats.raw",
     "read_private": "_util.cache_folder",
-    "run_compiler": "_plugins.hooks",
     "size_bound": "_util.disk_cache",
     "tag_problem": "_values.tags",
     "value_tags": "_values.tags",
     "walk": "_modules.tree",
-    "with_shared_memory_last": "_values.tags",
     "write_private": "_util.cache_folder",
 }
 

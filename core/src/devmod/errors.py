@@ -237,33 +237,6 @@ def not_installed(subject: str, install: str, *modules: str) -> str:
     return f"{subject} cannot be imported: {own}" if own else f"{subject} is not installed. To add it: {install}"
 
 
-def driver_import_error(
-    error: Exception, kind: str, title: str, package: str, *, modules: Sequence[str] = (), install: str = "", repair: str = ""
-) -> DeviceNotFoundError:
-    """Return the error of a runtime that cannot import the Python package of its driver.
-
-    Parameters
-    ----------
-    error
-        The exception of the import.
-    kind, title, package
-        The kind, its title in messages, and the package.
-    modules
-        The package's modules, if they have other names.
-    install, repair
-        The commands that install the package, and that install it again. Default: pip with the package's name.
-    """
-    modules = modules or (package,)
-    own = own_module(*modules, "numpy", error=error)
-    if own:
-        why = f"{package} cannot be imported: {own}"
-    elif isinstance(error, ModuleNotFoundError) and error.name in modules:
-        why = not_installed(package, install or f"pip install {package}")
-    else:
-        why = f"{package} cannot be imported: {error}. To repair it: {repair or f'pip install --force-reinstall {package}'}"
-    return DeviceNotFoundError(f"no {title} device can be used: {why}", kind=kind)
-
-
 def fallback_cause(runtime: str, variable: str, excluded: str) -> str:
     """Return why a fallback was made: its runtime was not installed, or an environment variable excluded it."""
     if excluded:

@@ -284,19 +284,5 @@ def _module_of(
         return _bundle_of((), prefer)
     if entry.offset is None:
         return LibraryModule()
-    return StoredModule(
-        entry.kind,
-        read,
-        entry.offset,
-        entry.size,
-        fmt=entry.fmt,
-        names=entry.functions,
-        variant=entry.variant,
-        read_origin=None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place),
-        digest=entry.digest,
-        unpacked=entry.unpacked,
-        repeats=entry.repeats,
-        sources=entry.sources,
-        place=place,
-        index=index,
-    )
+    origin = None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place)
+    return StoredModule(entry, read, place, read_origin=origin, index=index)

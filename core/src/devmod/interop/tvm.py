@@ -10,6 +10,7 @@ import os
 from itertools import pairwise
 
 from devmod._formats import wire as _wire
+from devmod._formats.index import Entry
 from devmod._formats.msgpack import Reader
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstantTensor, ConstLoaderModule
@@ -209,8 +210,8 @@ def load_library(path: str | os.PathLike[str]) -> Module:
 class TvmModule(StoredModule):
     """A stored module loaded from TVM's bytes. It has these bytes beside its own."""
 
-    def __init__(self, kind: str, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, **known: Any) -> None:
-        super().__init__(kind, slices(wire), 0, len(wire), **known)
+    def __init__(self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str) -> None:
+        super().__init__(entry, slices(wire), place)
         self.tvm_kind = tvm_kind
         self.tvm_bytes = tvm_bytes
 
@@ -253,7 +254,8 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
         values.finish()
         constants = ConstLoaderModule({name: ConstantTensor(*tensor) for name, tensor in tensors.items()}, by_symbol)
         wire = memoryview(constants.save_to_bytes())
-        return TvmModule(kind, wire, kind, data, fmt="", names=constants.by_symbol, place=subject)
+        entry = Entry(kind, functions=tuple(constants.by_symbol), offset=0, size=len(wire))
+        return TvmModule(entry, wire, kind, data, subject)
     fields: dict[str, Any] = {"fmt": spec.formats[0]}
     for field in spec.fields:
         values.field = field
@@ -265,7 +267,9 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
             fields[field] = values.read_shaders() if spec.shader_map else values.read_bytes()
     values.finish()
     wire = memoryview(b"".join(_wire.encode(spec, fields["fmt"], fields["fmap"], fields["code"])))
-    return TvmModule(spec.kind, wire, kind, data, fmt=spec.canonical_format(fields["fmt"]), names=fields["fmap"], place=subject)
+    fmt = spec.canonical_format(fields["fmt"])
+    entry = Entry(spec.kind, fmt=fmt, functions=tuple(fields["fmap"]), offset=0, size=len(wire))
+    return TvmModule(entry, wire, kind, data, subject)
 
 
 def _tvm_kind(module: Module) -> str:
@@ -283,15 +287,13 @@ def _dump_parts(module: Module) -> list[Binary]:
     if module.kind == CONST_LOADER:
         constants = module if isinstance(module, ConstLoaderModule) else load_constants(memoryview(module.save_to_bytes()))
         assert isinstance(constants, ConstLoaderModule)
-        parts: list[Binary] = _tvm().constants_parts(constants.tensors, constants.by_symbol)
-        return parts
+        return [*_tvm().constants_parts(constants.tensors, constants.by_symbol)]
     payload = payload_of(module)
     if payload is None:
         raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
     spec, fmt, fmap, code = payload
     saved_format = _saved_format(spec, module) if spec.format_aliases else fmt
-    parts = _tvm().module_parts(spec, fmt, saved_format, fmap, code)
-    return parts
+    return [*_tvm().module_parts(spec, fmt, saved_format, fmap, code)]
 
 
 def _tvm() -> Any:
