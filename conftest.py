@@ -19,6 +19,10 @@ settings.load_profile("fixed")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
+# A CI machine may have a processor that PoCL's LLVM does not know.
+os.environ.setdefault("DEVMOD_OPENCL_POCL_CPU", "1")
+
+
 # The tests start thousands of Python processes. Without cached bytecode, such a process spends up to half of its time compiling imports:
 # NumPy takes 0.30 s instead of 0.19 s, the emulator of RDNA3 1.37 s instead of 0.42 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -140,7 +140,11 @@ class Environment:
 
     def run(self, *arguments: str, env: Mapping[str, str] | None = None, code: int = 0) -> str:
         """Run its Python; gives what it printed, and checks the exit code."""
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if name == "DEVMOD_OPENCL_POCL_CPU" or not name.startswith(("DEVMOD_", "PYTHON"))
+        }
         clean |= {"DEVMOD_CACHE_DIR": str(self.folder / "cache"), "PYTHONUTF8": "1", **(env or {})}
         process = subprocess.run(
             [str(self.python), *arguments], cwd=self.folder / "empty", env=clean, capture_output=True, text=True, check=False, timeout=300

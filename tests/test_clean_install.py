@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,3 +219,34 @@ def test_a_backend_is_sound_where_the_conformance_kit_is_missing(environment: Ca
     assert "!" not in box.run("-m", "devmod", "plugins")
     box.install(wheels.direct("devmod-core", "conformance"))
     assert set(states().values()) == {"ok"}
+
+
+#: A program that is checked on a build box and runs on a device box.
+TYPED = """
+import devmod
+
+def scale(module: devmod.Module, device: devmod.Device, stream: devmod.Stream | None = None) -> devmod.Array:
+    x: devmod.Array = device.zeros(8, "float32")
+    function: devmod.Function = module["scale"]
+    function(x, 2.0, threads=8, stream=stream)
+    return x
+
+kind: str = devmod.compile("", "opencl").kind
+wrong: int = devmod.compile("", "opencl").kind
+"""
+
+
+def test_types_are_checked_where_no_runtime_is_installed(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    """The names of devmod-runtime have no types there. Those of core do."""
+    program = tmp_path / "program.py"
+    program.write_text(TYPED)
+    box = environment(wheels.direct("devmod-core"))
+    for installed in ("devmod-core", "devmod-opencl"):
+        box.install(wheels.direct("devmod-core"), wheels.direct(installed))
+        command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / installed)]
+        done = subprocess.run(
+            [*command, "--python-executable", str(box.python), str(program)], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert done.stdout == (
+            'program.py:11: error: Incompatible types in assignment (expression has type "str", variable has type "int")  [assignment]\n'
+        ), installed

@@ -100,7 +100,9 @@ NOBODY = (
 
 def clean(tmp_path: Path, **more: str) -> dict[str, str]:
     """An environment without settings of devmod or Python."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+    kept = {
+        name: value for name, value in os.environ.items() if name == "DEVMOD_OPENCL_POCL_CPU" or not name.startswith(("DEVMOD_", "PYTHON"))
+    }
     return kept | {"DEVMOD_CACHE_DIR": str(tmp_path / "cache"), "PYTHONUTF8": "1"} | more
 
 

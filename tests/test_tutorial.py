@@ -32,7 +32,11 @@ class Reader:
 
     def run(self, *arguments: str) -> str:
         """Run Python, with the package on its path until the wheel is installed."""
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name == "DEVMOD_OPENCL_POCL_CPU" or not name.startswith(("DEVMOD_", "PYTHON"))
+        }
         env |= {"DEVMOD_CACHE_DIR": str(self.folder / "cache"), "PYTHONUTF8": "1", "COLUMNS": "160"}
         if not self.installed:
             env["PYTHONPATH"] = str(self.folder / "src")

@@ -187,7 +187,7 @@ _KERNEL = "kernel void k(device float *x [[buffer(0)]]) {}\n"
 
 @pytest.mark.parametrize("text", ["[[a /* ", "[[a (]] ", "[[a )) ", "[[a [[)) ", "[[a { ", "[[a, "])
 def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    from devmod_targets.metal import _attributes
+    from devmod_targets.metal import _reflect
 
     scanned = 0
 
@@ -210,9 +210,9 @@ def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(monke
             return next(self.finditer(source, start), None)
 
     for name in ("_TOKEN", "_PIECE"):
-        monkeypatch.setattr(_attributes, name, Counted(getattr(_attributes, name)))
+        monkeypatch.setattr(_reflect, name, Counted(getattr(_reflect, name)))
     source = _KERNEL + text * 20_000
-    _attributes.Rewritten(source)
+    _reflect.Rewritten(source)
     assert len(source) <= scanned < 50 * len(source)
 
 

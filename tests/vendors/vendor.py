@@ -125,11 +125,11 @@ class Vendor(ABC):
 
     def adopt_stream(self, value: Any) -> Any:
         """Return the stream of devmod over another library's."""
-        return import_module(f"devmod_{self.kind}._adopt").ADOPTION.adopt_stream(value)
+        return import_module(f"devmod_{self.kind}._launch").ADOPTION.adopt_stream(value)
 
     def adopt_array(self, value: Any) -> Any:
         """Return the array of devmod over another library's, and the stream of its work."""
-        return import_module(f"devmod_{self.kind}._adopt").ADOPTION.adopt_array(value)
+        return import_module(f"devmod_{self.kind}._launch").ADOPTION.adopt_array(value)
 
     def error_of_opening(self, **environment: str) -> str:
         """Return the error of opening the driver in a new process, which fails twice in the same way."""

@@ -159,3 +159,53 @@ def test_an_environment_variable_disables_the_trial(binary: bytes, trials: list[
     monkeypatch.setenv("DEVMOD_OPENCL_TRIAL", "0")
     assert load_add(binary)
     assert trials == []
+
+
+#: Makes PoCL forget its name of the processor, as on one that its LLVM does not know; then builds and runs a kernel.
+UNKNOWN_PROCESSOR = """
+import ctypes, os, sys
+import numpy as np, devmod
+from devmod_opencl import _driver, _pocl
+device = devmod.device("opencl")
+record, known = device.handle.int_ptr, sys.argv[2].encode()
+unknown = ctypes.create_string_buffer(b"generic")
+with open("/proc/self/mem", "rb", buffering=0) as memory:
+    def read(address, size):
+        try:
+            return os.pread(memory.fileno(), size, address)
+        except (OSError, OverflowError):
+            return b""
+    words = [int.from_bytes(read(record + place, 8), "little") for place in range(0, 4096, 8)]
+    text = lambda address: read(address, 64).partition(bytes(1))[0] if address > 4096 else b""
+    place = next(place for place, word in enumerate(words) if text(word) == b"x86_64-unknown-linux-gnu" and text(words[place + 1]) == known) + 1
+ctypes.c_void_p.from_address(record + 8 * place).value = ctypes.addressof(unknown)
+info = devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"], ["blockIdx.x", "threadIdx.x"])
+out = np.zeros(64, "float32")
+try:
+    devmod.create("opencl", sys.argv[1].encode(), "cl", {"add": info})["add"](np.ones(64, "float32"), np.ones(64, "float32"), out, 64, grid=1, block=64)
+    print(out[0])
+except devmod.ToolchainNotFoundError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("allowed", ["", "1"])
+def test_a_processor_that_pocl_does_not_know(allowed: str, device: Any, tmp_path: Path) -> None:
+    triple, _, processor = device.handle.version.rpartition("-")
+    if not triple.endswith("x86_64-unknown-linux-gnu"):
+        pytest.skip("the name of the processor is only repaired on Linux and x86-64")
+    env = os.environ | {
+        "POCL_CACHE_DIR": str(tmp_path),
+        "DEVMOD_CACHE_DIR": str(tmp_path / "cache"),
+        "DEVMOD_OPENCL_POCL_CPU": allowed,
+        "DEVMOD_OPENCL_TRIAL": "0",
+    }
+    command = [sys.executable, "-c", UNKNOWN_PROCESSOR, ADD, processor]
+    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert process.returncode == 0, process.stderr
+    expected = (
+        f"{device.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL driver, such as "
+        "the PoCL of a newer system, or set DEVMOD_OPENCL_POCL_CPU=1: devmod then writes a name that PoCL knows into its record of the device, "
+        "in the memory of this process"
+    )
+    assert process.stdout.strip() == ("2.0" if allowed else expected)

@@ -60,7 +60,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each import of the driver fail."""
     for name in ("_driver", "_device"):
         monkeypatch.setitem(sys.modules, f"devmod_rocm.{name}", None)
-    for name in ("_launch", "_adopt", "_images"):
+    for name in ("_launch", "_images"):
         monkeypatch.delitem(sys.modules, f"devmod_rocm.{name}", raising=False)
 
 

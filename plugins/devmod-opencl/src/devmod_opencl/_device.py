@@ -13,7 +13,6 @@ from devmod import Device, Stream
 from devmod.backend import Once
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
-from devmod_opencl._pocl import repair
 from devmod_opencl._stream import OpenCLStream, driver_error, finish
 from devmod_runtime import check_driver, fork_safe, lend, open_driver
 
@@ -105,7 +104,6 @@ class OpenCLDevice(Device):
         """pyopencl's Context. A launch takes buffers of this context together with devmod's arrays."""
 
         def create() -> Any:
-            repair(self.handle)
             try:
                 return cl.Context([self.handle])
             except _driver.Error as error:
@@ -277,7 +275,6 @@ def device_of(context: Any, handle: Any) -> OpenCLDevice:
     with _foreign_lock:
         foreign = _foreign_devices.get(key)
         if foreign is None:
-            repair(handle)
             foreign = _foreign_devices[key] = OpenCLDevice(handle, index, context)
     return foreign
 

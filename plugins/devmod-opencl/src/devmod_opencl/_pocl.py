@@ -1,13 +1,13 @@
-"""A repair for PoCL on processors that are newer than its LLVM.
+"""PoCL on processors that are newer than its LLVM.
 
 PoCL passes LLVM's name of the processor to clang. For an unknown processor this name is "generic", which clang refuses for x86-64.
-Every build then fails with "unknown target CPU 'generic'" (https://github.com/pocl/pocl/issues/1049), and no option changes the name.
-PoCL 3.0, the version on PyPI, contains LLVM 14, so Zen 5 is such a processor. `repair` writes another name into PoCL's record of
-the device, once, before the first build.
+Every build then fails with "unknown target CPU 'generic'" (https://github.com/pocl/pocl/issues/1049), and neither an option nor a
+variable of PoCL changes the name. PoCL 3.0, the version on PyPI, contains LLVM 14, so Zen 5 is such a processor.
 
-The layout of the record is not public. The repair reads it through /proc/self/mem, where a wrong address is an error and not a crash.
-It changes only a pointer to "generic" that follows a pointer to "x86_64-…-linux-gnu". The first such pair belongs to the device; the
-memory after its record may be the record of the next device.
+With DEVMOD_OPENCL_POCL_CPU=1 devmod writes another name into PoCL's record of the device, once, before the first build. The layout of
+the record is not public. It is read through /proc/self/mem, where a wrong address is an error and not a crash. Only a pointer to
+"generic" that follows a pointer to "x86_64-…-linux-gnu" is changed. The first such pair belongs to the device; the memory after its
+record may be the record of the next device.
 
 Remove this file when the oldest supported PoCL has a newer LLVM.
 """
@@ -18,10 +18,15 @@ import ctypes
 import os
 import sys
 
+from devmod.backend import environment_flag
+from devmod.errors import ToolchainNotFoundError
+from devmod_opencl._driver import POCL
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+VARIABLE = "DEVMOD_OPENCL_POCL_CPU"
 _RECORD = 4096
 #: LLVM 14's names of the levels of x86-64, best first, and the processor flags of each.
 _LEVELS: tuple[tuple[bytes, set[str]], ...] = (
@@ -34,22 +39,32 @@ _LEVELS: tuple[tuple[bytes, set[str]], ...] = (
 _names = {name: ctypes.create_string_buffer(name) for name, _ in _LEVELS}
 
 
-def repair(device: Any) -> bool:
-    """Set the processor name of a PoCL device that has none. Return whether it was changed."""
-    if sys.platform != "linux" or os.uname().machine != "x86_64":
-        return False
-    if device.platform.name != "Portable Computing Language" or not device.version.endswith("-x86_64-unknown-linux-gnu-generic"):
-        return False
+def name_processor(device: Any) -> None:
+    """Give PoCL a name for the processor of a device, if it has none and the user allows it.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        PoCL does not know the processor, and the environment variable is not set.
+    """
+    if sys.platform != "linux" or os.uname().machine != "x86_64" or device.platform.name != POCL:
+        return
     try:
         address = _name_pointer(device.int_ptr)
     except OSError:
-        return False
+        return
     if not address:
-        return False
+        return
+    if not environment_flag(VARIABLE):
+        raise ToolchainNotFoundError(
+            f"{device.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL "
+            f"driver, such as the PoCL of a newer system, or set {VARIABLE}=1: devmod then writes a name that PoCL knows into its record "
+            "of the device, in the memory of this process",
+            kind="opencl",
+        )
     flags = _processor_flags()
     level = next(name for name, features in _LEVELS if features <= flags)
     ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[level])
-    return True
 
 
 def _name_pointer(record: int) -> int:

@@ -8,6 +8,7 @@ from devmod.backend import DiskCache, Once
 from devmod.errors import DeviceNotFoundError, FormatError
 from devmod_opencl import _driver
 from devmod_opencl._device import devices
+from devmod_opencl._pocl import name_processor
 from devmod_readers.options.opencl import is_supported
 from devmod_runtime import Programs
 
@@ -98,6 +99,7 @@ class OpenCLPrograms(Programs):
     def _build(self, device: OpenCLDevice) -> Any:
         from devmod_opencl._trial import try_binary, try_linker
 
+        name_processor(device.handle)
         try_linker(device)
         if self.fmt == "cl":
             return self._build_source(device)
