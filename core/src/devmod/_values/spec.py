@@ -85,36 +85,6 @@ class TargetSpec:
         their flag). None: they are equal.
     """
 
-    __slots__ = (
-        "aliases",
-        "architecture",
-        "assembler",
-        "build_extra",
-        "compiled_as",
-        "compiler",
-        "default_source",
-        "distribution",
-        "fields",
-        "format_aliases",
-        "formats",
-        "has_grid",
-        "headers",
-        "kind",
-        "languages",
-        "needs_arch",
-        "pack",
-        "preprocessed",
-        "rank",
-        "shader_map",
-        "source_aliases",
-        "source_formats",
-        "source_keys",
-        "suffixes",
-        "text_formats",
-        "title",
-        "unpack",
-    )
-
     def __init__(
         self,
         kind: str,
