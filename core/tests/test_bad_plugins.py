@@ -323,7 +323,7 @@ def test_claims_of_keys_of_core_are_conflicts_of_those_keys_alone(site: Path, tm
     install(site, "acme-greedy", "6.6", groups, {"acme_greedy": "raise AssertionError('imported')"})
     keys = [f"{group}.{name}" for group, names in groups.items() for name in names]
     program = """
-from devmod._plugins.lookup import lookup
+from devmod._plugins.registry import lookup
 for key in KEYS:
     attempt(lambda: lookup(*key.rsplit(".", 1)))
 for kind in ("cuda", "rocm", "metal", "opencl", "hexagon", "webgpu"):

@@ -120,7 +120,6 @@ LOADING = {
     "devmod._modules.stored",
     "devmod._util",
     "devmod._util.digest",
-    "devmod._util.own_module",
     "devmod._util.pickling",
     "devmod._util.regular_files",
     "devmod._util.text",

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from devmod._arrays.array import Array as Array
     from devmod._formats.bundle_file import bundle as bundle
     from devmod._formats.bundle_file import dumps as dumps
+    from devmod._formats.bundle_file import installed as installed
     from devmod._formats.bundle_file import load as load
     from devmod._formats.bundle_file import loads as loads
     from devmod._formats.bundle_file import save as save
-    from devmod._formats.installed import installed as installed
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from devmod._values.info import Block as Block
     from devmod._values.info import FunctionInfo as FunctionInfo
     from devmod._values.info import Interface as Interface
-    from devmod._values.local import Local as Local
     from devmod._values.origin import Origin as Origin
+    from devmod._values.param import Local as Local
     from devmod._values.param import Member as Member
     from devmod._values.param import Param as Param
     from devmod._values.spec import TargetSpec as TargetSpec
@@ -82,7 +82,7 @@ _HOME = {
     "FunctionNotFoundError": "errors",
     "Interface": "_values.info",
     "LaunchError": "errors",
-    "Local": "_values.local",
+    "Local": "_values.param",
     "Member": "_values.param",
     "Module": "_modules.module",
     "NotRegisteredError": "errors",
@@ -104,7 +104,7 @@ _HOME = {
     "devices": "_plugins.devices",
     "dumps": "_formats.bundle_file",
     "errors": "",
-    "installed": "_formats.installed",
+    "installed": "_formats.bundle_file",
     "interop": "",
     "load": "_formats.bundle_file",
     "load_from_bytes": "_modules.create",

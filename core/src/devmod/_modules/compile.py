@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from devmod._plugins.lookup import lookup
+from devmod._plugins.registry import lookup
 from devmod._plugins.specs import find_spec
 from devmod._values.target import Target
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from devmod._modules.module import Module
     from devmod._values.info import FunctionInfo
-    from devmod._values.local import Local
+    from devmod._values.param import Local
 
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
