@@ -27,7 +27,7 @@ began = time.perf_counter()
 module = devmod.load_from_bytes("bench", b"")
 took = time.perf_counter() - began
 from devmod._plugins import registry
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 again = []
 for _ in range(2000):
     began = time.perf_counter()

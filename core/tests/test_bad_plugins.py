@@ -229,7 +229,7 @@ attempt(lambda: devmod.loads(devmod.dumps(devmod.bundle(bad, acme_bad.Made(b"3")
 def cli(site: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process with these distributions alone."""
     env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}"})
-    env["DEVMOD_PLUGINS_ALLOW"] = ",".join({info.name.partition("-")[0] for info in site.glob("*-info")})
+    env["DEVMOD_PLUGINS_ALLOW"] = ",".join({"devmod-runtime"} | {info.name.partition("-")[0] for info in site.glob("*-info")})
     return subprocess.run([sys.executable, "-m", "devmod", *arguments], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
 
 
@@ -323,7 +323,7 @@ def test_claims_of_keys_of_core_are_conflicts_of_those_keys_alone(site: Path, tm
     install(site, "acme-greedy", "6.6", groups, {"acme_greedy": "raise AssertionError('imported')"})
     keys = [f"{group}.{name}" for group, names in groups.items() for name in names]
     program = """
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 for key in KEYS:
     attempt(lambda: lookup(*key.rsplit(".", 1)))
 for kind in ("cuda", "rocm", "metal", "opencl", "hexagon", "webgpu"):

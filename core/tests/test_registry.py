@@ -18,7 +18,7 @@ from distributions import GOOD, PYTHON, SOURCE, Session, environment, install, n
 
 import devmod
 from devmod import targets
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._values.spec import TargetSpec
 
@@ -126,7 +126,7 @@ def test_an_entry_may_be_an_attribute_of_a_class_and_have_extras(site: Path) -> 
 MISSES = """
 import json, sys
 from devmod import NotRegisteredError
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 errors = {}
 for group, name in json.load(sys.stdin):
     try:
@@ -1031,7 +1031,7 @@ def test_a_folder_that_is_made_after_python_has_cached_its_absence_is_found(tmp_
 
 def test_the_debug_log_has_the_decisions(tmp_path: Path) -> None:
     npu(tmp_path / "site")
-    program = "import devmod\nfrom devmod._plugins.registry import lookup\nlookup('devmod.create', 'npu')\n"
+    program = "import devmod\nfrom devmod._plugins.lookup import lookup\nlookup('devmod.create', 'npu')\n"
     assert run(program, [tmp_path / "site"], tmp_path / "cache")[1] == ""
     errors = run(program, [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
     assert "devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n" in errors

@@ -217,7 +217,7 @@ def installed(name: str, *, prefer: Sequence[str] = ()) -> Module:
         The package cannot be imported or has no such file, or two distributions provide the name.
     """
     from devmod._plugins.load import bundle_files
-    from devmod._plugins.registry import lookup
+    from devmod._plugins.lookup import lookup
 
     modules = [load(file, prefer=prefer) for file in bundle_files(lookup("devmod.bundles", name))]
     if len(modules) == 1:

@@ -13,7 +13,7 @@ from devmod._modules.fallback import FallbackModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import parts_of, variant_of
 from devmod._plugins import registry
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
 from devmod.errors import (

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._values.target import Target
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed

@@ -7,7 +7,7 @@ import sys
 
 from devmod._modules.module import Module
 from devmod._plugins import entries, registry
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
 from devmod._util.buffers import flat
 from devmod._util.environment import environment_flag

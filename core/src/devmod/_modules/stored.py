@@ -329,7 +329,7 @@ class StoredModule(Module):
     def _load_shared(self) -> Module:
         """Load the real module of bytes with repeats: equal shaders are one object, if its distribution also creates modules."""
         from devmod._modules.create import LOAD_FROM_BYTES, create_shared, load_from_bytes
-        from devmod._plugins.registry import lookup
+        from devmod._plugins.lookup import lookup
 
         lookup(LOAD_FROM_BYTES, self.kind)  # without a loader the bytes are not joined
         contents = self._contents()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod._plugins import registry
-from devmod._plugins.registry import lookup
+from devmod._plugins.lookup import lookup
 from devmod._util.environment import environment_items, environment_text
 from devmod._util.text import is_valid_name
 from devmod.errors import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from devmod._plugins import entries
 from devmod._plugins.claim import GROUPS, SHARED_GROUPS, Claim, normalize_name
-from devmod._plugins.discovery import once_per_scan, shared_scan
+from devmod._plugins.discovery import once_per_scan
 from devmod._util.text import is_valid_name
 
 TYPE_CHECKING = False
@@ -46,30 +46,6 @@ def find(group: str, name: str) -> Any:
         if (group, name) in _registered:
             return _find(group, name)
         result = once_per_scan((group, name), lambda: _find(group, name))
-    return result
-
-
-def lookup(group: str, name: str) -> Any:
-    """Return the object under `name` in `group`: the cached one, one registered in this process, or an entry point.
-
-    Raises
-    ------
-    NotRegisteredError
-        The key is missing. The message has the command that installs it.
-    PluginError, ConflictError
-        The entry is broken, or two distributions provide the key.
-    FormatError
-        `name` is invalid.
-    """
-    result = cached_object(group, name)
-    if result is None:
-        check_name(group, name)
-        with shared_scan():
-            result = find(group, name)
-            if result is None:
-                from devmod._plugins.miss import not_registered
-
-                raise not_registered(group, name)
     return result
 
 
