@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from devmod._modules.module import Module
     from devmod._values.info import FunctionInfo
-    from devmod._values.local import Local
+    from devmod._values.param import Local
 
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None

@@ -6,11 +6,11 @@ import ctypes
 import os
 import re
 
-from devmod.backend import Once, driver_import_error, environment_text
+from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._api import CUDA
 from devmod_cuda._calls import CudaDriver
-from devmod_runtime import check_driver
+from devmod_runtime import check_driver, driver_import_error
 from devmod_runtime.driver_api.driver import record_open_driver
 from devmod_runtime.driver_api.errors import DriverError
 

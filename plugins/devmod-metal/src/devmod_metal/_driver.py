@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from devmod.backend import driver_import_error
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
+from devmod_runtime import driver_import_error
 
 try:
     import Foundation

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from devmod.backend import driver_import_error
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError, pip_install
-from devmod_runtime import call_uninterrupted
+from devmod_runtime import call_uninterrupted, driver_import_error
 
 #: What pip installs for a device on the CPU.
 _WITH_POCL = "devmod-opencl[pocl]"

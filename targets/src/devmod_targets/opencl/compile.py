@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from devmod.errors import CompileError
-from devmod.targets.opencl import SPEC, supports_option
+from devmod.targets.opencl import SPEC
+from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, source_payload, warn_caller
 from devmod_targets.opencl._reflect import read
@@ -38,7 +39,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         raise CompileError("name_expressions= is not supported for OpenCL C, which has no templates", kind="opencl")
     source = complete_source(request)
     for option in source.options:
-        if not supports_option(option):
+        if not is_supported(option):
             raise CompileError(
                 f"the opencl option {option!r} is not supported: a receiver does not pass it to its driver. Expected an option of OpenCL "
                 "such as -cl-std=CL2.0, -cl-mad-enable or -w",
