@@ -16,7 +16,7 @@ GPU_cuda_sanitize = $(PYTHON) tools/cuda_machine.py sanitize
 GPU_cuda_others = $(PYTHON) tools/cuda_machine.py others
 GPU_cuda_wheels = $(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR)) $(if $(INSTALLED),--installed $(INSTALLED))
 GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests runtime/tests/driver_api
-GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
+GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py runtime/tests/toy/test_shared_memory.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures docs wheels clean
@@ -58,7 +58,7 @@ test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's valida
 	@$(BIN)/python tools/build_pycuda.py
 	@$(BIN)/python tools/vendor_runtimes.py
 
-pythons: setup  ## tests of core, the readers, the build side and the kit with each Python of 3.11 to 3.13 here
+pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow

@@ -8,17 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from browser_driver import ROOT, Browser
+from browser_driver import Browser
 
 import devmod
+from devmod_webgpu._page import page
 from devmod_webgpu._serve import Server
 
-#: The parts of the page in the source tree, as in plugins/devmod-webgpu.
-PAGE = {
-    "": ROOT / "examples" / "web",
-    "devmod-webgpu": ROOT / "plugins" / "devmod-webgpu" / "js" / "src",
-    "lake.png": ROOT / "examples" / "images" / "lake.png",
-}
+PAGE = page()
 DRAWN = "['mandelbrot', 'blur'].every((id) => Number(document.getElementById(id)?.dataset.drawn) >= 1)"
 
 

@@ -26,7 +26,7 @@ from devmod._values.tags import (
 from devmod.errors import did_you_mean
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "core" / "tests")]
+sys.path[:0] = [str(ROOT / "tests")]
 
 import toy_backend as toy  # noqa: E402
 from browser_driver import run_in_node  # noqa: E402

@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from browser_driver import JS, node  # noqa: E402
 
-WEB = ROOT / "examples" / "web"
+WEB = JS.parent / "page"
 PACKAGE = json.loads((JS / "package.json").read_text())
 
 
@@ -33,7 +33,7 @@ def run(*command: str, cwd: Path = JS) -> str:
 def typescript() -> tuple[str, str]:
     compiler = JS / "node_modules" / "typescript" / "bin" / "tsc"
     if not compiler.exists():
-        pytest.skip("typescript is not installed (npm install in plugins/devmod-webgpu/js)")
+        pytest.skip("typescript is not installed (npm install in plugins/devmod-webgpu/web/js)")
     return node(), str(compiler)
 
 

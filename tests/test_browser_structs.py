@@ -14,7 +14,7 @@ import devmod
 from devmod import FunctionInfo, Interface, Member, Param
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "core" / "tests")]
+sys.path[:0] = [str(ROOT / "tests")]
 
 import toy_backend as toy  # noqa: E402
 from browser_driver import run_in_node  # noqa: E402

@@ -19,6 +19,7 @@ VENV = ROOT / "build" / "lowest"
 #: What uses the dependencies: msgpack, pluggy and click; fsspec and aiohttp; libclang, NVRTC and nvFatbin; NumPy.
 TESTS = (
     "core/tests",
+    "runtime/tests/toy",
     "remote/tests",
     *(f"targets/tests/test_{name}.py" for name in ("build_cli", "compile_cuda", "compile_llvm_ir", "compile_metal", "compile_opencl")),
 )

@@ -1,4 +1,4 @@
-"""Run the tests of core, the readers, the build side and the conformance kit with each Python from 3.11 to 3.13 on this machine.
+"""Run the tests of core, runtime, readers, build side and conformance kit with each Python from 3.11 to 3.13 on this machine.
 
     python tools/pythons.py [--prepare] [pytest options]
 
@@ -19,8 +19,10 @@ from environments import ROOT, InstallError, install, make_venv, python_of
 from setup import fingerprint, group
 
 TESTED = ((3, 11), (3, 12), (3, 13))
-#: The folders whose tests run. Their distributions pin core and each other, so all are installed.
-PACKAGES = ("core", "readers", "targets", "conformance", "remote")
+#: The distributions whose tests run. They pin core and each other, so all are installed.
+PACKAGES = ("core", "runtime", "readers", "targets", "conformance", "remote")
+#: Those of the runtime that need no backend.
+TESTS = ("runtime/tests/toy", *(f"{each}/tests" for each in PACKAGES if each != "runtime"))
 
 
 def find() -> dict[tuple[int, int], str]:
@@ -82,7 +84,7 @@ def main() -> int:
         if "--prepare" in sys.argv:
             continue
         print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
-        command = [str(python), "-m", "pytest", *(f"{each}/tests" for each in PACKAGES)]
+        command = [str(python), "-m", "pytest", *TESTS]
         if subprocess.call([*command, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once and not volume", *arguments], cwd=ROOT):
             failed.append(name)
     if failed:

@@ -22,7 +22,7 @@ from environments import ROOT, VENV
 STAMP = "devmod-system"
 #: The folders in which the Vulkan loader looks for drivers and layers.
 _VULKAN = [Path(base) / "vulkan" for base in ("/usr/share", "/usr/local/share", "/etc", Path.home() / ".local" / "share")]
-_NPM = ROOT / "plugins" / "devmod-webgpu" / "js"
+_NPM = ROOT / "plugins" / "devmod-webgpu" / "web" / "js"
 
 
 class Need(NamedTuple):

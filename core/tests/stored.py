@@ -10,6 +10,10 @@ from support import sample
 
 import devmod
 
+#: The bytes of an opencl module with the functions a, bad and b: the types of `bad` are invalid, the framing of all is valid.
+THREE = b"\xa2cl\x83\xa1a\x94\xa1k\x90\x90\x90\xa3bad\x94\xa1k\x91\xa1x\x90\x90\xa1b\x94\xa1l\x90\x90\x90\xc4\x03abc"
+BAD_TYPE = "the bytes of the opencl module: fmap of 'bad', arg_types: expected an array, found a string, at byte 20"
+
 
 class Raw(devmod.Module):
     """A module of any kind whose bytes are given."""

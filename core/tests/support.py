@@ -13,6 +13,24 @@ from devmod._plugins.specs import find_spec
 
 KINDS = ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")
 MAP_KINDS = ("metal", "vulkan", "webgpu")
+#: Element types that NumPy has, and shapes of arrays.
+NUMBERS = (
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+    "complex64",
+    "complex128",
+)
+SHAPES: tuple[tuple[int, ...], ...] = ((), (4,), (2, 3), (3, 0, 2), (0,), (2, 1, 2, 2))
 #: For the tests that export arrays to NumPy's `from_dlpack`, whose results before 2.2 are read-only, and before 2.1 has no options.
 needs_dlpack_1 = pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.2.0", reason="NumPy before 2.2 has a part of DLPack 1 alone")
 

@@ -769,7 +769,7 @@ def devices_of(folder: Path, bodies: dict[str, str], *options: object) -> tuple[
     for name, body in bodies.items():
         modules = {f"{name}_plugin": f"def devices():\n    {body}\n"}
         install(folder / "site", f"devmod-{name}", groups={"devmod.device": {name: f"{name}_plugin:devices"}}, modules=modules)
-    paths = os.pathsep.join(map(str, (folder / "site", Path(__file__).parent)))
+    paths = os.pathsep.join(map(str, (folder / "site", Path(__file__).parents[2] / "runtime" / "tests" / "toy")))
     env = {"PYTHONPATH": paths, "DEVMOD_PLUGINS_ALLOW": ",".join(f"devmod-{name}" for name in ["runtime", *bodies])}
     done = shell("devices", "--json", *options, env=env, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")

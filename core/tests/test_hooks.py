@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,8 +15,7 @@ from distributions import install, run
 from support import KINDS, sample
 
 import devmod
-from devmod._plugins.specs import find_spec
-from devmod_runtime import Launcher, RuntimeModule, run_compiler
+from devmod_runtime import run_compiler
 
 pytestmark = pytest.mark.row("R31")
 #: The results that two kinds accept from a replaced compiler, and their formats, as in messages.
@@ -63,55 +61,6 @@ def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(register: Regis
 
 def test_no_compiler_is_replaced_by_default() -> None:
     assert run_compiler(b"kernel", devmod.Target("opencl")) is None
-
-
-class Receiver(RuntimeModule):
-    """A module that exposes the payloads for its driver."""
-
-    def launcher(self, name: str, info: devmod.FunctionInfo) -> Launcher:
-        raise NotImplementedError
-
-
-@pytest.mark.row("R30")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_compiler_receives_source_and_no_compiled_payload(kind: str) -> None:
-    spec = find_spec(kind)
-    assert spec is not None
-    requests = {}
-    for fmt in spec.formats:
-        seen: list[bytes] = []
-
-        def compiler(code: bytes, fmt: str = fmt, seen: list[bytes] = seen) -> tuple[str, bytes]:
-            seen.append(code)
-            return fmt, b"compiled"
-
-        devmod.set_compiler(kind, compiler)
-        code: Any = {"f": b"payload"} if spec.shader_map else b"payload"
-        module = Receiver(spec, fmt, {}, code)
-        assert module.payload("f" if spec.shader_map else "") == (fmt, b"compiled" if seen else b"payload")
-        requests[fmt] = bool(seen)
-    source = {"cuda": ["cuda"], "rocm": ["hip"], "metal": ["metal"], "opencl": ["cl"], "webgpu": ["wgsl"]}.get(kind, [])
-    assert [fmt for fmt, was in requests.items() if was] == source
-
-
-def test_a_compiler_sees_the_target() -> None:
-    spec = find_spec("opencl")
-    assert spec is not None
-    seen = []
-
-    def compiler(code: bytes) -> bytes:
-        seen.append(devmod.Target.current())
-        return b"text"
-
-    devmod.set_compiler("opencl", compiler)
-    own = devmod.Target("opencl", options={"level": "3"})
-    for current in (None, devmod.Target("cuda", arch="sm_90"), own):
-        module = Receiver(spec, "cl", {}, b"kernel")
-        for _ in range(2):
-            with current or contextlib.nullcontext():
-                module.payload()
-        assert devmod.Target.current() is None
-    assert seen == [devmod.Target("opencl"), devmod.Target("opencl"), own]
 
 
 @pytest.mark.parametrize(

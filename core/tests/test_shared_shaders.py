@@ -80,23 +80,6 @@ def test_a_file_that_would_save_little_has_version_1(shaders: dict[str, bytes]) 
     assert (data[8], repeats_of(data)) == (1, None)
 
 
-@pytest.mark.row("R18")
-def test_a_module_from_bytes_is_saved_to_the_same_file(register: Callable[[str, str, object], None]) -> None:
-    from devmod_runtime._module import RuntimeModule
-
-    class Real(RuntimeModule):
-        target = "metal"
-
-        def launcher(self, name: str, info: devmod.FunctionInfo) -> Any:
-            raise NotImplementedError
-
-    register("devmod.load_from_bytes", "metal", Real.load)
-    made = one_source()
-    real = devmod.load_from_bytes("metal", made.save_to_bytes())
-    assert type(real) is Real
-    assert devmod.dumps(real) == devmod.dumps(made)
-
-
 def test_a_source_with_many_uses_is_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the repeats of any module are within the limit of readers."""
     monkeypatch.setattr(repeats, "MAX_REPEATS", 8)

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import Raw, entry, file_of, from_wire, module_of
+from stored import BAD_TYPE, THREE, Raw, entry, file_of, from_wire, module_of
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
-import devmod_runtime
 from devmod._cli import main
-from devmod._plugins import discovery
 from devmod._values.origin import Origin
 
 Register = Callable[[str, str, object], None]
@@ -237,10 +235,6 @@ def test_shaders_are_slices_of_the_stored_bytes(kind: str) -> None:
 
 # -- contents that are decoded at their first use
 
-#: Three functions: the types of `bad` are invalid, the framing of all is valid.
-THREE = b"\xa2cl\x83\xa1a\x94\xa1k\x90\x90\x90\xa3bad\x94\xa1k\x91\xa1x\x90\x90\xa1b\x94\xa1l\x90\x90\x90\xc4\x03abc"
-BAD_TYPE = "the bytes of the opencl module: fmap of 'bad', arg_types: expected an array, found a string, at byte 20"
-
 
 @pytest.mark.row("R19")
 def test_an_invalid_function_is_refused_at_its_first_use_and_affects_no_other() -> None:
@@ -262,26 +256,6 @@ def test_an_invalid_function_of_a_candidate_affects_no_other_function_of_a_bundl
     assert (module.functions["a"].name, module.functions["add"].name) == ("k", "add_kernel")
     with pytest.raises(devmod.FormatError) as caught:
         module.functions["bad"]
-    assert str(caught.value) == BAD_TYPE
-
-
-@pytest.mark.row("R19")
-def test_a_receiver_runs_the_functions_beside_an_invalid_one(register: Callable[..., None]) -> None:
-    spec = devmod.backend.find_spec("opencl")
-    assert spec is not None
-
-    class Receiver(devmod_runtime.RuntimeModule):
-        target = "opencl"
-
-        def launcher(self, name: str, info: devmod.FunctionInfo) -> Any:
-            raise devmod.DeviceNotFoundError(f"{name} is {info.name}", kind="opencl")
-
-    register("devmod.load_from_bytes", "opencl", lambda data: Receiver.from_wire(spec, data))
-    module = from_wire("opencl", THREE, ("a", "bad", "b"))
-    with pytest.raises(devmod.DeviceNotFoundError, match=r"^b is l"):
-        module.get_function("b")
-    with pytest.raises(devmod.FormatError) as caught:
-        module.get_function("bad")
     assert str(caught.value) == BAD_TYPE
 
 
@@ -315,26 +289,6 @@ def test_an_invalid_origin_is_refused_at_its_first_use_and_affects_no_other(caps
     assert problem in capsys.readouterr().err
     with pytest.raises(devmod.FormatError, match=problem):
         devmod.dumps(root)
-
-
-@pytest.mark.row("R3", "R24")
-def test_the_look_ups_of_a_first_use_share_one_scan(register: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    scans: list[None] = []
-    scan_all = discovery._scan_all
-    monkeypatch.setattr(discovery, "_scan_all", lambda: (scans.append(None), scan_all())[1])
-
-    class Receiver(devmod_runtime.RuntimeModule):
-        target = "opencl"
-
-        def launcher(self, name: str, info: devmod.FunctionInfo) -> Any:
-            raise devmod.DeviceNotFoundError(f"the payload is {self.payload()[0]}", kind="opencl")
-
-    register("devmod.load_from_bytes", "opencl", Receiver.load)
-    module = stored("opencl")
-    scans.clear()
-    with pytest.raises(devmod.DeviceNotFoundError, match=r"^the payload is cl"):
-        module.get_function("add")
-    assert len(scans) == 1
 
 
 def test_bytes_in_memory_do_not_depend_on_the_file(tmp_path: Path) -> None:

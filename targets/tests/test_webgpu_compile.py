@@ -391,7 +391,7 @@ def test_unknown_names_are_a_warning() -> None:
 # -- naga
 
 
-PACKAGES = Path(__file__).parents[2] / "plugins" / "devmod-webgpu" / "js" / "node_modules"
+PACKAGES = Path(__file__).parents[2] / "plugins" / "devmod-webgpu" / "web" / "js" / "node_modules"
 
 
 @pytest.fixture

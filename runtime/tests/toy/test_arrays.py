@@ -326,6 +326,25 @@ def test_packed_elements_are_packed_and_unpacked(device: toy.ToyDevice) -> None:
     assert isinstance(array.copy_to(out, wait=False), devmod.Event)
 
 
+@pytest.mark.row("R20")
+@pytest.mark.parametrize(
+    ("dtype", "data", "expected"),
+    [("int4", b"\x1f\x08", [-1, 1, -8]), ("uint4", b"\x1f\x08", [15, 1, 8]), ("float4_e2m1fn", b"\x97\x01", [6.0, -0.5, 0.5])],
+)
+def test_elements_of_four_bits(dtype: str, data: bytes, expected: list[float], device: toy.ToyDevice) -> None:
+    pytest.importorskip("ml_dtypes", reason="NumPy has no elements of four bits without ml_dtypes")
+    array = device.from_numpy(HostArray(data, (3,), dtype).numpy())
+    assert (array.dtype, array.nbytes) == (dtype, 2)
+    assert array.numpy().tolist() == expected
+
+
+@pytest.mark.row("R20")
+def test_packed_lanes_are_read_within_their_memory(device: toy.ToyDevice) -> None:
+    array = device.empty(20_000, "uint1x64")
+    assert array.nbytes == 160_000
+    assert array.numpy().shape == (20_000, 64)
+
+
 def test_empty_arrays_are_copied(device: toy.ToyDevice) -> None:
     array = device.empty((3, 0), "float32")
     array.copy_from(np.empty((3, 0), "float32"))

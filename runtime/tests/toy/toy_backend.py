@@ -1,4 +1,4 @@
-"""A backend in this process, for core's tests of the launch path: memory is a bytearray, a kernel is a Python function."""
+"""A backend in this process: memory is a bytearray, a kernel is a Python function. pytest's `pythonpath` has this folder."""
 
 from __future__ import annotations
 

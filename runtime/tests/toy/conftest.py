@@ -1,0 +1,7 @@
+"""The tests see core and devmod-runtime, and no backend but the toy."""
+
+from __future__ import annotations
+
+from alone import no_installed_runtimes, register
+
+__all__ = ["no_installed_runtimes", "register"]

@@ -1,0 +1,128 @@
+"""Values of a pool, and calls in other threads, are consistent after an exception at any bytecode, and after a fork."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from interruptible import HANGS, run_storm
+
+from devmod_runtime import Pool, call_uninterrupted
+
+
+class User:
+    """A user of a pool's value."""
+
+    token: object
+    other: User | None = None
+
+
+def user_of(pool: Pool) -> User:
+    user = User()
+    user.token = pool.lend(user, pool.take())
+    return user
+
+
+def test_a_value_is_free_again_when_its_user_is_collected() -> None:
+    pool = Pool()
+    pool.add(["a"])
+    user: User | None = user_of(pool)
+    with pytest.raises(IndexError):
+        pool.take()
+    user = None
+    assert (user, pool.free(), pool.take()) == (None, ["a"], "a")
+
+
+def test_a_value_is_not_free_while_a_finalizer_uses_it_or_after_it_has_saved_it() -> None:
+    pool, saved, seen = Pool(), [], []
+    pool.add(["a"])
+
+    class Finalized(User):
+        def __del__(self) -> None:
+            try:
+                seen.append(pool.take())
+            except IndexError:
+                seen.append(None)
+            saved.append(self.other)
+
+    user: User | None = Finalized()
+    assert user is not None
+    user.other = user_of(pool)
+    user.other.other = user  # a cycle: the collector calls the weak reference's callback before the finalizer
+    user = None
+    gc.collect()
+    assert seen == [None]
+    with pytest.raises(IndexError):
+        pool.take()
+    saved.clear()
+    gc.collect()
+    assert pool.take() == "a"
+
+
+UNINTERRUPTED = """
+import time
+from devmod_runtime import call_uninterrupted, has_uninterrupted_calls
+begun, done = [], []
+
+def work(number):
+    begun.append(number)
+    time.sleep(2e-4)
+    done.append(number)
+    return number
+
+def ask():
+    assert call_uninterrupted(work, 7) == 7
+
+storm(ask, int(sys.argv[1]), 300)
+signal.setitimer(signal.ITIMER_REAL, 0)
+while has_uninterrupted_calls(): time.sleep(0.01)
+assert len(done) == len(begun) > 0
+assert call_uninterrupted(threading.get_ident) != threading.get_ident()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
+@pytest.mark.row("R32")
+@pytest.mark.parametrize("seed", range(2))
+def test_an_interrupt_of_a_call_in_another_thread_ends_only_the_wait(seed: int) -> None:
+    assert run_storm(UNINTERRUPTED, seed) == ""
+
+
+def test_calls_in_other_threads_do_not_wait_for_each_other() -> None:
+    """Each call waits for the others. An exception is raised in the calling thread."""
+    barrier = threading.Barrier(5)
+    results: list[object] = []
+    threads = [threading.Thread(target=lambda: results.append(call_uninterrupted(barrier.wait, HANGS))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    barrier.wait(HANGS)
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    with pytest.raises(ZeroDivisionError):
+        call_uninterrupted(divmod, 1, 0)
+
+
+UNINTERRUPTED_FORK = """
+import os
+from devmod_runtime import call_uninterrupted
+call_uninterrupted(int)
+child = os.fork()
+if not child:
+    print(call_uninterrupted(max, 1, 2), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(call_uninterrupted(max, 1, 3))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_forked_child_starts_threads_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", UNINTERRUPTED_FORK], capture_output=True, text=True, check=False, timeout=HANGS
+    )
+    assert (done.stdout, done.stderr) == ("2\n3\n", "")
