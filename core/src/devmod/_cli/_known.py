@@ -45,7 +45,7 @@ KNOWN = {
     "bundle": Entry("Join files into one.", "devmod-targets"),
     "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
-    "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", '"devmod-opencl[pocl]"'),  # on any CPU
+    "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
     "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),
