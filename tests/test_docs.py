@@ -33,6 +33,7 @@ import devmod_readers.nvidia
 import devmod_readers.offload
 import devmod_readers.options.cuda
 import devmod_readers.reflection
+import devmod_readers.sources
 import devmod_readers.spirv
 import devmod_readers.wgsl
 import devmod_targets.authoring
@@ -84,6 +85,7 @@ PUBLIC = (
     devmod_readers.offload,
     devmod_readers.options.cuda,
     devmod_readers.reflection,
+    devmod_readers.sources,
     devmod_readers.spirv,
     devmod_readers.wgsl,
     devmod_conformance,

@@ -52,7 +52,11 @@ def test_the_error_names_the_file(name: str, tmp_path: Path) -> None:
 
 def test_a_file_that_hides_no_package_is_not_named(tmp_path: Path) -> None:
     """The package is the mistake: it is missing, and the file is not in its place."""
-    text = run(tmp_path, "kernels", "raise devmod.errors.driver_import_error(ModuleNotFoundError(name='kernels'), 'x', 'X', 'kernels')")
+    text = run(
+        tmp_path,
+        "kernels",
+        "import devmod_runtime; raise devmod_runtime.driver_import_error(ModuleNotFoundError(name='kernels'), 'x', 'X', 'kernels')",
+    )
     assert text == "no X device can be used: kernels is not installed. To add it: pip install kernels\n"
 
 

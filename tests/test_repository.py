@@ -62,6 +62,13 @@ def test_the_index_of_the_design_notes_lists_each_by_its_title() -> None:
     assert sorted(listed) == sorted(titles)
 
 
+def test_a_package_names_each_design_note_of_a_wheel() -> None:
+    notes = {note.name for note in (ROOT / "docs" / "design").glob("*.md")} - {"README.md", "tests.md"}
+    packages = [*ROOT.glob("*/src/*/__init__.py"), *ROOT.glob("*/src/*/*/__init__.py"), *ROOT.glob("plugins/*/src/*/__init__.py")]
+    named = {note for package in packages for note in re.findall(r"docs/design/([\w-]+\.md)", package.read_text().partition('"""\n')[0])}
+    assert named == notes
+
+
 @pytest.mark.row("R36")
 def test_one_directory_for_each_backend() -> None:
     from devmod.targets import KINDS
@@ -110,6 +117,18 @@ def test_the_browser_has_the_numbers_of_the_header() -> None:
     magic = re.search(r"^const MAGIC = \[(.*)\];", script, re.MULTILINE)
     assert magic is not None
     assert bytes(int(each, 16) for each in magic[1].split(", ")) == index.MAGIC
+
+
+def test_the_browser_has_the_launch_tags() -> None:
+    from devmod._values import tags
+
+    script = (ROOT / "plugins" / "devmod-webgpu" / "web" / "js" / "src" / "tags.js").read_text()
+    lists = dict(re.findall(r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[(.*)\]\)?;", script, re.MULTILINE))
+    scopes, flags = (tuple(re.findall(r'"([^"]*)"', lists[name])) for name in ("SCOPES", "FLAGS"))
+    (shared,) = re.findall(r'^export const DYNAMIC_SHARED_MEMORY = "(.*)";', script, re.MULTILINE)
+    (write_access,) = re.findall(r'^export const WRITE_ACCESS = "(.*)";', script, re.MULTILINE)
+    assert (scopes, shared, write_access) == (tags.SCOPES, tags.DYNAMIC_SHARED_MEMORY, tags.WRITE_ACCESS_TAG)
+    assert {*flags, shared} == tags._KNOWN - tags.DIMENSIONS.keys()
 
 
 def test_no_file_names_a_machine_or_a_registry_host() -> None:

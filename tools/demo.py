@@ -91,7 +91,7 @@ def main() -> None:
 
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
-    # Runtimes depend on devmod-runtime, and some on devmod-readers. None needs the build side.
+    # Runtimes depend on devmod-runtime, and it on devmod-readers. None needs the build side.
     own = {"devmod-core[cli]": core, "devmod-readers": readers, "devmod-runtime": wheel_of["devmod-runtime"], **expected}
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
     b = environment("device-box", [*requirements, *BESIDES], [*own.values()])

@@ -15,7 +15,7 @@ from environments import ROOT
 
 PAGE = ROOT / "docs" / "rows.md"
 CONTRACT = ROOT / "docs" / "contract.md"
-FOLDERS = ("core/tests", "runtime/tests/*", "remote/tests", "plugins/*/tests", "examples/*/tests", "tests")
+FOLDERS = ("core/tests", "readers/tests", "runtime/tests/*", "remote/tests", "plugins/*/tests", "examples/*/tests", "tests")
 
 HEAD = """# Which test shows each row
 

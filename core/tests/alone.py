@@ -12,8 +12,8 @@ from devmod._plugins import discovery as _discovery
 from devmod._plugins import registry
 
 FOUND = _discovery._scan_all
-#: The distributions with commands and without a runtime. The tests see them.
-LIBRARIES = ("devmod-conformance", "devmod-targets")
+#: The distributions with commands and without a backend. The tests see them.
+LIBRARIES = ("devmod-conformance", "devmod-runtime", "devmod-targets")
 
 
 @functools.cache

@@ -229,7 +229,7 @@ attempt(lambda: devmod.loads(devmod.dumps(devmod.bundle(bad, acme_bad.Made(b"3")
 def cli(site: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process with these distributions alone."""
     env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}"})
-    env["DEVMOD_PLUGINS_ALLOW"] = ",".join({info.name.partition("-")[0] for info in site.glob("*-info")})
+    env["DEVMOD_PLUGINS_ALLOW"] = ",".join({"devmod-runtime"} | {info.name.partition("-")[0] for info in site.glob("*-info")})
     return subprocess.run([sys.executable, "-m", "devmod", *arguments], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
 
 

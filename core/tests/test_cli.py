@@ -692,11 +692,20 @@ def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureF
 
 def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmod._plugins.entries.declared_claims", lambda group, name="": [])
+    monkeypatch.setattr(registry, "_cache", {})
     assert (
         run(capsys, "plugins")[1] == 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
     )
-    assert run(capsys, "devices")[1] == (
-        'No runtime is installed, so there is no device. One that runs on any CPU: pip install "devmod-opencl[pocl]"\n'
+    assert run(capsys, "devices")[2] == (
+        "devmod: error: the command 'devices' cannot run: devmod-runtime is not installed. To add it: pip install \"devmod-opencl[pocl]\"\n"
+    )
+
+
+def test_no_backend_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "devices") == (
+        0,
+        'No runtime is installed, so there is no device. One that runs on any CPU: pip install "devmod-opencl[pocl]"\n',
+        "",
     )
 
 
@@ -761,7 +770,7 @@ def devices_of(folder: Path, bodies: dict[str, str], *options: object) -> tuple[
         modules = {f"{name}_plugin": f"def devices():\n    {body}\n"}
         install(folder / "site", f"devmod-{name}", groups={"devmod.device": {name: f"{name}_plugin:devices"}}, modules=modules)
     paths = os.pathsep.join(map(str, (folder / "site", Path(__file__).parents[2] / "runtime" / "tests" / "toy")))
-    env = {"PYTHONPATH": paths, "DEVMOD_PLUGINS_ALLOW": ",".join(f"devmod-{name}" for name in bodies)}
+    env = {"PYTHONPATH": paths, "DEVMOD_PLUGINS_ALLOW": ",".join(f"devmod-{name}" for name in ["runtime", *bodies])}
     done = shell("devices", "--json", *options, env=env, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -796,7 +805,7 @@ def test_output_of_a_plugin_goes_to_standard_error(plugins: dict[str, str], tmp_
     body = noise + "def create(code, fmt, fmap, source): ...\ndef devices():\n    print('noise of a driver')\n    return []\n"
     groups = {"devmod.create": {"loud": "loud_plugin:create"}, "devmod.device": {"loud": "loud_plugin:devices"}}
     install(tmp_path / "loud", "devmod-loud", groups=groups, modules={"loud_plugin": body})
-    env = plugins | {"PYTHONPATH": str(tmp_path / "loud"), "DEVMOD_PLUGINS_ALLOW": "devmod-loud"}
+    env = plugins | {"PYTHONPATH": str(tmp_path / "loud"), "DEVMOD_PLUGINS_ALLOW": "devmod-loud,devmod-runtime"}
     for command in ("plugins", "devices"):
         done = shell(command, "--json", env=env, cwd=tmp_path)
         assert "loud" in str(json.loads(done.stdout))
@@ -1005,38 +1014,6 @@ def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixtu
         "",
         f"devmod: error: -I has '{missing}', which is not a folder\n",
     )
-
-
-def test_every_argument_of_compile_has_an_option() -> None:
-    from inspect import signature
-
-    from devmod._cli._spelling import OPTIONS, to_shell
-
-    assert set(OPTIONS) == set(signature(devmod.compile).parameters)
-    for text, wanted in {
-        "give it another name with name=": "give it another name with --name",
-        "declare the function in fmap= with its arg_types": "declare the function in --function with its arg_types",
-        "pass the language: devmod.compile(…, language='GLSL')": "pass the language: --language GLSL",
-        "add its folder: include=['a b'] (and 2 more in .log)": "add its folder: -I 'a b' (and 2 more)",
-        "an instance, such as name_expressions=['scale<float>'], in name_expressions=": (
-            "an instance, such as name_expressions=['scale<float>'] (in Python), in the argument name_expressions of devmod.compile (in Python)"
-        ),
-        "block=(64, 1, 1) contradicts the source": "--block 64,1,1 contradicts the source",
-        "devmod.compile(pathlib.Path('my k.cl'), 'opencl') compiles a source; devmod.load_from_file('k.ptx') reads a payload": (
-            "devmod compile 'my k.cl' -t opencl compiles a source; devmod inspect k.ptx reads a payload"
-        ),
-        "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)}) for g": "--function 'NAME(TYPE, ...)' for g",
-        "fmap={'f': devmod.FunctionInfo('f', ('handle', 'int32')), 'g': devmod.FunctionInfo('_g', ()), …}.": (
-            "--function 'f(handle, int32)' --function 'g=_g()' …."
-        ),
-        "give it by function, as in local={'sum': {'scratch': Local(per_thread=4)}}": (
-            "give it by function, as in --local sum.scratch=4/thread"
-        ),
-        "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'": (
-            "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'"
-        ),
-    }.items():
-        assert to_shell(text) == wanted
 
 
 def test_standard_input_and_output(tmp_path: Path) -> None:

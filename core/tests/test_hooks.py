@@ -15,7 +15,7 @@ from distributions import install, run
 from support import KINDS, sample
 
 import devmod
-from devmod.backend import run_compiler
+from devmod_runtime import run_compiler
 
 pytestmark = pytest.mark.row("R31")
 #: The results that two kinds accept from a replaced compiler, and their formats, as in messages.
@@ -225,7 +225,7 @@ def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
 
 @pytest.mark.row("R6")
 def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
-    code = "import sys, devmod\nfrom devmod.backend import run_compiler\nassert run_compiler(b'', devmod.Target('opencl')) is None\nassert 'pluggy' not in sys.modules"
+    code = "import sys, devmod\nfrom devmod_runtime import run_compiler\nassert run_compiler(b'', devmod.Target('opencl')) is None\nassert 'pluggy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"DEVMOD_PLUGINS_ALLOW": "devmod-core"})
 
 
@@ -281,7 +281,7 @@ def test_an_installed_plugin_is_an_object_or_a_module(tmp_path: Path, value: str
     (tmp_path / "site" / "acme_jit").mkdir(parents=True)
     install(tmp_path / "site", "acme-jit", groups={"devmod.hooks": {"devmod_compile.opencl": value}}, modules=package)
     install(tmp_path / "site", "acme-other", groups={"devmod.hooks": {"devmod_compile.cuda": "not_there"}})
-    code = "import devmod\nfrom devmod.backend import run_compiler\nprint(run_compiler(b'made', devmod.Target('opencl')))"
+    code = "import devmod\nfrom devmod_runtime import run_compiler\nprint(run_compiler(b'made', devmod.Target('opencl')))"
     result = f"made by {value.replace(':', '.')}".encode()
     assert run(code, [tmp_path / "site"], tmp_path / "cache")[0] == f"{('cl', result)}\n"
 

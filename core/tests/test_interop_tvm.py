@@ -556,21 +556,24 @@ def test_an_object_without_a_buffer_is_an_argument_error(load: Callable[[Any], A
 # -- libraries
 
 
-def test_libraries_need_devmod_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_functions_need_devmod_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name="devmod_readers")
 
     monkeypatch.setattr("devmod.interop.import_module", missing)
     (tmp_path / "k.so").write_bytes(b"\x7fELF")
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        tvm.load_library(tmp_path / "k.so")
-    assert str(caught.value) == (
-        "devmod.interop.tvm cannot read a library here: devmod-readers is not installed. To add it: pip install devmod-readers"
-    )
-    data = (VECTORS / "matmul.cuda.tvmimports").read_bytes()
-    assert tvm.dump_imports(tvm.load_imports(data)) == data
     module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": devmod.FunctionInfo("k", ())})
-    assert tvm.load_module_bytes("cuda", tvm.dump_module_bytes(module)).format == "ptx"
+    calls: list[Callable[[], object]] = [
+        lambda: tvm.load_library(tmp_path / "k.so"),
+        lambda: tvm.load_imports((VECTORS / "matmul.cuda.tvmimports").read_bytes()),
+        lambda: tvm.dump_module_bytes(module),
+    ]
+    for call in calls:
+        with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+            call()
+        assert str(caught.value) == (
+            "devmod.interop.tvm cannot be used here: devmod-readers is not installed. To add it: pip install devmod-readers"
+        )
 
 
 def test_files_that_are_not_tvms_libraries(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from devmod.worker import Trial, Worker, read_answers, was_killed
+from devmod.worker import Worker, read_answers
+from devmod_runtime import Trial, was_killed
 
 
 @pytest.mark.parametrize(("value", "enabled"), [(None, True), ("", True), ("1", True), ("0", False), ("False", False)])

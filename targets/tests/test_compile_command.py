@@ -276,3 +276,32 @@ def test_ctrl_c_after_the_output_was_written(capsys: pytest.CaptureFixture[str],
         assert main([*command, "-o", "out.devmod"]) == 130
         assert capsys.readouterr() == ("", "\ninterrupted: out.devmod was written\n")
     assert list(devmod.load("out.devmod")) == ["twice"]
+
+
+def test_every_argument_of_compile_has_an_option() -> None:
+    from inspect import signature
+
+    from devmod_targets._spelling import _SHELL, OPTIONS, respell
+
+    assert set(OPTIONS) == set(signature(devmod.compile).parameters)
+    for text, wanted in {
+        "give it another name with name=": "give it another name with --name",
+        "declare the function in fmap= with its arg_types": "declare the function in --function with its arg_types",
+        "pass the language: devmod.compile(…, language='GLSL')": "pass the language: --language GLSL",
+        "add its folder: include=['a b'] (and 2 more in .log)": "add its folder: -I 'a b' (and 2 more)",
+        "an instance, such as name_expressions=['scale<float>'], in name_expressions=": (
+            "an instance, such as name_expressions=['scale<float>'] (in Python), in the argument name_expressions of devmod.compile (in Python)"
+        ),
+        "block=(64, 1, 1) contradicts the source": "--block 64,1,1 contradicts the source",
+        "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)}) for g": "--function 'NAME(TYPE, ...)' for g",
+        "fmap={'f': devmod.FunctionInfo('f', ('handle', 'int32')), 'g': devmod.FunctionInfo('_g', ()), …}.": (
+            "--function 'f(handle, int32)' --function 'g=_g()' …."
+        ),
+        "give it by function, as in local={'sum': {'scratch': Local(per_thread=4)}}": (
+            "give it by function, as in --local sum.scratch=4/thread"
+        ),
+        "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'": (
+            "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'"
+        ),
+    }.items():
+        assert respell(text, _SHELL) == wanted

@@ -496,10 +496,7 @@ def test_a_source_without_a_kernel(source: str) -> None:
         (
             "metal -arch=air64",
             {},
-            (
-                "the target 'metal -arch=air64' names an architecture, but Metal source has none: the device compiles it. "
-                "Use the target 'metal'"
-            ),
+            "the target 'metal -arch=air64' names an architecture, and metal has none. Use the target 'metal'",
         ),
         (
             "metal -format=air",
@@ -509,7 +506,7 @@ def test_a_source_without_a_kernel(source: str) -> None:
         (
             "metal -os=ios",
             {},
-            "the target 'metal -os=ios' has the option -os; expected -format=metal (the default) or -format=metallib",
+            "the target 'metal -os=ios' has the option -os; expected '-format'",
         ),
         (
             "metal",

@@ -168,7 +168,7 @@ def test_a_missing_nvrtc_names_its_install(monkeypatch: pytest.MonkeyPatch) -> N
         'is not installed. To add it: pip install "devmod-core[build-cuda]"'
     )
     with pytest.raises(devmod.ToolchainNotFoundError, match=r'To add it: pip install "devmod-cuda\[jit\]"$'):
-        nvrtc.version(install='pip install "devmod-cuda[jit]"')
+        nvrtc.version(distribution="devmod-cuda[jit]")
 
 
 def test_a_missing_cuda_bindings_names_its_install() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import devmod
-from devmod.backend import split_options
+from devmod_readers.sources import split_options
 
 KERNEL = "kernel void k(global float *x) { x[0] = 1; }\n"
 ONE = {"k": devmod.FunctionInfo("k", ["handle"])}

@@ -38,6 +38,8 @@ def test_an_unknown_option_is_an_error(target: str, message: str) -> None:
 def test_a_compiler_names_the_options_of_its_kind() -> None:
     target = devmod.Target.parse("npu -arch=a1 -tiles=4")
     check_target_options(target, ("arch", "tiles"))
+    with pytest.raises(devmod.CompileError, match="names an architecture, and npu has none"):
+        check_target_options(target, ("tiles",))
     with pytest.raises(devmod.CompileError) as caught:
         check_target_options(target, ("arch",))
     assert (str(caught.value), caught.value.kind) == ("the target 'npu -arch=a1 -tiles=4' has the option -tiles; expected '-arch'", "npu")

@@ -16,7 +16,7 @@ import pytest
 import devmod
 from devmod import Block, FunctionInfo, Interface, Member, Param
 from devmod.targets.vulkan.architecture import architecture
-from devmod_targets.vulkan import _tools
+from devmod_targets.authoring import _process
 
 KERNELS = Path(__file__).parent / "kernels" / "vulkan"
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -647,7 +647,7 @@ def test_the_commands_of_other_compilers(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_tool_that_exceeds_the_time_limit_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "glslangValidator", "exec sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(_tools, "TIMEOUT", 0.2)
+    monkeypatch.setattr(_process, "TIMEOUT", 0.2)
     assert refused(EMPTY) == "glslangValidator was stopped: it exceeded the time limit of 0.2 seconds"
 
 

@@ -88,10 +88,7 @@ def test_a_declared_fmap_is_checked_and_names_the_function() -> None:
         (
             "webgpu -arch=sm_90",
             {},
-            (
-                "the target 'webgpu -arch=sm_90' names an architecture, but WGSL source has none: the device compiles it. "
-                "Use the target 'webgpu'"
-            ),
+            "the target 'webgpu -arch=sm_90' names an architecture, and webgpu has none. Use the target 'webgpu'",
         ),
         ("webgpu", {"options": "-O2"}, "the webgpu target accepts no options, got '-O2'"),
         (

@@ -393,8 +393,8 @@ def read_source(target: str, data: bytes) -> None:
 
 def read_closed(data: bytes) -> None:
     """Parse a source payload as a receiver's compiler does: whether the files that it names exist must make no difference."""
-    from devmod.backend import closed_source
     from devmod.targets.opencl import SPEC
+    from devmod_readers.sources import closed_source
     from devmod_targets.authoring.clang import load_libclang
     from devmod_targets.authoring.zig import run_zig
 

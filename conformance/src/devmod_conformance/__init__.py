@@ -1,4 +1,4 @@
-"""The conformance kit: it checks a backend against the contract, row by row.
+"""The conformance kit: it checks a backend against the contract, row by row. docs/design/conformance.md has the reasons.
 
 A backend ships a subclass of `Conformance` in its wheel::
 

@@ -1,6 +1,8 @@
 """devmod: compile device kernels on a machine without a device, ship one file, run it where a backend is installed.
 
 All public names are here. Each is imported at its first use; `import devmod` imports no other module.
+
+docs/design/modules.md has the reasons.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from devmod._arrays.array import Array as Array
     from devmod._formats.bundle_file import bundle as bundle
     from devmod._formats.bundle_file import dumps as dumps
+    from devmod._formats.bundle_file import installed as installed
     from devmod._formats.bundle_file import load as load
     from devmod._formats.bundle_file import loads as loads
     from devmod._formats.bundle_file import save as save
-    from devmod._formats.installed import installed as installed
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
@@ -31,14 +33,13 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module as Module
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
-    from devmod._plugins.hooks import set_compiler as set_compiler
     from devmod._plugins.registry import register as register
     from devmod._plugins.registry import registered as registered
     from devmod._values.info import Block as Block
     from devmod._values.info import FunctionInfo as FunctionInfo
     from devmod._values.info import Interface as Interface
-    from devmod._values.local import Local as Local
     from devmod._values.origin import Origin as Origin
+    from devmod._values.param import Local as Local
     from devmod._values.param import Member as Member
     from devmod._values.param import Param as Param
     from devmod._values.spec import TargetSpec as TargetSpec
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from devmod_runtime import Launch as Launch
     from devmod_runtime import LaunchConfig as LaunchConfig
     from devmod_runtime import Stream as Stream
+    from devmod_runtime import set_compiler as set_compiler
 
 __version__ = "0.1.0.dev1"
 
@@ -82,7 +84,7 @@ _HOME = {
     "FunctionNotFoundError": "errors",
     "Interface": "_values.info",
     "LaunchError": "errors",
-    "Local": "_values.local",
+    "Local": "_values.param",
     "Member": "_values.param",
     "Module": "_modules.module",
     "NotRegisteredError": "errors",
@@ -104,7 +106,7 @@ _HOME = {
     "devices": "_plugins.devices",
     "dumps": "_formats.bundle_file",
     "errors": "",
-    "installed": "_formats.installed",
+    "installed": "_formats.bundle_file",
     "interop": "",
     "load": "_formats.bundle_file",
     "load_from_bytes": "_modules.create",
@@ -114,12 +116,11 @@ _HOME = {
     "register": "_plugins.registry",
     "registered": "_plugins.registry",
     "save": "_formats.bundle_file",
-    "set_compiler": "_plugins.hooks",
     "targets": "",
 }
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
-_IN_RUNTIME = ("Device", "Event", "Function", "Launch", "LaunchConfig", "Stream")
+_IN_RUNTIME = ("Device", "Event", "Function", "Launch", "LaunchConfig", "Stream", "set_compiler")
 
 __all__ = sorted([*_HOME, *_IN_RUNTIME, "__version__"])
 
@@ -149,12 +150,12 @@ def _runtime(subject: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "devmod_runtime":
             raise
-        from devmod.errors import RuntimeNotLinkedError
+        from devmod.errors import RuntimeNotLinkedError, pip_install
         from devmod.targets import KINDS
 
         raise RuntimeNotLinkedError(
             f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
-            f"pip install devmod-opencl (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
+            f"{pip_install('devmod-opencl')} (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
         ) from None
     return sys.modules["devmod_runtime"]
 

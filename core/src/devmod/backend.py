@@ -11,10 +11,6 @@ from devmod import _resolve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
-    from devmod._formats.closed_source import OPTIONS_LINE as OPTIONS_LINE
-    from devmod._formats.closed_source import closed_source as closed_source
-    from devmod._formats.closed_source import option_problem as option_problem
-    from devmod._formats.closed_source import split_options as split_options
     from devmod._formats.index import HEADER as HEADER
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
@@ -26,8 +22,6 @@ if TYPE_CHECKING:
     from devmod._modules.payload import check_fmap as check_fmap
     from devmod._modules.tree import walk as walk
     from devmod._modules.variant import payload_of as payload_of
-    from devmod._plugins.hooks import has_compiler as has_compiler
-    from devmod._plugins.hooks import run_compiler as run_compiler
     from devmod._plugins.specs import find_spec as find_spec
     from devmod._util.atomic import path_problem as path_problem
     from devmod._util.cache_files import enforce_bound as enforce_bound
@@ -66,10 +60,8 @@ if TYPE_CHECKING:
     from devmod._values.tags import WRITE_ACCESS_TAG as WRITE_ACCESS_TAG
     from devmod._values.tags import tag_problem as tag_problem
     from devmod._values.tags import value_tags as value_tags
-    from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
-    from devmod.errors import driver_import_error as driver_import_error
     from devmod.errors import function_not_found as function_not_found
 
 #: The module of each name.
@@ -82,7 +74,6 @@ _HOME = {
     "FallbackModule": "_modules.fallback",
     "GRID_TAGS": "_values.tags",
     "HEADER": "_formats.index",
-    "OPTIONS_LINE": "_formats.closed_source",
     "Once": "_util.once",
     "PROGRAMMATIC_TAG": "_values.tags",
     "PayloadModule": "_modules.payload",
@@ -95,13 +86,11 @@ _HOME = {
     "array_bytes": "_values.dtypes",
     "cache_dir": "_util.cache_folder",
     "check_fmap": "_modules.payload",
-    "closed_source": "_formats.closed_source",
     "compile_error": "errors",
     "constants_of": "_values.info",
     "debug": "_util.environment",
     "decode": "_formats.wire",
     "detect_form": "_util.magic",
-    "driver_import_error": "errors",
     "dtype_name": "_values.dtypes",
     "dtype_name_of": "_arrays.elements",
     "enforce_bound": "_util.cache_files",
@@ -114,22 +103,17 @@ _HOME = {
     "folder_problem": "_util.cache_folder",
     "function_not_found": "errors",
     "function_to_json": "_formats.raw",
-    "has_compiler": "_plugins.hooks",
     "is_valid_name": "_util.text",
     "open_regular": "_util.regular_files",
-    "option_problem": "_formats.closed_source",
     "parse_dtype": "_values.dtypes",
     "path_problem": "_util.atomic",
     "payload_of": "_modules.variant",
     "read_payload": "_formats.raw",
     "read_private": "_util.cache_folder",
-    "run_compiler": "_plugins.hooks",
     "size_bound": "_util.disk_cache",
-    "split_options": "_formats.closed_source",
     "tag_problem": "_values.tags",
     "value_tags": "_values.tags",
     "walk": "_modules.tree",
-    "with_shared_memory_last": "_values.tags",
     "write_private": "_util.cache_folder",
 }
 

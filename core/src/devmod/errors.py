@@ -6,7 +6,6 @@ Each text has what failed, why, and what to do. Programs read the same facts fro
 
 from __future__ import annotations
 
-from devmod._util.own_module import own_module as own_module
 from devmod._util.text import escape, shorten
 
 TYPE_CHECKING = False
@@ -228,40 +227,51 @@ def with_log(message: str, log: str) -> str:
     return f"{head}\n{log}" if not tail or tail.startswith(" (and ") else f"{head}\n{log}\n{tail}"
 
 
-def not_installed(subject: str, install: str, *modules: str) -> str:
-    """Return the sentences about a missing distribution or program, with the command that installs it.
-
-    `modules` are its modules. If a file of the user hides one, the sentences name that file.
-    """
-    own = own_module(*modules)
-    return f"{subject} cannot be imported: {own}" if own else f"{subject} is not installed. To add it: {install}"
-
-
-def driver_import_error(
-    error: Exception, kind: str, title: str, package: str, *, modules: Sequence[str] = (), install: str = "", repair: str = ""
-) -> DeviceNotFoundError:
-    """Return the error of a runtime that cannot import the Python package of its driver.
+def own_module(*names: str, error: BaseException | None = None) -> str:
+    """Return the sentences about a file of the user that hides an installed package by its name; "" if there is none.
 
     Parameters
     ----------
+    names
+        Modules of packages that cannot be imported.
     error
-        The exception of the import.
-    kind, title, package
-        The kind, its title in messages, and the package.
-    modules
-        The package's modules, if they have other names.
-    install, repair
-        The commands that install the package, and that install it again. Default: pip with the package's name.
+        The exception of an import. The modules that it and its causes name are examined too.
     """
-    modules = modules or (package,)
-    own = own_module(*modules, "numpy", error=error)
-    if own:
-        why = f"{package} cannot be imported: {own}"
-    elif isinstance(error, ModuleNotFoundError) and error.name in modules:
-        why = not_installed(package, install or f"pip install {package}")
-    else:
-        why = f"{package} cannot be imported: {error}. To repair it: {repair or f'pip install --force-reinstall {package}'}"
-    return DeviceNotFoundError(f"no {title} device can be used: {why}", kind=kind)
+    import os
+    import sys
+    from importlib.machinery import PathFinder
+
+    found = list(names)
+    while error is not None:
+        if isinstance(error, ImportError):
+            found.append(error.name or "")
+        elif isinstance(error, AttributeError) and isinstance(error.obj, type(sys)):
+            found.append(error.obj.__name__)
+        error = error.__cause__ or error.__context__
+    folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if isinstance(folder, str))
+    for top in dict.fromkeys(name.partition(".")[0] for name in found if name):
+        specs = [spec for folder in folders if (spec := PathFinder.find_spec(top, [folder]))]
+        path = specs[0].origin if len(specs) > 1 else None
+        if path:
+            folder = os.path.dirname(os.path.dirname(path) if specs[0].submodule_search_locations else path)
+            if os.path.isdir(folder) and not any(each.endswith((".dist-info", ".egg-info")) for each in os.listdir(folder)):
+                return f"the file {path!r} hides the installed package {top!r}. Rename the file"
+    return ""
+
+
+def pip_install(*words: str) -> str:
+    """Return pip's command for distributions and options: ``pip install "devmod-core[build]"``. A distribution with an extra is quoted."""
+    return " ".join(("pip install", *(f'"{word}"' if "[" in word else word for word in " ".join(words).split())))
+
+
+def not_installed(subject: str, distribution: str, *modules: str) -> str:
+    """Return the sentences about a missing distribution or program, with the command that installs it.
+
+    `distribution` is what pip installs, such as "devmod-core[build]". `modules` are the missing modules. If a file of the user hides
+    one, the sentences name that file.
+    """
+    own = own_module(*modules)
+    return f"{subject} cannot be imported: {own}" if own else f"{subject} is not installed. To add it: {pip_install(distribution)}"
 
 
 def fallback_cause(runtime: str, variable: str, excluded: str) -> str:

@@ -13,10 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from devmod._util.environment import environment_flag
-
-#: Exit statuses of a process that another process ended: by SIGINT, SIGKILL (as when memory is short) or SIGTERM.
-_KILLED = (-2, -9, -15)
 #: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
 _START = (
     "import json,os,sys;sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
@@ -43,11 +39,6 @@ def describe_exit(code: int) -> str:
     return f"ends with signal {-code}" if code < 0 else f"ends with exit status {code}"
 
 
-def was_killed(code: int) -> bool:
-    """Return whether an exit status shows that another process ended the process."""
-    return code in _KILLED
-
-
 def can_start_python() -> bool:
     """Return whether a Python process can be started. A frozen program has no interpreter."""
     return not getattr(sys, "frozen", False) and bool(sys.executable)
@@ -68,44 +59,6 @@ def answer_writer() -> Callable[[object], None]:
 def read_answers(output: bytes) -> list[Any]:
     """Return the answers in the standard output of a process. An incomplete last line is ignored."""
     return [json.loads(line) for line in output.split(b"\n")[:-1]]
-
-
-class Trial:
-    """A rule of a backend: another process builds a payload of unknown origin first, because a driver may crash on it.
-
-    ``DEVMOD_<KIND>_TRIAL=0`` (or ``false``) disables the rule. A frozen program has no interpreter, and tries no payloads.
-
-    Parameters
-    ----------
-    kind
-        The kind of the payloads.
-    payload
-        What the messages call a payload, such as "binary".
-    """
-
-    def __init__(self, kind: str, payload: str) -> None:
-        self._payload = payload
-        self._variable = f"DEVMOD_{kind.upper()}_TRIAL"
-
-    @property
-    def is_enabled(self) -> bool:
-        """Whether payloads are to be tried."""
-        return environment_flag(self._variable, default=True) and can_start_python()
-
-    def failure(self, subject: str, reason: str) -> str:
-        """Return the message for a payload that could not be tried.
-
-        Parameters
-        ----------
-        subject
-            The payload, with its kind.
-        reason
-            The reason, a sentence without its full stop.
-        """
-        return (
-            f"{subject} was not loaded: devmod builds a new {self._payload} in another process first, and {reason}. "
-            f"If you trust the {self._payload}, set {self._variable}=0 to build it in this process only"
-        )
 
 
 class Worker:

@@ -46,7 +46,7 @@ def decompress_zstd(data: bytes | memoryview, size: int, what: str, *, kind: str
     try:
         zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     except ImportError as error:
-        install = not_installed("backports.zstd", 'pip install "devmod-readers[zstd]"', "backports")
+        install = not_installed("backports.zstd", "devmod-readers[zstd]", "backports")
         raise ToolchainNotFoundError(f"{what} is compressed with zstd, and cannot be read: {install}{alternative}", kind=kind) from error
     # A frame's header may request a window of 128 MiB for a few bytes. Each reader of zstd supports one of 8 MiB (RFC 8878).
     window = min(max(size.bit_length(), 23), 27)

@@ -14,14 +14,14 @@ _REQUIREMENTS = {
             "wandbfs",
         )
     },
-    "dropboxdrivefs": '"fsspec[dropbox]"',
+    "dropboxdrivefs": "fsspec[dropbox]",
     "fsspec_xrootd": "fsspec-xrootd",
     "huggingface_hub": "huggingface-hub",
     "lakefs_spec": "lakefs-spec",
     "libarchive": "libarchive-c",
-    "morefs": '"morefs[asynclocalfs]"',
+    "morefs": "morefs[asynclocalfs]",
     "smbclient": "smbprotocol",
-    "webdav4": '"webdav4[fsspec]"',
+    "webdav4": "webdav4[fsspec]",
 }  # fmt: skip
 
 
@@ -34,5 +34,5 @@ def describe_import(error: ImportError) -> str:
         return f"{describe_error(error)}: {own}"
     requirement = _REQUIREMENTS.get(name)
     if requirement:
-        return not_installed(f"the package {name}", f"pip install {requirement}")
+        return not_installed(f"the package {name}", requirement)
     return str(error) if cause is error else f"{error} ({describe_error(cause)})"

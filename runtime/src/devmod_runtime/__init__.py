@@ -2,6 +2,8 @@
 
 Programs use the public names of `devmod`. An author of a backend derives from `RuntimeModule`, `Launcher` and `Kernel`, and uses the other
 names of this module. `devmod_runtime.driver_api` is for drivers with CUDA's model.
+
+docs/design/runtime.md has the reasons.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ import devmod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod_runtime._compilers import has_compiler as has_compiler
+    from devmod_runtime._compilers import run_compiler as run_compiler
+    from devmod_runtime._compilers import set_compiler as set_compiler
     from devmod_runtime._device.copies import copy as copy
     from devmod_runtime._device.copies import copy_to_numpy as copy_to_numpy
     from devmod_runtime._device.device import Device as Device
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.stream import check_event as check_event
     from devmod_runtime._device.variables import global_array as global_array
     from devmod_runtime._fork import check_driver as check_driver
+    from devmod_runtime._fork import driver_import_error as driver_import_error
     from devmod_runtime._fork import fork_safe as fork_safe
     from devmod_runtime._fork import open_driver as open_driver
     from devmod_runtime._launch.arguments import block_packer as block_packer
@@ -41,6 +47,8 @@ if TYPE_CHECKING:
     from devmod_runtime._programs import Programs as Programs
     from devmod_runtime._programs import source_constants as source_constants
     from devmod_runtime._programs import specialize_source as specialize_source
+    from devmod_runtime._trial import Trial as Trial
+    from devmod_runtime._trial import was_killed as was_killed
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
 
@@ -71,6 +79,7 @@ _HOME = {
     "RuntimeModule": "_module",
     "SetConstant": "_launch.constants",
     "Stream": "_device.stream",
+    "Trial": "_trial",
     "block_packer": "_launch.arguments",
     "call_uninterrupted": "_uninterrupted",
     "check_driver": "_fork",
@@ -78,16 +87,21 @@ _HOME = {
     "check_event": "_device.stream",
     "copy": "_device.copies",
     "copy_to_numpy": "_device.copies",
+    "driver_import_error": "_fork",
     "fork_safe": "_fork",
     "global_array": "_device.variables",
+    "has_compiler": "_compilers",
     "has_uninterrupted_calls": "_uninterrupted",
     "lend": "_leases",
     "open_driver": "_fork",
     "read_capsule": "_device.dlpack_import",
+    "run_compiler": "_compilers",
+    "set_compiler": "_compilers",
     "source_constants": "_programs",
     "source_text": "_module",
     "specialize_constants": "_launch.constants",
     "specialize_source": "_programs",
+    "was_killed": "_trial",
     "write_access": "_launch.arguments",
 }
 

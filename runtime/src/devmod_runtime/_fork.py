@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from _weakref import ref
 
-from devmod.errors import LaunchError
+from devmod.errors import DeviceNotFoundError, LaunchError, not_installed, own_module, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
     Lock = TypeVar("Lock")
@@ -107,3 +107,32 @@ def _skip_exit_handlers() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def driver_import_error(
+    error: Exception, kind: str, title: str, package: str, *, modules: Sequence[str] = (), distribution: str = "", repair: str = ""
+) -> DeviceNotFoundError:
+    """Return the error of a runtime that cannot import the Python package of its driver.
+
+    Parameters
+    ----------
+    error
+        The exception of the import.
+    kind, title, package
+        The kind, its title in messages, and the package.
+    modules
+        The package's modules, if they have other names.
+    distribution
+        What pip installs for the package, if that has another name.
+    repair
+        The command that installs the package again. Default: pip with the package's name.
+    """
+    modules = modules or (package,)
+    own = own_module(*modules, "numpy", error=error)
+    if own:
+        why = f"{package} cannot be imported: {own}"
+    elif isinstance(error, ModuleNotFoundError) and error.name in modules:
+        why = not_installed(package, distribution or package)
+    else:
+        why = f"{package} cannot be imported: {error}. To repair it: {repair or pip_install('--force-reinstall', package)}"
+    return DeviceNotFoundError(f"no {title} device can be used: {why}", kind=kind)

@@ -143,7 +143,7 @@ class RuntimeModule(PayloadModule):
         """Return the format and the bytes that run here: those of the payload, or the output of a replaced compiler (R31).
 
         The compiler is called once for a module; for map kinds, once for a shader. The saved bytes do not change. A kind whose devices have
-        architectures calls `devmod.backend.run_compiler` for each of them instead.
+        architectures calls `devmod_runtime.run_compiler` for each of them instead.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class RuntimeModule(PayloadModule):
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
         if self.format in self._spec.source_formats:
             from devmod import Target
-            from devmod.backend import run_compiler
+            from devmod_runtime._compilers import run_compiler
 
             current = Target.current()
             replaced = run_compiler(code, current if current is not None and current.kind == self.kind else Target(self.kind))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from devmod.backend import closed_source, split_options
 from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
+from devmod_readers.sources import closed_source, split_options
 from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False

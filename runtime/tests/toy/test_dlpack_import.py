@@ -16,7 +16,7 @@ from support import needs_dlpack_1
 import devmod
 from devmod._arrays.array import Array
 from devmod._arrays.buffer import Pinned
-from devmod._arrays.dlpack import Versioned, _capsule, host_capsule
+from devmod._arrays.dlpack import Versioned, capsule, host_capsule
 from devmod._values.dtypes import parse_dtype
 from devmod_runtime._device.device_array import DeviceArray
 
@@ -50,7 +50,7 @@ class Tensor:
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> object:
         if self.device != (1, 0):
             pinned = Pinned(self.memory)
-            return _capsule(pinned, self.device, pinned.address, 0, self.shape, self.type, 0, max_version is not None)
+            return capsule(pinned, self.device, pinned.address, 0, self.shape, self.type, 0, max_version is not None)
         return host_capsule(memoryview(self.memory), self.shape, self.type, max_version, None, copy)
 
 
@@ -140,7 +140,7 @@ def test_elements_that_no_host_array_has(dtype: str, device: toy.ToyDevice) -> N
     class Odd(Tensor):
         def __dlpack__(self, **_: Any) -> object:
             pinned = Pinned(self.memory)
-            return _capsule(pinned, (1, 0), pinned.address, 0, self.shape, self.type, 0, True)
+            return capsule(pinned, (1, 0), pinned.address, 0, self.shape, self.type, 0, True)
 
     with pytest.raises(devmod.ArgumentError, match=f"^from_numpy: the array has elements of {dtype}, which no host array can have$"):
         device.from_numpy(Odd(bytes(64), (2,), dtype))  # type: ignore[arg-type]

@@ -1,6 +1,8 @@
 """Stand-ins for devices and for the libraries of their vendors. Tests alone use them; README.md has what each executes, and its limits.
 
 `ptx`, `rdna3` and `metal` are modules of this package: an interpreter of PTX, an emulator's launches, and stand-ins for Apple's Metal.
+
+docs/design/simulators.md has the reasons.
 """
 
 from .drivers.build import BuildError, UnavailableError

@@ -5,4 +5,6 @@
 
 `devmod_readers` has the readers of binaries and shaders, which runtimes need too. core (`devmod.targets`) contains the specs and the
 architecture readers, which saving, loading and inspecting need.
+
+docs/design/targets.md has the reasons.
 """

@@ -1,4 +1,4 @@
-"""Decode and check the text of source files: UTF-8 without a zero character."""
+"""The text of source files, which is UTF-8 without a zero character, and of devmod's own headers."""
 
 from __future__ import annotations
 
@@ -43,3 +43,12 @@ def is_utf8(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def header_text(package: str, name: str) -> str:
+    """Return the text of a file in the folder ``headers`` of a package, which may be in a zip file."""
+    from pkgutil import get_data
+
+    data = get_data(package, f"headers/{name}")
+    assert data is not None
+    return data.decode()

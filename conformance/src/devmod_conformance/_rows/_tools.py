@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import TargetSpec
+from devmod.errors import not_installed
 from devmod.plugins import find_spec
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import NO_SAMPLE, Row, Skip
@@ -128,7 +129,7 @@ def import_numpy() -> Any:
     try:
         import numpy as np
     except ModuleNotFoundError:
-        raise Skip("NumPy is not installed. To add it: pip install numpy") from None
+        raise Skip(not_installed("NumPy", "numpy", "numpy")) from None
     return np
 
 

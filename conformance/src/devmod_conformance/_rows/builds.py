@@ -92,7 +92,7 @@ def build_time(case: Conformance) -> None:
             module = devmod.load_from_bytes(case.kind, runtime_module(case, sample).save_to_bytes())
             require_equal(builds.count, 0, "the number of builds before the first get_function")
             get_function(module, next(iter(sample.fmap)))
-            hint = "call devmod.backend.run_compiler, or mend Conformance.builds"
+            hint = "call devmod_runtime.run_compiler, or mend Conformance.builds"
             require(builds.count, f"the number of builds after get_function: expected at least 1, got 0; {hint}")
 
 
@@ -170,7 +170,7 @@ def replaced_compiler(case: Conformance) -> None:
             require(
                 is_complete,
                 f"Target.current() in the replaced compiler: expected {expected_target}; got {target}. Pass it to "
-                "devmod.backend.run_compiler",
+                "devmod_runtime.run_compiler",
             )
 
 

@@ -3,7 +3,7 @@
 from devmod_toy._module import ToyModule, entries
 
 from devmod import Function, Target
-from devmod.backend import run_compiler
+from devmod_runtime import run_compiler
 
 ROWS = ("R32-once", "R31-once")
 REASON = "the number of builds with 8 threads: expected 1, got …"

@@ -11,7 +11,7 @@ import sys
 from ctypes import pythonapi
 
 from devmod._arrays.buffer import Pinned
-from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
+from devmod._values.dtypes import array_bytes, dtype_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._values.dtypes import DType
-    from devmod_runtime import DeviceArray
 
 CPU = (1, 0)
 READ_ONLY, _IS_COPIED = 1, 2
@@ -126,44 +125,18 @@ def host_capsule(
     size = array_bytes(dtype, shape)
     if size != data.nbytes:
         raise BufferError(f"an array of shape {tuple(shape)} and type {dtype_name(dtype)} has {size} bytes, not {data.nbytes}")
-    _check_elements(dtype)
-    versioned = _is_versioned(max_version)
+    check_elements(dtype)
+    versioned = max_version is not None and max_version[0] >= 1
     if not versioned and copy is False and data.readonly:
-        raise _read_only_error("pass max_version=(1, 0), or allow a copy")
+        raise BufferError("this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0), or allow a copy")
     is_copy = bool(copy) or (not versioned and data.readonly)
     pinned = Pinned(bytearray(data) if is_copy else data)
     flags = _IS_COPIED if is_copy else READ_ONLY if data.readonly else 0
-    return _capsule(pinned, CPU, pinned.address, 0, shape, dtype, flags, versioned)
+    return capsule(pinned, CPU, pinned.address, 0, shape, dtype, flags, versioned)
 
 
-def device_capsule(
-    array: DeviceArray, device: tuple[int, int], address: int, byte_offset: int, max_version: tuple[int, int] | None
-) -> object:
-    """Return a DLPack capsule of a device's memory, which keeps the array alive.
-
-    Raises
-    ------
-    BufferError
-        The consumer's version of DLPack has no read-only arrays.
-    """
-    dtype = parse_dtype(array.dtype)
-    _check_elements(dtype)
-    versioned = _is_versioned(max_version)
-    if array.read_only and not versioned:
-        raise _read_only_error("pass max_version=(1, 0)")
-    flags = READ_ONLY if array.read_only else 0
-    return _capsule(array, device, address, byte_offset, array.shape, dtype, flags, versioned)
-
-
-def _is_versioned(max_version: tuple[int, int] | None) -> bool:
-    return max_version is not None and max_version[0] >= 1
-
-
-def _read_only_error(advice: str) -> BufferError:
-    return BufferError(f"this array is read-only, which DLPack before version 1 cannot express: {advice}")
-
-
-def _check_elements(dtype: DType) -> None:
+def check_elements(dtype: DType) -> None:
+    """Raise BufferError if DLPack consumers cannot read packed elements of a type."""
     if dtype[1] * dtype[2] % 8 and dtype != (1, 1, 1):
         # Until version 1.1 DLPack rounded the size of an element up to bytes, and some consumers still do.
         raise BufferError(
@@ -171,7 +144,7 @@ def _check_elements(dtype: DType) -> None:
         )
 
 
-def _capsule(
+def capsule(
     owner: object,
     device: tuple[int, int],
     address: int,
@@ -199,6 +172,6 @@ def _capsule(
     address = ctypes.addressof(managed)
     _drop_unused()
     _exported[address] = (managed, sizes, owner)
-    capsule = _capsule_new(address, name, None)
-    _unclaimed.append((capsule, address, name))
-    return capsule
+    created = _capsule_new(address, name, None)
+    _unclaimed.append((created, address, name))
+    return created

@@ -1,13 +1,18 @@
-"""The program `devmod`: its commands, and those of other wheels. Each command has a file of its own, imported at its call."""
+"""The program `devmod`: its commands, and those of other wheels. Each command has a file of its own, imported at its call.
+
+docs/design/command-line.md has the reasons.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
+from shlex import quote
 from traceback import format_exception
 from typing import Any
 
@@ -17,13 +22,15 @@ from devmod import __version__
 from devmod._cli import _output
 from devmod._cli._known import KNOWN, SYNONYMS
 from devmod._cli._options import SuggestingGroup, debug_option
-from devmod._cli._spelling import to_shell
 from devmod._plugins import entries, messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
 from devmod.errors import CompileError, DevmodError, NotRegisteredError, describe_error, not_installed, with_log
 
 GROUP = "devmod.commands"
+#: The calls in errors for which there are commands: ``devmod.compile(pathlib.Path('k.cl'), 'opencl')``, ``devmod.load_from_file('k.ptx')``.
+_COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), '([^']*)'\)")
+_LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
 
 
 class Commands(SuggestingGroup):
@@ -53,7 +60,7 @@ class Commands(SuggestingGroup):
             if refused is not None:
                 raise messages.excluded_error(*refused)
             raise NotRegisteredError(
-                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, entry.install)}",
+                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, entry.package or entry.distribution)}",
                 kind=cmd_name,
                 key=f"{GROUP}.{cmd_name}",
                 distribution=entry.distribution,
@@ -151,8 +158,14 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, DevmodError):
-        return with_log(to_shell(str(error)), error.log if isinstance(error, CompileError) else "")
+        return with_log(_in_shell(str(error)), error.log if isinstance(error, CompileError) else "")
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     return f"{describe_error(error)} (--debug shows the traceback){notes}"
+
+
+def _in_shell(text: str) -> str:
+    """Replace calls of Python in an error's text with commands."""
+    text = _COMPILE.sub(lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", text)
+    return _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)

@@ -194,7 +194,7 @@ def _module(module: Module, number: int) -> dict[str, Any]:
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
         "bytes": _size(module) if plain else None,
-        **({"stored": module.stored_size} if isinstance(module, StoredModule) and module.stored_size != module.size else {}),
+        **({"stored": module.entry.size} if isinstance(module, StoredModule) and module.entry.size != module.size else {}),
         "functions": partial(_functions, module, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
         "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind)) if plain else None,
@@ -211,7 +211,7 @@ def _texts(module: Module, number: int, sources: dict[int, dict[str, int]]) -> d
 
     `sources` has the sources of the modules before: for each format the number of the module that has them.
     """
-    entry = module.sources if isinstance(module, StoredModule) else None
+    entry = module.entry.sources if isinstance(module, StoredModule) else None
     if entry is not None and id(entry) in sources:
         return _payload_text(module, {}) | sources[id(entry)]
     texts = dict(module.source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod._plugins.claim import CORE
+from devmod.errors import pip_install
 
 
 class Entry(NamedTuple):
@@ -17,10 +18,10 @@ class Entry(NamedTuple):
     @property
     def install(self) -> str:
         """The command that installs it."""
-        return f"pip install {self.package or self.distribution}"
+        return pip_install(self.package or self.distribution)
 
 
-_BUILD = '"devmod-core[build]"'  # devmod-targets alone has no compiler
+_BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
 
 #: Other words for commands, for the error about an unknown one.
 SYNONYMS = {
@@ -44,7 +45,7 @@ KNOWN = {
     "bundle": Entry("Join files into one.", "devmod-targets"),
     "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
-    "devices": Entry("List the devices of the installed runtimes."),
+    "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
     "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),

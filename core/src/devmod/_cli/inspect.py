@@ -11,6 +11,7 @@ from devmod._cli._describe import describe
 from devmod._cli._known import KNOWN
 from devmod._cli._options import debug_option
 from devmod._cli._output import echo, echo_all, print_json, size
+from devmod._formats.index import COMPRESSION
 from devmod._plugins.discovery import shared_scan
 
 #: The maximum number of functions in a line.
@@ -104,8 +105,8 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         parts += [f"{name} sha256 {digest[:12]}…" for name, digest in origin.get("sources", {}).items()]
         if parts:
             yield f"{inner}from {', '.join(parts)}"
-        if origin.get("compression"):
-            yield f"{inner}compressed by {origin['compression']}"
+        if origin.get(COMPRESSION):
+            yield f"{inner}compressed by {origin[COMPRESSION]}"
     for name, text in module["source"]().items() if "source" in module else ():
         yield f"{inner}source {name}:"
         if isinstance(text, str):

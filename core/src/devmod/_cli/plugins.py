@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from traceback import format_exception
+from typing import Any
+
 import click
 
-from devmod._cli._imports import import_problems
 from devmod._cli._known import KNOWN
 from devmod._cli._options import debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
 from devmod._plugins import entries, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
-from devmod._plugins.messages import unreadable_entries
+from devmod._plugins.messages import broken_entry, unreadable_entries
+from devmod.errors import PluginError, pip_install
+from devmod.worker import answer_items, answers, can_start_python
 
 #: The state, the problem or "", and the traceback of the plugin's exception or "".
 _State = tuple[str, str, str]
+#: The problem of an entry point and the traceback of its exception; both "" if it works.
+_Problem = tuple[str, str]
 #: The state of the cases for the conformance kit, where that is not installed.
 _NO_KIT = "needs devmod-conformance"
 
@@ -52,7 +59,7 @@ def command(context: click.Context, as_json: bool, no_import: bool, with_all: bo
         print_json(rows)
         return
     if not rows:
-        echo('No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"')
+        echo(f"No plugin is installed. A runtime is added with pip, for example: {pip_install('devmod-opencl[pocl]')}")
         return
     if with_all:
         columns = ("group", "name", "from", "object", "state")
@@ -114,7 +121,7 @@ def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
 def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tuple[Claim, _State]]:
     """Return the states after importing the plugins whose metadata has no problem."""
     importable = [claim for claim, state in states if state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None]
-    problems = dict(zip(map(id, importable), import_problems(importable, timeout), strict=True))
+    problems = dict(zip(map(id, importable), _import_problems(importable, timeout), strict=True))
     return [
         (claim, ("broken", *problems[id(claim)]) if id(claim) in problems and problems[id(claim)][0] else state) for claim, state in states
     ]
@@ -156,3 +163,49 @@ def _row(claim: Claim, state: _State) -> dict[str, str]:
         "problem": state[1],
         "traceback": state[2],
     }
+
+
+# -- Importing plugins in a separate process to find broken ones: an import may end its process or hang.
+
+
+def _import_problems(claims: Sequence[Claim], seconds: float) -> list[_Problem]:
+    """Import the objects of the claims, and return the problem of each.
+
+    If the import of a module ends its process or takes longer than `seconds`, that is the problem of all entries of the module. A frozen
+    program, which has no interpreter to start, imports them in this process.
+    """
+    if not can_start_python():
+        return [_problem(claim) for claim in claims]
+    by_module: dict[str, list[Claim]] = {}
+    for claim in claims:
+        by_module.setdefault(claim.value.partition(":")[0].strip(), []).append(claim)
+    problems: dict[int, _Problem] = {}
+    items = [[_identity(claim) for claim in group] for group in by_module.values()]
+    for (module, group), (answer, end) in zip(by_module.items(), answers(__name__, items, seconds), strict=True):
+        for position, claim in enumerate(group):
+            problem, traceback = answer[position] if answer is not None else (str(broken_entry(claim, f"importing {module} {end}")), "")
+            problems[id(claim)] = problem, traceback
+    return [problems[id(claim)] for claim in claims]
+
+
+def main(request: dict[str, Any]) -> None:
+    """Run in the new process: import the objects of each module's claims, and answer with their problems."""
+    known = {tuple(_identity(claim)): claim for group in GROUPS for claim in entries.declared_claims(group)}
+
+    def problems(identities: list[list[str]]) -> list[_Problem]:
+        claims = [known.get(tuple(each)) for each in identities]
+        return [_problem(claim) if claim is not None else ("", "") for claim in claims]  # None: a concurrent uninstall
+
+    answer_items(request, problems)
+
+
+def _identity(claim: Claim) -> list[str]:
+    return [claim.group, claim.name, claim.value, claim.distribution, claim.location]
+
+
+def _problem(claim: Claim) -> _Problem:
+    try:
+        registry.load_claim(claim)
+    except PluginError as error:
+        return str(error), "".join(format_exception(error.__cause__)).rstrip() if error.__cause__ else ""
+    return "", ""

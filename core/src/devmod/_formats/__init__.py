@@ -1,1 +1,1 @@
-"""The formats: a module's bytes, the ``.devmod`` file, raw payload files with their metadata."""
+"""The formats: a module's bytes, the ``.devmod`` file, raw payload files with their metadata. docs/design/files.md has the reasons."""

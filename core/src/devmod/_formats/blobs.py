@@ -86,7 +86,7 @@ def _library(purpose: str = "", kind: str = "") -> Any:
         else:
             from backports import zstd
     except ImportError as error:
-        text = not_installed("backports.zstd", 'pip install "devmod-core[zstd]"', "backports")
+        text = not_installed("backports.zstd", "devmod-core[zstd]", "backports")
         raise NotRegisteredError(purpose + text, kind=kind, distribution="backports.zstd") from error
     return zstd
 

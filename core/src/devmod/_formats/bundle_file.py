@@ -203,6 +203,30 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
     return _open(snapshot(data, "loads(data)", "devmod.load(path)"), "the bundle in memory", prefer)
 
 
+def installed(name: str, *, prefer: Sequence[str] = ()) -> Module:
+    """Open the bundle that an installed distribution provides under a name, the name of an entry point in ``devmod.bundles``.
+
+    The value of the entry point is a package, which is imported. Its ``*.devmod`` files are opened as `load` opens them. Several files
+    are the candidates of one `bundle`, sorted by name.
+
+    Raises
+    ------
+    NotRegisteredError
+        No distribution provides the name. The message lists the names that there are.
+    PluginError, ConflictError
+        The package cannot be imported or has no such file, or two distributions provide the name.
+    """
+    from devmod._plugins.load import bundle_files
+    from devmod._plugins.lookup import lookup
+
+    modules = [load(file, prefer=prefer) for file in bundle_files(lookup("devmod.bundles", name))]
+    if len(modules) == 1:
+        return modules[0]
+    from devmod._modules.bundle import BundleModule, kinds_in
+
+    return BundleModule(modules, kinds_in(prefer))
+
+
 def load_from_file(path: str, _fmt: str) -> Module:
     """Load a bundle: the loader of the format "devmod" (R24)."""
     return load(path)
@@ -284,19 +308,5 @@ def _module_of(
         return _bundle_of((), prefer)
     if entry.offset is None:
         return LibraryModule()
-    return StoredModule(
-        entry.kind,
-        read,
-        entry.offset,
-        entry.size,
-        fmt=entry.fmt,
-        names=entry.functions,
-        variant=entry.variant,
-        read_origin=None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place),
-        digest=entry.digest,
-        unpacked=entry.unpacked,
-        repeats=entry.repeats,
-        sources=entry.sources,
-        place=place,
-        index=index,
-    )
+    origin = None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place)
+    return StoredModule(entry, read, place, read_origin=origin, index=index)

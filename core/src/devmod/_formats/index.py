@@ -9,7 +9,7 @@ from devmod._formats.msgpack import Reader
 from devmod._modules.module import LIBRARY
 from devmod._util.digest import sha256_of
 from devmod._util.text import is_valid_name
-from devmod.errors import FormatError
+from devmod.errors import FormatError, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ NO_DIGEST = bytes(32)
 MAX_INDEX = 64 << 20
 #: The maximum number of values in an index. A module takes about twenty.
 MAX_VALUES = 1 << 22
+#: The key of an entry whose bytes are compressed, which names the method (`devmod._formats.blobs`).
+COMPRESSED = "zstd"
 #: The key of an origin with the library that compressed the bytes.
 COMPRESSION = "compression"
 #: The limits on compressed bytes: n bytes unpack to ``n * MAX_RATIO`` bytes, and those of a whole file to ``FREE_UNPACKED`` more.
@@ -115,7 +117,7 @@ class Entry:
         if self.offset is not None:
             fields |= {"offset": self.offset, "size": self.size, "sha256": self.digest}
         if self.unpacked is not None:
-            fields["zstd"] = self.unpacked
+            fields[COMPRESSED] = self.unpacked
         if self.repeats:
             fields["repeats"] = self.repeats
         if self.sources is not None and numbers is not None:
@@ -199,7 +201,7 @@ def index_length(data: memoryview, place: str) -> int:
     if version > VERSION:
         raise FormatError(
             f"{place} is in version {version} of the .devmod format, and this devmod reads versions 1 to {VERSION}: "
-            "pip install -U devmod-core"
+            f"{pip_install('-U', 'devmod-core')}"
         )
     if version < 1:
         raise FormatError(f"{place} is damaged: version {version} of the .devmod format does not exist")
@@ -317,7 +319,7 @@ def read_entry(reader: Reader, number: int) -> Entry:
     if not bare and not is_valid_name(kind):
         raise reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start)
     if bare or not all(key in fields for key in _LOCATION):
-        located = [key for key in (*_LOCATION, "zstd", "repeats", "sources") if key in fields]
+        located = [key for key in (*_LOCATION, COMPRESSED, "repeats", "sources") if key in fields]
         if not bare or located:
             article = "no" if bare else "an"
             raise reader.error(
@@ -336,7 +338,7 @@ def read_entry(reader: Reader, number: int) -> Entry:
         offset=fields.get("offset"),
         size=fields.get("size", 0),
         digest=digest,
-        unpacked=fields.get("zstd"),
+        unpacked=fields.get(COMPRESSED),
         repeats=fields.get("repeats", ()),
         sources=fields.get("sources"),  # a number, until all sources are read
     )
@@ -349,7 +351,7 @@ def _read_sources(reader: Reader, number: int) -> Entry:
     missing = [key for key in _LOCATION if key not in fields]
     if missing or len(fields["sha256"]) != 32:
         raise reader.error(f"no {missing[0]}" if missing else f"a sha256 of {len(fields['sha256'])} bytes", start)
-    return Entry("", offset=fields["offset"], size=fields["size"], digest=bytes(fields["sha256"]), unpacked=fields.get("zstd"))
+    return Entry("", offset=fields["offset"], size=fields["size"], digest=bytes(fields["sha256"]), unpacked=fields.get(COMPRESSED))
 
 
 def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
@@ -405,13 +407,13 @@ _FIELDS: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {
         ("offset", _read_size),
         ("size", _read_size),
         ("sha256", Reader.read_bin),
-        ("zstd", _read_unpacked),
+        (COMPRESSED, _read_unpacked),
         ("repeats", _read_repeats),
         ("sources", _read_number),
     )
 }
 _LOCATION = ("offset", "size", "sha256")
-_SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, "zstd")}
+_SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, COMPRESSED)}
 
 
 def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:

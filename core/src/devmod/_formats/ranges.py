@@ -50,7 +50,7 @@ def _url_source(url: str, options: dict[str, Any]) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "devmod_remote":
             raise
-        text = not_installed("devmod-remote", 'pip install "devmod-core[remote]"')
+        text = not_installed("devmod-remote", "devmod-core[remote]")
         raise FetchError(f"load(url): a URL with {url.partition('://')[0]}:// cannot be read: {text}") from None
 
 

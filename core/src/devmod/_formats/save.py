@@ -158,8 +158,8 @@ class Plan:
             raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
         entry = Entry(kind, fmt=module.format, functions=tuple(module), origin=module.origin, offset=0)
         if isinstance(module, StoredModule):
-            entry.variant, entry.repeats = variant_of(module), module.repeats
-            entry.size, entry.unpacked = module.stored_size, module.unpacked
+            stored = module.entry
+            entry.variant, entry.repeats, entry.size, entry.unpacked = variant_of(module), stored.repeats, stored.size, stored.unpacked
             # `write` compares the digest of a stored module with the one that it computes for the file.
             blob = self._pack(entry, lambda: module.unverified, module.unpack, module)
         else:
@@ -221,7 +221,7 @@ class Plan:
     def _sources_of(self, module: Module, with_sources: bool) -> Entry | None:
         """Return the entry of a module's sources; None if there are none to save."""
         if isinstance(module, StoredModule):
-            blob = module.sources
+            blob = module.entry.sources
             if blob is None or not blob.stored_size:
                 return None
             key = blob.digest if blob.unpacked is None else blob.unpacked[1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from devmod._modules.module import Module
     from devmod._values.info import FunctionInfo
-    from devmod._values.local import Local
+    from devmod._values.param import Local
 
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
@@ -113,9 +113,9 @@ def compile(  # noqa: A001 - the public name
             f"devmod.create_with_fallback({spec.kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}",
             kind=spec.kind,
         )
-    install = f'pip install "devmod-core[{spec.build_extra}]"' if spec.build_extra else "pip install devmod-targets"
     subject = "its compiler" if spec.build_extra else "devmod-targets"
-    compilation = _import("compilation", f"{spec.kind} cannot be compiled here: {not_installed(subject, install)}", spec.kind)
+    why = not_installed(subject, spec.build_distribution)
+    compilation = _import("compilation", f"{spec.kind} cannot be compiled here: {why}", spec.kind)
     module: Module = compilation.compile_source(
         spec,
         source,
@@ -148,7 +148,7 @@ def build(manifest: Path = ".", **options: Any) -> Any:
     ToolchainNotFoundError
         devmod-targets is not installed.
     """
-    why = not_installed("devmod-targets", 'pip install "devmod-core[build]"')
+    why = not_installed("devmod-targets", "devmod-core[build]")
     module = _import("build.build", f"nothing can be built here: {why}")
     return module.build_manifest(manifest, **options)
 

@@ -10,7 +10,7 @@ from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
 from devmod._util.buffers import flat, read_only_view
 from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo
-from devmod.errors import ArgumentError, FormatError, function_not_found, list_names, quote_name
+from devmod.errors import ArgumentError, FormatError, function_not_found, list_names, pip_install, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
     try:
         import numpy as np
     except ImportError:
-        raise FormatError(f"{subject} is a DLPack array, and reading it needs NumPy: pip install numpy", kind=KIND) from None
+        raise FormatError(f"{subject} is a DLPack array, and reading it needs NumPy: {pip_install('numpy')}", kind=KIND) from None
     from devmod._arrays.elements import dtype_name_of, elements_of
 
     try:

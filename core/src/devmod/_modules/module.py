@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 #: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.
 BINARY_SERIALIZABLE = 1
 RUNNABLE = 2
-COMPILATION_EXPORTABLE = 4
 
 #: The number of functions that a notebook shows.
 _MAX_SHOWN = 20

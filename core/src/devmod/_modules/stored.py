@@ -11,13 +11,13 @@ from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from os import PathLike
     from typing import Any
 
     from devmod import Device, Function
     from devmod._arrays.array import Array
-    from devmod._formats.index import Entry, Repeats
+    from devmod._formats.index import Entry
     from devmod._util.once import Once
     from devmod._values.code import Binary, Code, Source
     from devmod._values.info import FunctionInfo
@@ -34,79 +34,45 @@ class StoredModule(Module):
 
     Parameters
     ----------
-    kind
-        The kind, as the file has it.
+    entry
+        The kind, the format, the functions, and where the module's bytes are, as the index has them.
     read
         Returns the bytes at an offset, of a size; it may take those with the digest from a cache. It is called at the first use of the
         module's bytes, and again only after an error.
-    offset, size
-        Where the module's bytes are. Saving the module returns them unchanged.
-    fmt, names
-        The format and the names of its functions in the index; None: they are read from the bytes.
-    variant
-        The architecture in the index; None: it is read from the payload.
-    read_origin
-        Decodes the origin, at its first use; None if there is none.
-    digest
-        The SHA-256 of the bytes, which is checked before they are used; None: it is unknown.
-    unpacked
-        The size and the SHA-256 of the module's bytes, if the bytes at `offset` are compressed; None: they are not.
-    repeats
-        The ranges of the (unpacked) bytes that the module's bytes have several times.
-    sources
-        The entry of the sources in the index; None if there are none.
     place
         Where the bytes came from, for messages: "'k.devmod'".
+    read_origin
+        Decodes the origin, at its first use; None if there is none.
     index
-        The index of the bundle, for the hook ``devmod_verify``; None: the module is not from a bundle.
+        The index of the bundle, for the hook ``devmod_verify``; None: the module is not from a bundle. The digest of its bytes is then
+        unknown, and its variant is read from the payload.
     """
 
     def __init__(
         self,
-        kind: str,
+        entry: Entry,
         read: Callable[[int, int, bytes | None], memoryview],
-        offset: int,
-        size: int,
-        *,
-        fmt: str | None = None,
-        names: Iterable[str] | None = None,
-        variant: str | None = None,
-        read_origin: Callable[[], Origin] | None = None,
-        digest: bytes | None = None,
-        unpacked: tuple[int, bytes] | None = None,
-        repeats: Repeats = (),
-        sources: Entry | None = None,
         place: str = "",
+        *,
+        read_origin: Callable[[], Origin] | None = None,
         index: memoryview | None = None,
     ) -> None:
-        self._kind = kind
+        #: As the file has it, for a save.
+        self.entry = entry
         self._read = read
-        self._offset = offset
-        self._size = size
-        self._format = fmt
-        self._names = None if names is None else tuple(names)
-        self._variant = variant
-        self._read_origin = read_origin
-        self._digest = digest
-        #: As the file has them, for a save.
-        self.unpacked = unpacked
-        self.repeats = repeats
-        self.sources = sources
         self._place = place
+        self._read_origin = read_origin
         self._index = index
 
     # -- properties
 
     @property
     def kind(self) -> str:
-        return self._kind
+        return self.entry.kind
 
     @property
     def format(self) -> str:
-        if self._format is None:
-            contents = self._contents()
-            self._format = contents[0] if contents else ""
-        return self._format
+        return self.entry.fmt
 
     @property
     def functions(self) -> Mapping[str, FunctionInfo]:
@@ -114,27 +80,24 @@ class StoredModule(Module):
         if contents is None:
             from devmod._values.info import FunctionInfo
 
-            return {name: FunctionInfo(name, ()) for name in self._names or ()}
-        if self._names is not None and tuple(contents[1]) != self._names:
+            return {name: FunctionInfo(name, ()) for name in self.function_names}
+        if tuple(contents[1]) != self.function_names:
             raise FormatError(
-                f"{self.place}: the index gives the {self.kind} module the functions {list_names(self._names)}, "
+                f"{self.place}: the index gives the {self.kind} module the functions {list_names(self.function_names)}, "
                 f"and its bytes have {list_names(contents[1])}",
                 kind=self.kind,
             )
         return contents[1]
 
     @property
-    def function_names(self) -> tuple[str, ...]:
-        """The names of `functions`. If the index has them, the module's bytes are not read."""
-        if self._names is None:
-            contents = self._contents()
-            self._names = tuple(contents[1]) if contents else ()
-        return self._names
+    def function_names(self) -> Sequence[str]:
+        """The names of `functions`. The module's bytes are not read."""
+        return self.entry.functions
 
     @property
     def variant(self) -> str | None:
         """The architecture of the payload in the index; None if there is no index."""
-        return self._variant
+        return None if self._index is None else self.entry.variant
 
     @property
     def origin(self) -> Origin | None:
@@ -149,17 +112,12 @@ class StoredModule(Module):
         """The size of the module's bytes, which are not read."""
         from devmod._formats.repeats import repeated_size
 
-        return (self._size if self.unpacked is None else self.unpacked[0]) + repeated_size(self.repeats)
-
-    @property
-    def stored_size(self) -> int:
-        """The size of its bytes in the file."""
-        return self._size
+        return self.entry.stored_size + repeated_size(self.entry.repeats)
 
     @property
     def source(self) -> Source:
         """The sources that the file has beside the module's bytes, by format. FormatError if they are damaged or invalid."""
-        if self.sources is None:
+        if self.entry.sources is None:
             return {}
         source: Source = self._once.get("source", self._read_sources)
         return source
@@ -227,11 +185,11 @@ class StoredModule(Module):
 
     def wire_parts(self) -> Sequence[Binary]:
         self.verify()
-        if not self.repeats:
+        if not self.entry.repeats:
             return (self._stored,)
         from devmod._formats.repeats import expand
 
-        return expand(self._stored, self.repeats)
+        return expand(self._stored, self.entry.repeats)
 
     def write_to_file(self, path: str | PathLike[str]) -> None:
         contents, spec = self._contents(), self._spec()
@@ -244,14 +202,14 @@ class StoredModule(Module):
 
     def verify(self) -> None:
         """Raise FormatError if the module's bytes have another digest than the index. They are hashed once (R41)."""
-        if self.unpacked is not None:
+        if self.entry.unpacked is not None:
             self._stored  # noqa: B018 - the digest is checked after the decompression
-        elif self._digest is not None:
+        elif self.has_digest:
             self._once.get("digest", self._check_digest)
 
     def check(self, digest: bytes) -> None:
         """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the one in the index."""
-        if self._digest is not None and digest != self._digest:
+        if self.has_digest and digest != self.entry.digest:
             raise FormatError(
                 f"{self.place}: {self._description} is damaged: its SHA-256 is not the one in the index. "
                 "Nothing of it was used. Get the file again from where it came",
@@ -260,12 +218,12 @@ class StoredModule(Module):
 
     @property
     def _description(self) -> str:
-        return f"the {self.kind} module" + (f" with {list_names(self._names)}" if self._names else "")
+        return f"the {self.kind} module" + (f" with {list_names(self.function_names)}" if self.function_names else "")
 
     @property
     def has_digest(self) -> bool:
         """Whether the index has a digest for `verify`."""
-        return self._digest is not None
+        return self._index is not None
 
     @property
     def unverified(self) -> tuple[Binary, ...]:
@@ -291,13 +249,16 @@ class StoredModule(Module):
     @property
     def _bytes(self) -> memoryview:
         """The bytes in the file, without a check of their digest."""
-        data: memoryview = self._once.get("bytes", lambda: self._read(self._offset, self._size, self._digest))
+        entry = self.entry
+        assert entry.offset is not None
+        start, digest = entry.offset, entry.digest if self.has_digest else None
+        data: memoryview = self._once.get("bytes", lambda: self._read(start, entry.size, digest))
         return data
 
     @property
     def _stored(self) -> memoryview:
         """The module's bytes without repeats. Their digest is checked if they were compressed; hashing the compressed bytes takes time."""
-        if self.unpacked is None:
+        if self.entry.unpacked is None:
             return self._bytes
         data: memoryview = self._once.get("stored", self.unpack)
         return data
@@ -306,9 +267,9 @@ class StoredModule(Module):
         """Return the bytes to which those in the file unpack, with their digest checked. They are not kept."""
         from devmod._formats.blobs import decompress
 
-        assert self.unpacked is not None
+        assert self.entry.unpacked is not None
         try:
-            return decompress(self._bytes, self.unpacked, f"{self.place}: {self._description}", self.kind)
+            return decompress(self._bytes, self.entry.unpacked, f"{self.place}: {self._description}", self.kind)
         except FormatError:
             self._check_digest()  # a damaged file
             raise
@@ -317,7 +278,7 @@ class StoredModule(Module):
         """Return the bytes of the sources as the file has them, or decompressed. FormatError if they are damaged."""
         from devmod._util.digest import sha256_of
 
-        entry, subject = self.sources, f"{self.place}: the sources of the {self.kind} module"
+        entry, subject = self.entry.sources, f"{self.place}: the sources of the {self.kind} module"
         assert entry is not None
         assert entry.offset is not None
         data = self._read(entry.offset, entry.size, entry.digest)
@@ -361,7 +322,7 @@ class StoredModule(Module):
             from devmod._plugins import hooks as _hooks
 
             _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=self._index)
-        module = load_from_bytes(self.kind, self._stored) if not self.repeats else self._load_shared()
+        module = load_from_bytes(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
         module.__dict__["_devmod_origin"] = self._read_origin
         return module
 
@@ -379,7 +340,7 @@ class StoredModule(Module):
         """Return `_contents` of constants, which have no spec: their functions are the init symbols."""
         from devmod._modules.const_loader import load_from_bytes
 
-        if self.repeats:
+        if self.entry.repeats:
             raise FormatError(f"{self.place}: {self._description} has repeats, which only shaders have", kind=self.kind)
         return "", load_from_bytes(self._stored).functions, b""
 
@@ -392,11 +353,11 @@ class StoredModule(Module):
         """Return the format, the functions and the code in the bytes; None for a kind without an installed spec."""
         spec = self._spec()
         if spec is None:
-            return self._once.get("contents", self._constants) if self._kind == _CONSTANTS else None
+            return self._once.get("contents", self._constants) if self.kind == _CONSTANTS else None
         from devmod._formats.wire import decode
 
         contents: tuple[str, Mapping[str, FunctionInfo], Code] = self._once.get(
-            "contents", lambda: decode(spec, self._stored, self.repeats)
+            "contents", lambda: decode(spec, self._stored, self.entry.repeats)
         )
         return contents
 

@@ -16,6 +16,7 @@ from devmod.errors import (
     admission_hint,
     did_you_mean,
     not_installed,
+    pip_install,
 )
 
 TYPE_CHECKING = False
@@ -106,11 +107,11 @@ def not_registered(
         distribution = spec.distribution
         present = next((each for each in installed if normalize_name(each.name) == normalize_name(distribution)), None)
         if present is None:
-            text = f"{key} is not registered: {not_installed(f'the {spec.title} runtime', spec.install)}"
+            text = f"{key} is not registered: {not_installed(f'the {spec.title} runtime', distribution)}"
         else:
             text = (
                 f"{key} is not registered: {present.name} {present.version} is installed and does not provide it. "
-                f"To upgrade it: pip install --upgrade {distribution}"
+                f"To upgrade it: {pip_install('--upgrade', distribution)}"
             )
     for each in installed:
         if each.problem and not each.entries:
@@ -170,7 +171,7 @@ def broken_entry(claim: Claim, why: str) -> PluginError:
     """Return the error for an invalid entry (R8)."""
     if not claim.distribution:
         return _plugin_error(claim, f"{claim.key} cannot be registered: {why}")
-    again = f"pip install --force-reinstall {claim.distribution}" + (f"=={claim.version}" if claim.version else "")
+    again = pip_install("--force-reinstall", claim.distribution + (f"=={claim.version}" if claim.version else ""))
     return _plugin_error(
         claim, f"{claim.key} is broken: {claim.provider}: {why}. Install it again ({again}), or report it to its publisher"
     )
@@ -200,7 +201,7 @@ def protocol_mismatch(claim: Claim, core: Distribution) -> str:
     protocols = " and ".join(claim.protocols)
     if all(version.isdecimal() for version in claim.protocols):
         behind = claim.distribution if max(map(int, claim.protocols)) < max(map(int, PROTOCOLS)) else core.name
-        todo = f"Upgrade {behind}: pip install --upgrade {behind}"
+        todo = f"Upgrade {behind}: {pip_install('--upgrade', behind)}"
     else:
         todo = f"Report it to the publisher of {claim.distribution}: a version is a number"
     mismatch = (
@@ -237,7 +238,7 @@ def core_mismatch(claim: Claim, why: str, core: Distribution) -> PluginError:
     return _plugin_error(
         claim,
         f"{claim.key} cannot be used: {claim.provider}: {why}, so it was written for another version of {core.name} than the "
-        f"{core.version} installed here. Upgrade both: pip install --upgrade {core.name} {claim.distribution}",
+        f"{core.version} installed here. Upgrade both: {pip_install('--upgrade', core.name, claim.distribution)}",
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+
 _cache: dict[tuple[str, str], object] = {}
 _owners: dict[tuple[str, str], Claim] = {}
 _registered: dict[tuple[str, str], object] = {}

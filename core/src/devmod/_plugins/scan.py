@@ -81,7 +81,7 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
         try:
             from importlib_metadata import Distribution as Metadata
         except ImportError:
-            problem = f"its metadata cannot be read: {not_installed('importlib-metadata', 'pip install importlib-metadata')}"
+            problem = f"its metadata cannot be read: {not_installed('importlib-metadata', 'importlib-metadata')}"
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
         folder.distributions += _distribution_of(Metadata.at(inside), inside, without=not whole)

@@ -1,4 +1,4 @@
-"""The PyInstaller hook of devmod. PyInstaller finds it by the entry point in core's metadata."""
+"""The PyInstaller hook of devmod. PyInstaller finds it by the entry point in core's metadata. docs/design/registry.md has the reasons."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     from devmod._plugins.discovery import distributions
 
     # A program needs neither the commands nor the cases of the conformance kit.
-    unused = ("devmod._cli", "devmod.__main__", "devmod._pyinstaller", "devmod_targets._cli")
+    unused = ("devmod._cli", "devmod.__main__", "devmod._pyinstaller", "devmod_targets._cli", "devmod_runtime._devices_command")
     modules: list[str] = collect_submodules("devmod", filter=lambda name: not name.startswith(unused))
     # `devmod.compile`, the specs and `devmod.load` name modules of these wheels by strings, which PyInstaller cannot see.
-    for package in ("devmod_readers", "devmod_targets", "devmod_remote"):
+    for package in ("devmod_readers", "devmod_runtime", "devmod_targets", "devmod_remote"):
         modules += collect_submodules(package, filter=lambda name: not name.startswith(unused)) if find_spec(package) else []
     metadata: list[tuple[str, str]] = copy_metadata(CORE)
+    metadata += collect_data_files("devmod_targets", includes=["**/*.h"]) if find_spec("devmod_targets") else []
     for source in distributions():
         claims = [Claim(group, name, value, source) for group, name, value in source.entries]
         if source.problem or not claims or entries.excluding_variable(claims[0]):

@@ -8,19 +8,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._values.code import Binary
 
-#: The magic bytes, the form in `TargetSpec.compiled_as`, and the form's name in messages.
+#: The magic bytes, and the form in `TargetSpec.compiled_as`.
 _FORMS = (
-    (ELF_MAGIC, "elf", "an ELF file"),
-    (b"\x03\x02\x23\x07", "spirv", "SPIR-V"),
-    (b"\x07\x23\x02\x03", "spirv", "SPIR-V"),
-    (b"\x50\xed\x55\xba", "fatbin", "a CUDA fatbin"),
-    (b"MTLB", "metallib", "a metallib"),
-    (b"__CLANG_OFFLOAD_BUNDLE__", "offload_bundle", "a clang offload bundle"),
-    (b"CCOB", "compressed_offload_bundle", "a compressed clang offload bundle"),
-    (b"\x10\xff\x10\xad", "offload_binary", "an LLVM OffloadBinary"),
-    (b"poclbin\0", "pocl", "a program binary of PoCL"),
+    (ELF_MAGIC, "elf"),
+    (b"\x03\x02\x23\x07", "spirv"),
+    (b"\x07\x23\x02\x03", "spirv"),
+    (b"\x50\xed\x55\xba", "fatbin"),
+    (b"MTLB", "metallib"),
+    (b"__CLANG_OFFLOAD_BUNDLE__", "offload_bundle"),
+    (b"CCOB", "compressed_offload_bundle"),
+    (b"\x10\xff\x10\xad", "offload_binary"),
+    (b"poclbin\0", "pocl"),
 )
-_NAMES = {form: name for _, form, name in _FORMS} | {"text": "text", "": "bytes that are neither text nor of a known magic"}
 
 
 def detect_form(data: Binary) -> str:
@@ -28,7 +27,7 @@ def detect_form(data: Binary) -> str:
 
     Zero bytes at the end of a text are allowed: NVRTC includes the final one of its PTX.
     """
-    for magic, form, _ in _FORMS:
+    for magic, form in _FORMS:
         if bytes(data[: len(magic)]) == magic:
             return form
     if not len(data):
@@ -38,8 +37,3 @@ def detect_form(data: Binary) -> str:
     except UnicodeDecodeError:
         return ""
     return "" if "\0" in text.rstrip("\0") else "text"
-
-
-def form_title(form: str) -> str:
-    """Return the title of a form for messages, such as "a CUDA fatbin"."""
-    return _NAMES[form]

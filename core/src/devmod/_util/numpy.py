@@ -24,7 +24,7 @@ class _NumPy:
             import numpy
 
             if not hasattr(numpy, "ndarray"):
-                from devmod._util.own_module import own_module
+                from devmod.errors import own_module
 
                 raise ImportError(f"NumPy cannot be imported: {own_module('numpy') or 'its module has no ndarray'}", name="numpy")
             self._module = numpy

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
-from devmod.errors import FormatError, quote_name
+from devmod.errors import FormatError, pip_install, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             result = np.dtype(getattr(import_module("ml_dtypes"), name))
     # NumPy and the platform define further names ("void"), whose elements may have another size.
     if result is None or not 0 < result.itemsize == array_bytes(parse_dtype(name)):
-        raise FormatError(f"NumPy does not support {name}: pip install ml_dtypes, or read the bits of a host array with memoryview(array)")
+        install = pip_install("ml_dtypes")
+        raise FormatError(f"NumPy does not support {name}: {install}, or read the bits of a host array with memoryview(array)")
     return result
 
 

@@ -1,14 +1,13 @@
-"""One parameter of a function, and the members of its structs."""
+"""One parameter of a function, the members of its structs, and the size of local memory."""
 
 from __future__ import annotations
 
 from devmod._values.dtypes import parse_dtype
 from devmod._values.fields import check_count, read_counts, read_list, read_map, read_place, type_name
 from devmod._values.layout import MAX_DEPTH, check_members, param_dtype
-from devmod._values.local import Local
 from devmod._values.signature import member_text, parameter_text, short_repr
 from devmod._values.value import Value
-from devmod.errors import FormatError
+from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +17,54 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod._values.fields import Place
+
+
+class Local(Value):
+    """An argument for memory that the threads of a block share: OpenCL's ``__local`` and Metal's threadgroup pointers.
+
+    Parameters
+    ----------
+    nbytes
+        The size in bytes, 1 or more.
+    per_thread
+        The bytes for each thread of a block, in place of `nbytes`. The size follows from the block of the call.
+
+    Raises
+    ------
+    ArgumentError
+        Neither or both are given, or the size is not an int of 1 or more.
+    """
+
+    __slots__ = ("nbytes", "per_thread")
+    nbytes: int
+    per_thread: int
+
+    def __init__(self, nbytes: int | None = None, *, per_thread: int | None = None) -> None:
+        if (nbytes is None) == (per_thread is None):
+            value = "neither" if nbytes is None else "both"
+            raise ArgumentError(f"Local: expected nbytes or per_thread, got {value}", argument="nbytes")
+        if per_thread is None:
+            self._set(nbytes=_size("nbytes", nbytes), per_thread=0)
+        else:
+            self._set(nbytes=0, per_thread=_size("per_thread", per_thread))
+
+    def bytes_of(self, threads: int) -> int:
+        """Return the size in bytes for a block of `threads` threads."""
+        return self.nbytes or self.per_thread * threads
+
+    def __repr__(self) -> str:
+        return f"Local({self.nbytes})" if self.nbytes else f"Local(per_thread={self.per_thread})"
+
+
+def _size(name: str, value: Any) -> int:
+    try:
+        number = int(value.__index__())
+    except (AttributeError, TypeError):
+        number = 0
+    if not 1 <= number < 2**63:
+        raise ArgumentError(f"Local({name}): expected an int of 1 or more, got {value!r}", argument=name)
+    return number
+
 
 PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
 ACCESSES = ("", "r", "w", "rw")

@@ -5,6 +5,8 @@ No toolchain, driver or runtime is needed for that.
 
 from __future__ import annotations
 
+from devmod.errors import pip_install
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +40,7 @@ class TargetSpec:
         all text formats. CUDA's PTX is text but no source.
     headers
         The headers of the receiver's compiler that a source payload may include, by the beginnings of their names: ``("hip/",)``. With
-        ``("",)`` it may include each relative name. `devmod.backend.closed_source` removes other includes.
+        ``("",)`` it may include each relative name. `devmod_readers.sources.closed_source` removes other includes.
     assembler
         Whether the receiver's compiler assembles inline assembly: `closed_source` then checks it for directives that read files.
     shader_map
@@ -84,36 +86,6 @@ class TargetSpec:
         Functions from a module's code to the bytes of its payload file, and back, for a kind where they differ (SPIR-V words with
         their flag). None: they are equal.
     """
-
-    __slots__ = (
-        "aliases",
-        "architecture",
-        "assembler",
-        "build_extra",
-        "compiled_as",
-        "compiler",
-        "default_source",
-        "distribution",
-        "fields",
-        "format_aliases",
-        "formats",
-        "has_grid",
-        "headers",
-        "kind",
-        "languages",
-        "needs_arch",
-        "pack",
-        "preprocessed",
-        "rank",
-        "shader_map",
-        "source_aliases",
-        "source_formats",
-        "source_keys",
-        "suffixes",
-        "text_formats",
-        "title",
-        "unpack",
-    )
 
     def __init__(
         self,
@@ -177,7 +149,12 @@ class TargetSpec:
     @property
     def install(self) -> str:
         """The command that installs the runtime, for messages."""
-        return f"pip install {self.distribution}"
+        return pip_install(self.distribution)
+
+    @property
+    def build_distribution(self) -> str:
+        """What pip installs for the compiler, for messages."""
+        return f"devmod-core[{self.build_extra}]" if self.build_extra else "devmod-targets"
 
     def canonical_format(self, name: str) -> str:
         """Return the format of an alias; other names are unchanged."""

@@ -32,12 +32,6 @@ def value_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(tag for tag in tags if tag in DIMENSIONS or tag == DYNAMIC_SHARED_MEMORY)
 
 
-def with_shared_memory_last(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags with the tag of dynamic shared memory at the end."""
-    tags = tuple(tags)
-    return (*(tag for tag in tags if tag != DYNAMIC_SHARED_MEMORY), *(tag for tag in tags if tag == DYNAMIC_SHARED_MEMORY))
-
-
 def tag_problem(tags: Iterable[str]) -> str:
     """Return why a function with these tags cannot be called, as the end of a sentence; "" if it can. TVM's runtime raises for them too."""
     tags = tuple(tags)

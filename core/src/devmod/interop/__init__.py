@@ -3,6 +3,8 @@
 - ``devmod.interop.tvm``: Apache TVM;
 - ``devmod.interop.triton`` and ``devmod.interop.warp``: kernels of Triton and modules of Warp;
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
+
+The last three are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    import devmod.interop.offload as offload
-    import devmod.interop.triton as triton
     import devmod.interop.tvm as tvm
-    import devmod.interop.warp as warp
+    import devmod_targets.interop.offload as offload
+    import devmod_targets.interop.triton as triton
+    import devmod_targets.interop.warp as warp
 
 __all__ = ["offload", "triton", "tvm", "warp"]
 
@@ -26,15 +28,15 @@ __all__ = ["offload", "triton", "tvm", "warp"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'devmod.interop' has no attribute {name!r}")
-    return import_module(f"devmod.interop.{name}")
+    return import_module("devmod.interop.tvm") if name == "tvm" else reader(f"devmod_targets.interop.{name}")
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-def reader(module: str, problem: str = "") -> Any:
-    """Return a module of devmod-readers or devmod-targets. `problem` is the start of the error's text.
+def reader(module: str) -> Any:
+    """Return a module of devmod-readers or devmod-targets.
 
     Raises
     ------
@@ -47,6 +49,6 @@ def reader(module: str, problem: str = "") -> Any:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        problem = problem or f"devmod.interop.{module.rpartition('.')[2]} cannot be used"
+        problem = f"devmod.interop.{module.rpartition('.')[2]} cannot be used here"
         wheel = package.replace("_", "-")
-        raise ToolchainNotFoundError(f"{problem} here: {not_installed(wheel, f'pip install {wheel}')}") from None
+        raise ToolchainNotFoundError(f"{problem}: {not_installed(wheel, wheel)}") from None

@@ -1,7 +1,7 @@
 """Reading and writing Apache TVM's bytes: single modules, imports blobs, and shared libraries that TVM exported.
 
 The loaded modules are stored modules, as from a ``.devmod`` file: no runtime is needed, and nothing is executed. They are saved in
-devmod's format. The ``dump_`` functions return TVM's bytes unchanged.
+devmod's format. The ``dump_`` functions return TVM's bytes unchanged. The functions need devmod-readers, and no build side.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import os
 from itertools import pairwise
 
 from devmod._formats import wire as _wire
+from devmod._formats.index import Entry
 from devmod._formats.msgpack import Reader
 from devmod._modules.const_loader import KIND as CONST_LOADER
-from devmod._modules.const_loader import ConstLoaderModule
+from devmod._modules.const_loader import ConstantTensor, ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
 from devmod._modules.module import LIBRARY, LibraryModule, Module
 from devmod._modules.stored import StoredModule, slices
@@ -26,7 +27,6 @@ from devmod._util.regular_files import path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import reader
-from devmod.interop._tvm_bytes import TvmReader, constants_parts, module_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from devmod._values.code import Binary
     from devmod._values.spec import TargetSpec
+    from devmod_readers.tvm import TvmReader
 
 __all__ = ["dump_imports", "dump_module_bytes", "load_imports", "load_library", "load_module_bytes"]
 
@@ -111,24 +112,24 @@ def _load_imports(data: memoryview, subject: str) -> Module:
 
 
 def _read_imports(data: memoryview, subject: str) -> Module:
-    reader = TvmReader(data, subject)
-    reader.field = "length"
-    size = reader.read_int(8)
+    values = _tvm().TvmReader(data, subject)
+    values.field = "length"
+    size = values.read_int(8)
     if size != len(data) - 8:
-        raise reader.error(f"expected {size} more bytes, got {len(data) - 8}", 0)
-    rows, children = _read_rows(reader)
+        raise values.error(f"expected {size} more bytes, got {len(data) - 8}", 0)
+    rows, children = _read_rows(values)
     modules: list[Module] = []
     for number in range(len(rows) - 1):
-        reader.field = f"module {number}"
-        kind = reader.read_str()
+        values.field = f"module {number}"
+        kind = values.read_str()
         if kind == LIBRARY:
             modules.append(LibraryModule())
             continue
-        saved = reader.read_bytes()
+        saved = values.read_bytes()
         spec = spec_of_loader(kind) if is_valid_name(kind) else None
         known = spec is not None or kind == CONST_LOADER
         modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else ForeignModule(kind, saved))
-    reader.finish()
+    values.finish()
     for number, module in enumerate(modules):
         module.__dict__["_devmod_imports"] = tuple(modules[child] for child in children[rows[number] : rows[number + 1]])
         module.__dict__["_devmod_tvm_number"] = number
@@ -138,19 +139,19 @@ def _read_imports(data: memoryview, subject: str) -> Module:
     return modules[0]
 
 
-def _read_rows(reader: TvmReader) -> tuple[list[int], list[int]]:
-    reader.field = "row pointers"
-    start = reader.at
-    rows = [reader.read_int(8) for _ in range(reader.read_count(8))]
-    reader.field = "children"
-    children = [reader.read_int(8) for _ in range(reader.read_count(8))]
+def _read_rows(values: TvmReader) -> tuple[list[int], list[int]]:
+    values.field = "row pointers"
+    start = values.at
+    rows = [values.read_int(8) for _ in range(values.read_count(8))]
+    values.field = "children"
+    children = [values.read_int(8) for _ in range(values.read_count(8))]
     if len(rows) < 2:
-        raise reader.error("there is no module", start)
+        raise values.error("there is no module", start)
     if rows[0] != 0 or rows[-1] != len(children) or any(low > high for low, high in pairwise(rows)):
-        raise reader.error("the row pointers do not rise from 0 to the number of children", start)
+        raise values.error("the row pointers do not rise from 0 to the number of children", start)
     wrong = next((child for child in children if child >= len(rows) - 1), None)
     if wrong is not None:
-        raise reader.error(f"module {wrong} is imported, and there are {len(rows) - 1}", start)
+        raise values.error(f"module {wrong} is imported, and there are {len(rows) - 1}", start)
     return rows, children
 
 
@@ -191,15 +192,13 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     ------
     FormatError
         The file is not an ELF library, is damaged, or has no device modules.
-    ToolchainNotFoundError
-        devmod-readers, which reads ELF files, is not installed.
     OSError
         The file cannot be read.
     """
     from devmod._formats.bundle_file import map_file
 
     name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
-    blob = reader("devmod_readers.elf", "devmod.interop.tvm cannot read a library").symbol_bytes(name, map_file(name), TVM_LIBRARY)
+    blob = _tvm().symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
         raise FormatError(f"{name!r} has no symbol {TVM_LIBRARY!r}: TVM did not export it, or it has no device modules")
     return _load_imports(blob, repr(name))
@@ -211,8 +210,8 @@ def load_library(path: str | os.PathLike[str]) -> Module:
 class TvmModule(StoredModule):
     """A stored module loaded from TVM's bytes. It has these bytes beside its own."""
 
-    def __init__(self, kind: str, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, **known: Any) -> None:
-        super().__init__(kind, slices(wire), 0, len(wire), **known)
+    def __init__(self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str) -> None:
+        super().__init__(entry, slices(wire), place)
         self.tvm_kind = tvm_kind
         self.tvm_bytes = tvm_bytes
 
@@ -249,25 +248,28 @@ class ForeignModule(Module):
 
 
 def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str = "") -> Module:
-    reader = TvmReader(data, subject or f"TVM's bytes of the {kind} module", kind)
+    values = _tvm().TvmReader(data, subject or f"TVM's bytes of the {kind} module", kind)
     if spec is None:
-        tensors, by_symbol = reader.read_constants()
-        reader.finish()
-        constants = ConstLoaderModule(tensors, by_symbol)
+        tensors, by_symbol = values.read_constants()
+        values.finish()
+        constants = ConstLoaderModule({name: ConstantTensor(*tensor) for name, tensor in tensors.items()}, by_symbol)
         wire = memoryview(constants.save_to_bytes())
-        return TvmModule(kind, wire, kind, data, fmt="", names=constants.by_symbol, place=subject)
+        entry = Entry(kind, functions=tuple(constants.by_symbol), offset=0, size=len(wire))
+        return TvmModule(entry, wire, kind, data, subject)
     fields: dict[str, Any] = {"fmt": spec.formats[0]}
     for field in spec.fields:
-        reader.field = field
+        values.field = field
         if field == "fmt":
-            fields[field] = reader.read_str()
+            fields[field] = values.read_str()
         elif field == "fmap":
-            fields[field] = reader.read_fmap()
+            fields[field] = values.read_fmap()
         else:
-            fields[field] = reader.read_shaders() if spec.shader_map else reader.read_bytes()
-    reader.finish()
+            fields[field] = values.read_shaders() if spec.shader_map else values.read_bytes()
+    values.finish()
     wire = memoryview(b"".join(_wire.encode(spec, fields["fmt"], fields["fmap"], fields["code"])))
-    return TvmModule(spec.kind, wire, kind, data, fmt=spec.canonical_format(fields["fmt"]), names=fields["fmap"], place=subject)
+    fmt = spec.canonical_format(fields["fmt"])
+    entry = Entry(spec.kind, fmt=fmt, functions=tuple(fields["fmap"]), offset=0, size=len(wire))
+    return TvmModule(entry, wire, kind, data, subject)
 
 
 def _tvm_kind(module: Module) -> str:
@@ -285,13 +287,18 @@ def _dump_parts(module: Module) -> list[Binary]:
     if module.kind == CONST_LOADER:
         constants = module if isinstance(module, ConstLoaderModule) else load_constants(memoryview(module.save_to_bytes()))
         assert isinstance(constants, ConstLoaderModule)
-        return constants_parts(constants.tensors, constants.by_symbol)
+        return [*_tvm().constants_parts(constants.tensors, constants.by_symbol)]
     payload = payload_of(module)
     if payload is None:
         raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
     spec, fmt, fmap, code = payload
     saved_format = _saved_format(spec, module) if spec.format_aliases else fmt
-    return module_parts(spec, fmt, saved_format, fmap, code)
+    return [*_tvm().module_parts(spec, fmt, saved_format, fmap, code)]
+
+
+def _tvm() -> Any:
+    """Return the reader and the writer of TVM's bytes. ToolchainNotFoundError without devmod-readers."""
+    return reader("devmod_readers.tvm")
 
 
 def _u64(value: int) -> bytes:

@@ -2,6 +2,8 @@
 
 The registry's table, the specs and the tests are made from the table `NAMES`. Wheels add kinds through the entry-point group
 ``devmod.targets``.
+
+docs/design/modules.md has the reasons.
 """
 
 from __future__ import annotations

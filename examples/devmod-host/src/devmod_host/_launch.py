@@ -56,7 +56,7 @@ def stubs(functions: Iterable[FunctionInfo]) -> str:
 
 
 def _value(info: FunctionInfo, index: int) -> str:
-    """Return an argument in C. Core passes the memory of a buffer, and the bytes of a number."""
+    """Return an argument in C. The call passes the memory of a buffer, and the bytes of a number."""
     type_ = info.arg_types[index]
     if type_ == "handle":
         return f"devmod_values[{index}]"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from devmod.backend import DiskCache, Once, closed_source, split_options
+from devmod.backend import DiskCache, Once
 from devmod.errors import FormatError
 from devmod_host import _driver
 from devmod_host._device import devices
 from devmod_host._headers import PRELUDE
 from devmod_host._launch import stubs
 from devmod_host._options import check_options
+from devmod_readers.sources import closed_source, split_options
 from devmod_runtime import call_uninterrupted, source_constants, specialize_source
 
 TYPE_CHECKING = False

@@ -1,4 +1,7 @@
-"""devmod-cuda: the functions that its entry points name, and `tensor_map`. Importing it loads no driver and no driver library."""
+"""devmod-cuda: the functions that its entry points name, and `tensor_map`. Importing it loads no driver and no driver library.
+
+docs/design/cuda.md has the reasons.
+"""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ import ctypes
 import os
 import re
 
-from devmod.backend import Once, driver_import_error, environment_text
-from devmod.errors import DeviceNotFoundError
+from devmod.backend import Once, environment_text
+from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._api import CUDA
 from devmod_cuda._calls import CudaDriver
-from devmod_runtime import check_driver
+from devmod_runtime import check_driver, driver_import_error
 from devmod_runtime.driver_api.driver import record_open_driver
 from devmod_runtime.driver_api.errors import DriverError
 
@@ -98,18 +98,18 @@ def _open_pycuda(library: Any) -> CudaDriver:
     try:
         from devmod_cuda._pycuda import PycudaDriver
     except ImportError as error:
-        install = 'pip install "devmod-cuda[pycuda]"'
-        repair = f"pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda, or unset {VARIABLE}"
+        again = pip_install("--force-reinstall", "--no-cache-dir", "--no-binary", "pycuda", "pycuda")
         missing = re.search(r"undefined symbol: (cu[A-Z]\w*)", str(error))
         if missing:
             raise DeviceNotFoundError(
                 f"no CUDA device can be used: pycuda was built with headers of a newer CUDA than the driver supports. That is CUDA "
                 f"{CUDA.version_text(_version_of(library))}, and the driver has no {missing[1]}. Unset {VARIABLE}, update NVIDIA's "
-                "driver, or build pycuda with an older toolkit, which CUDA_ROOT names: pip install --force-reinstall --no-cache-dir "
-                "--no-binary pycuda pycuda",
+                f"driver, or build pycuda with an older toolkit, which CUDA_ROOT names: {again}",
                 kind="cuda",
             ) from error
-        raise driver_import_error(error, "cuda", "CUDA", "pycuda", install=install, repair=repair) from error
+        raise driver_import_error(
+            error, "cuda", "CUDA", "pycuda", distribution="devmod-cuda[pycuda]", repair=f"{again}, or unset {VARIABLE}"
+        ) from error
     return PycudaDriver(library)
 
 

@@ -6,15 +6,15 @@ import os
 from functools import cache
 
 from devmod.backend import DiskCache, environment_flag, find_spec
-from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-#: The command that installs the compiler of the receiver.
-INSTALL = 'pip install "devmod-cuda[jit]"'
+#: What pip installs for the compiler of the receiver.
+DISTRIBUTION = "devmod-cuda[jit]"
 _CACHE = DiskCache("cuda")
 #: The contents of a cache entry: the format of the image, a line break, and the image. The text is a part of the key.
 _FORM = "format and image"
@@ -47,9 +47,9 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     if image:
         return fmt.decode(), image
     nvrtc = _compiler()
-    supported = nvrtc.arch_names(install=INSTALL)
+    supported = nvrtc.arch_names(distribution=DISTRIBUTION)
     actual = arch if arch in supported else _nearest(arch, supported)
-    program = nvrtc.compile_program(text, "kernel.cu", [*options, f"-arch={actual}"], install=INSTALL)
+    program = nvrtc.compile_program(text, "kernel.cu", [*options, f"-arch={actual}"], distribution=DISTRIBUTION)
     # A cubin for a device of the list above needs no compilation by the driver.
     result = ("ptx", program.ptx) if actual.startswith("compute_") else ("cubin", program.cubin)
     _CACHE.write(key, result[0].encode() + b"\n" + result[1])
@@ -63,7 +63,7 @@ def _compiler() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "devmod_targets":
             raise
-        text = not_installed("devmod-targets", INSTALL, "devmod_targets")
+        text = not_installed("devmod-targets", DISTRIBUTION, "devmod_targets")
         raise ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {text}", kind="cuda") from None
     return nvrtc
 
@@ -100,7 +100,7 @@ def _nearest(arch: str, supported: Sequence[str]) -> str:
     if not fitting or not arch.startswith("sm_"):
         raise CompileError(
             f"the cuda source cannot be compiled for {arch}: this NVRTC supports {', '.join(supported)}. "
-            f"To use another one: {INSTALL} --upgrade",
+            f"To use another one: {pip_install(DISTRIBUTION, '--upgrade')}",
             kind="cuda",
         )
     return f"compute_{max(fitting)}"

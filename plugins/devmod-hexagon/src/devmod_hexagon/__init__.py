@@ -1,4 +1,7 @@
-"""devmod-hexagon: the functions that its entry points name. Importing it starts no process and reads no file."""
+"""devmod-hexagon: the functions that its entry points name. Importing it starts no process and reads no file.
+
+docs/design/hexagon.md has the reasons.
+"""
 
 from __future__ import annotations
 

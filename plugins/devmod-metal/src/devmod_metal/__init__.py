@@ -1,4 +1,7 @@
-"""devmod-metal: the functions that its entry points name. Importing it loads no driver and no driver library."""
+"""devmod-metal: the functions that its entry points name. Importing it loads no driver and no driver library.
+
+docs/design/metal.md has the reasons.
+"""
 
 from __future__ import annotations
 

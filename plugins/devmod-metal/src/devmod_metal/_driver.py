@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from devmod.backend import driver_import_error
-from devmod.errors import DeviceNotFoundError
+from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
+from devmod_runtime import driver_import_error
 
 try:
     import Foundation
@@ -20,12 +20,12 @@ except ImportError as error:
     if sys.platform != "darwin":
         raise DeviceNotFoundError(
             f"Metal needs macOS, got {sys.platform}. This machine can compile, save, load and inspect metal modules. To run them, on a "
-            "Mac: pip install devmod-metal",
+            f"Mac: {pip_install('devmod-metal')}",
             kind="metal",
         ) from error
     modules, packages = ("Foundation", "libdispatch", "Metal", "objc"), "pyobjc-framework-Metal pyobjc-framework-libdispatch"
-    install, repair = f"pip install {packages}", f"pip install --force-reinstall {packages}"
-    raise driver_import_error(error, "metal", "Metal", "pyobjc", modules=modules, install=install, repair=repair) from error
+    repair = pip_install("--force-reinstall", packages)
+    raise driver_import_error(error, "metal", "Metal", "pyobjc", modules=modules, distribution=packages, repair=repair) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from devmod.backend import Once, closed_source, split_options
+from devmod.backend import Once
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
 from devmod_metal._interface import MetalError
 from devmod_metal._open import metal
+from devmod_readers.sources import closed_source, split_options
 from devmod_runtime import source_constants, source_text, specialize_source
 
 TYPE_CHECKING = False

@@ -1,4 +1,7 @@
-"""devmod-opencl: the functions that its entry points name. Importing it loads no driver and no driver library."""
+"""devmod-opencl: the functions that its entry points name. Importing it loads no driver and no driver library.
+
+docs/design/opencl.md has the reasons.
+"""
 
 from __future__ import annotations
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from devmod.backend import driver_import_error
-from devmod.errors import CompileError, DeviceNotFoundError, FormatError
-from devmod_runtime import call_uninterrupted
+from devmod.errors import CompileError, DeviceNotFoundError, FormatError, pip_install
+from devmod_runtime import call_uninterrupted, driver_import_error
+
+#: What pip installs for a device on the CPU.
+_WITH_POCL = "devmod-opencl[pocl]"
 
 try:
     call_uninterrupted(import_module, "pyopencl")  # an interrupt of its import ends the process
     import pyopencl as cl
     from pyopencl import Error  # the base class of the driver's errors
 except ImportError as error:  # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU
-    install, repair = 'pip install "devmod-opencl[pocl]"', 'pip install --force-reinstall "pyopencl[pocl]"'
-    raise driver_import_error(error, "opencl", "OpenCL", "pyopencl", install=install, repair=repair) from error
+    repair = pip_install("--force-reinstall", "pyopencl[pocl]")
+    raise driver_import_error(error, "opencl", "OpenCL", "pyopencl", distribution=_WITH_POCL, repair=repair) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +46,8 @@ __all__ = [
 POCL = "Portable Computing Language"
 
 NO_DEVICE = (
-    "no OpenCL device was found: {why}. For a device on the CPU: "
-    'pip install "devmod-opencl[pocl]", and gcc, whose linker it runs; for a GPU, install its vendor\'s OpenCL driver (Linux: `clinfo -l` '
-    "lists what the loader sees)"
+    f"no OpenCL device was found: {{why}}. For a device on the CPU: {pip_install(_WITH_POCL)}, and gcc, whose linker it runs; for a GPU, "
+    "install its vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
 )
 #: The versions of OpenCL without the option -cl-kernel-arg-info.
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")

@@ -6,10 +6,10 @@ import json
 
 from devmod.backend import DiskCache, Once
 from devmod.errors import DeviceNotFoundError, FormatError
-from devmod.targets.opencl import supports_option
 from devmod_opencl import _driver
 from devmod_opencl._device import devices
 from devmod_opencl._pocl import name_processor
+from devmod_readers.options.opencl import is_supported
 from devmod_runtime import Programs
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class OpenCLPrograms(Programs):
         super().__init__(fmt, code, constants)
         if self.text:
             for option in self.options:
-                if not supports_option(option):
+                if not is_supported(option):
                     raise FormatError(
                         f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver", kind="opencl"
                     )

@@ -14,8 +14,9 @@ import tempfile
 
 from devmod.backend import DiskCache, array_bytes, parse_dtype
 from devmod.errors import FormatError, ToolchainNotFoundError
-from devmod.worker import Trial, describe_exit, python_command, read_answers, search_path, was_killed
+from devmod.worker import describe_exit, python_command, read_answers, search_path
 from devmod_opencl import _driver
+from devmod_runtime import Trial, was_killed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""devmod-rocm: the functions that its entry points name. Importing it loads no driver and no driver library."""
+"""devmod-rocm: the functions that its entry points name. Importing it loads no driver and no driver library.
+
+docs/design/rocm.md has the reasons.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from base64 import b64decode
 
 from devmod.backend import DiskCache, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError
-from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path, was_killed
+from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path
+from devmod_runtime import was_killed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""devmod-vulkan: the functions that its entry points name. Importing it loads no driver and no driver library."""
+"""devmod-vulkan: the functions that its entry points name. Importing it loads no driver and no driver library.
+
+docs/design/vulkan.md has the reasons.
+"""
 
 from __future__ import annotations
 

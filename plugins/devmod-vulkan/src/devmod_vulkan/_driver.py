@@ -14,9 +14,9 @@ import sys
 from _weakref import ref
 from collections import deque
 
-from devmod.backend import Once, driver_import_error, environment_flag
+from devmod.backend import Once, environment_flag
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import open_driver
+from devmod_runtime import driver_import_error, open_driver
 
 NO_LOADER = (
     "the Vulkan loader cannot be opened, so no Vulkan device can be used: {why}. Install it and a driver (Debian and Ubuntu: apt install "

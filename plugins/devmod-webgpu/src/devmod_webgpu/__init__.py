@@ -1,4 +1,7 @@
-"""devmod-webgpu: the functions that its entry points name. Importing it loads no driver and no driver library."""
+"""devmod-webgpu: the functions that its entry points name. Importing it loads no driver and no driver library.
+
+docs/design/webgpu.md has the reasons.
+"""
 
 from __future__ import annotations
 

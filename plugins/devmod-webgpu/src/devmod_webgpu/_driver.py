@@ -9,9 +9,8 @@ import contextlib
 from collections import deque
 from threading import Lock
 
-from devmod.backend import driver_import_error
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import call_uninterrupted, fork_safe, has_uninterrupted_calls
+from devmod_runtime import call_uninterrupted, driver_import_error, fork_safe, has_uninterrupted_calls
 from devmod_webgpu._load import load_wgpu
 
 try:

@@ -16,7 +16,8 @@ import threading
 
 from devmod.backend import DiskCache
 from devmod.errors import CompileError
-from devmod.worker import Trial, python_command, search_path, was_killed
+from devmod.worker import python_command, search_path
+from devmod_runtime import Trial, was_killed
 from devmod_webgpu._driver import version
 
 TYPE_CHECKING = False

@@ -1,1 +1,1 @@
-"""The options that the source of a payload may have: those of NVRTC in ``cuda``, and of clang in ``rocm``."""
+"""The options that the source of a payload may have: those of NVRTC in ``cuda``, of clang in ``rocm``, and of drivers in ``opencl``."""

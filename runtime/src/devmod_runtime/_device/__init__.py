@@ -1,1 +1,1 @@
-"""Devices, streams, events and arrays."""
+"""Devices, streams, events and arrays. docs/design/runtime.md has the reasons."""

@@ -1,6 +1,6 @@
 """Devices: the base class of each backend's own.
 
-A backend's Device implements `allocate`, `write`, `read` and the streams. Core implements arrays (`DeviceArray`); an array holds the
+A backend's Device implements `allocate`, `write`, `read` and the streams. `DeviceArray` is an array; it holds the
 object that `allocate` returned. The other methods have defaults; a driver that can do better overrides them.
 """
 
@@ -186,7 +186,7 @@ class Device(ProcessLocal, ABC):
         error.requested, error.free = nbytes, free
         return error
 
-    # -- implemented by core
+    # -- implemented here
 
     @property
     def current_stream(self) -> Stream:

@@ -159,7 +159,7 @@ class DeviceArray(Array):
         requested; otherwise it has a copy. The call waits for all work queued on the device, or orders it before the consumer's `stream`
         if the driver can (`Device.share`).
         """
-        from devmod._arrays.dlpack import device_capsule, host_capsule
+        from devmod._arrays.dlpack import READ_ONLY, capsule, check_elements, host_capsule
 
         own_device = self.__dlpack_device__()
         target_device = own_device if dl_device is None else tuple(dl_device)
@@ -181,7 +181,11 @@ class DeviceArray(Array):
                 "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
             )
         self.device.share(stream)
-        return device_capsule(self, own_device, *pointer, max_version)
+        check_elements(dtype)
+        versioned = max_version is not None and max_version[0] >= 1
+        if self.read_only and not versioned:
+            raise BufferError("this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0)")
+        return capsule(self, own_device, *pointer, self.shape, dtype, READ_ONLY if self.read_only else 0, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.dlpack_type, self.device.index)

@@ -1,6 +1,6 @@
 """The classes by which a backend implements calls: a Launcher for each function, a Kernel for each device.
 
-Core (`devmod_runtime._launch.function`) checks and converts every argument, copies host arrays, parses grid and block, chooses device and
+`devmod_runtime._launch.function` checks and converts every argument, copies host arrays, parses grid and block, chooses device and
 stream, and builds once for all threads. A backend turns the result into one call of its driver:
 
 - a Launcher finds or builds the kernel of one function for a device;
@@ -102,13 +102,13 @@ class Kernel(ABC):
 
     @abstractmethod
     def shape(self, launch: LaunchConfig) -> Any:
-        """Return the launch's shape in the form that the other methods take. Core stores the result and passes it to them.
+        """Return the launch's shape in the form that the other methods take. The result is stored and passed to them.
 
         Raises
         ------
         LaunchError
             The launch exceeds a limit of the device; the message has the limit, its value and the requested value. With
-            ``argument="grid"`` the limit is one of blocks: core appends what the caller can do.
+            ``argument="grid"`` the limit is one of blocks: the message gets what the caller can do.
         """
 
     def choose_block(self, threads: Dims | None) -> Dims:
@@ -152,16 +152,16 @@ class Kernel(ABC):
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
         """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.
 
-        Core calls this method once for a stream and a shape, and the returned function for every such launch. The memory of the values
+        This method is called once for a stream and a shape, and the returned function for every such launch. The memory of the values
         must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
         """
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         """Return a function that queues this launch at each call, with as little work as possible.
 
-        Several threads may call the function, also before the previous launch has finished. Its return value is ignored, and exceptions
-        of the driver are raised unchanged. Core wraps the function, so that a call with arguments raises ArgumentError. It does not wrap
-        a method of C without arguments, such as ``itertools.starmap(driver_function, itertools.repeat(arguments)).__next__``.
+        Several threads may call the function, also before the previous launch has finished. Its return value is ignored. Exceptions
+        of the driver are raised unchanged. `Launch` wraps the function, so that a call with arguments raises ArgumentError. It does not
+        wrap a method of C without arguments, such as ``itertools.starmap(driver_function, itertools.repeat(arguments)).__next__``.
         """
         call, fixed_values = self.caller(stream, shape), tuple(values)
         return lambda: call(fixed_values)
@@ -219,7 +219,7 @@ class Launcher(ABC):
 
     @abstractmethod
     def kernel(self, device: Device) -> Kernel:
-        """Return the kernel for a device, and build it if necessary. Core calls this once for each device, from one thread.
+        """Return the kernel for a device, and build it if necessary. It is called once for each device, from one thread.
 
         Raises
         ------

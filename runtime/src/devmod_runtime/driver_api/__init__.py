@@ -2,9 +2,11 @@
 
 - `api` describes one vendor's API.
 - `driver` calls it by ctypes.
-- `context` and `handles` own the driver's handles. `device`, `memory`, `copies`, `stream` and `graph` use them.
+- `handles` owns the driver's handles. `device`, `memory`, `copies`, `stream` and `graph` use them.
 - `module`, `images`, `launcher`, `kernel`, `parameters` and `limits` load a payload and launch its kernels.
 - `adoption` and `dlpack` take the arrays and streams of other libraries.
+
+docs/design/driver-api.md has the reasons.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Adoption:
         """Adopt an array by DLPack."""
         device = self.device(int(value.__dlpack_device__()[1]))
         stream = self.current_stream(value, device)
-        # A stream of the library needs no order here: the launch runs in it, or core orders the streams.
+        # A stream of the library needs no order here: the launch runs in it, or the call orders the streams.
         order = device.current_stream if stream is None else None
         assert order is None or isinstance(order, DriverStream)
         capsule = export(value, -1 if order is None else order.handle)

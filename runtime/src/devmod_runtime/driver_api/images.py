@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from devmod import Target
-from devmod.backend import Once, run_compiler
+from devmod.backend import Once
 from devmod.errors import FormatError, FunctionNotFoundError
-from devmod_runtime import Programs
+from devmod_runtime import Programs, run_compiler
 from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
 
 TYPE_CHECKING = False

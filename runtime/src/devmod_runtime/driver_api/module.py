@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import has_compiler
-from devmod_runtime import RuntimeModule, global_array
+from devmod_runtime import RuntimeModule, global_array, has_compiler
 from devmod_runtime.driver_api.memory import Memory
 
 TYPE_CHECKING = False

@@ -8,6 +8,7 @@ import click
 
 import devmod
 from devmod.commands import debug_option, echo, size
+from devmod_targets._spelling import in_shell
 from devmod_targets._writable import noting_interrupts
 
 
@@ -29,6 +30,7 @@ Examples:
 @click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
+@in_shell
 def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: bool, quiet: bool) -> None:
     """Write the candidates of all FILEs, .devmod bundles, into one file, in their order. No runtime is needed.
 

@@ -15,6 +15,7 @@ from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
 from devmod.targets import KINDS
+from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import describe_languages, language_of, languages_of, suffix_of
@@ -71,6 +72,7 @@ Examples:
 @click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning.")
 @debug_option
+@in_shell
 def command(
     sources: tuple[Path, ...],
     targets: tuple[str, ...],

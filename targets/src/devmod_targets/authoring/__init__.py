@@ -6,6 +6,8 @@ A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `Paylo
 - `check_target_options` refuses the unknown options of a target.
 - `merge_declared` merges reflected functions with the fmap that the caller declares. `devmod_readers.reflection` has their types.
 - `devmod_targets.authoring.clang` reads the signatures of C-like kernels. It is a module of its own because it imports ctypes.
+
+docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run a compiler in a folder, with an environment that has none of the user's variables."""
+"""Run the programs of a compiler: their folder, their environment, and what they have read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from devmod.errors import CompileError, DevmodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 #: The time limit of one program in seconds.
 TIMEOUT = 600
@@ -62,7 +62,24 @@ def _digest(path: str) -> str:
         return ""
 
 
-def run_program(command: Sequence[str], folder: str, *, name: str, kind: str, home: str = "", path: str = "") -> tuple[int, str]:
+def own_environment(home: str, path: str = "") -> dict[str, str]:
+    """Return an environment that has none of the user's variables.
+
+    Parameters
+    ----------
+    home
+        The program's home and temporary folder, and that of zig's cache, which zig requires.
+    path
+        The program's PATH.
+    """
+    environment = {"HOME": home, "TMPDIR": home, "TMP": home, "TEMP": home, "LC_ALL": "C", "PATH": path}
+    environment |= {"ZIG_GLOBAL_CACHE_DIR": home, "ZIG_LOCAL_CACHE_DIR": home, "SOURCE_DATE_EPOCH": "0"}
+    return environment | {variable: os.environ[variable] for variable in _INHERITED if variable in os.environ}
+
+
+def run_program(
+    command: Sequence[str], folder: str, *, name: str, kind: str, environment: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run a program and return its exit status and its messages.
 
     Parameters
@@ -73,10 +90,8 @@ def run_program(command: Sequence[str], folder: str, *, name: str, kind: str, ho
         The current folder of the program.
     name, kind
         The program's name, and the target's kind, for errors.
-    home
-        The program's home and temporary folder, and that of zig's cache, which zig requires; by default `folder`.
-    path
-        The program's PATH.
+    environment
+        The program's environment, such as `own_environment`; None for that of this process.
 
     Raises
     ------
@@ -85,12 +100,8 @@ def run_program(command: Sequence[str], folder: str, *, name: str, kind: str, ho
     """
     import subprocess
 
-    home = home or folder
-    environment = {"HOME": home, "TMPDIR": home, "TMP": home, "TEMP": home, "LC_ALL": "C", "PATH": path}
-    environment |= {"ZIG_GLOBAL_CACHE_DIR": home, "ZIG_LOCAL_CACHE_DIR": home, "SOURCE_DATE_EPOCH": "0"}
-    environment |= {variable: os.environ[variable] for variable in _INHERITED if variable in os.environ}
     try:
-        completed = subprocess.run(  # noqa: S603 - a compiler, with checked arguments
+        completed = subprocess.run(  # noqa: S603 - a compiler of a wheel, of PATH or of the user, with checked arguments
             command,
             cwd=folder,
             env=environment,

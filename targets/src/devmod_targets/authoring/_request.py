@@ -20,8 +20,13 @@ def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
     Raises
     ------
     CompileError
-        The target has another option. It would have no effect.
+        The target has another option, or an architecture that the kind does not have. It would have no effect.
     """
+    if target.archs and "arch" not in supported:
+        raise CompileError(
+            f"the target {str(target)!r} names an architecture, and {target.kind} has none. Use the target {target.kind!r}",
+            kind=target.kind,
+        )
     for name, _ in target.options:
         if name not in supported:
             expected = f"expected {list_names([f'-{each}' for each in supported])}" if supported else "the kind has no options"

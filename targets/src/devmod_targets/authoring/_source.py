@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import re
 
-from devmod.backend import OPTIONS_LINE, Value, option_problem, split_options
+from devmod.backend import Value
 from devmod.errors import CompileError, FormatError
+from devmod_readers.sources import OPTIONS_LINE, option_problem, split_options
 from devmod_targets.authoring._includes import Inliner, line_directive
 
 TYPE_CHECKING = False

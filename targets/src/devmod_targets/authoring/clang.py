@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 
-from devmod.errors import CompileError, ToolchainNotFoundError, own_module
+from devmod.errors import CompileError, ToolchainNotFoundError, own_module, pip_install
 from devmod.worker import Worker, can_start_python
 from devmod_targets._text import is_utf8
 
@@ -252,9 +252,9 @@ def load_libclang(spec: TargetSpec, language: str) -> Libclang:
         ) from cause
     missing = isinstance(cause, ImportError)
     reason = "libclang is not installed" if missing else f"libclang cannot be loaded ({cause}); another package may use its name"
-    package = f'"devmod-core[{spec.build_extra}]"' if spec.build_extra else "libclang"
+    install = pip_install(spec.build_distribution if spec.build_extra else "libclang")
     raise ToolchainNotFoundError(
-        f"cannot read the kernels of the {language} source: {reason}. Either run pip install {package}, "
+        f"cannot read the kernels of the {language} source: {reason}. Either run {install}, "
         "or declare the kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
         kind=spec.kind,
     ) from cause

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from devmod.backend import environment_text, find_program
 from devmod.errors import ToolchainNotFoundError
-from devmod_targets.authoring._process import run_program
+from devmod_targets.authoring._process import own_environment, run_program
 from devmod_targets.authoring.zig import find_zig, toolchain
 
 TYPE_CHECKING = False
@@ -91,7 +91,7 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
         source = f"the option -toolchain={name}" if program else f"{VARIABLE}={name}"
         problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
         raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
-    return _zig_toolchain(find_zig(kind=spec.kind, install=f'pip install "devmod-core[{spec.build_extra}]"'))
+    return _zig_toolchain(find_zig(kind=spec.kind, distribution=spec.build_distribution))
 
 
 @cache
@@ -126,7 +126,7 @@ def _linker_beside(clang: str) -> str:
 
 def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int, str]:
     # A clang that the user names may be a script.
-    return run_program(command, folder, name=name, kind=kind, path=os.environ.get("PATH", ""))
+    return run_program(command, folder, name=name, kind=kind, environment=own_environment(folder, os.environ.get("PATH", "")))
 
 
 def _query(command: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import os
 
 from devmod.backend import Value
 from devmod.errors import ToolchainNotFoundError, not_installed
-from devmod_targets.authoring._process import run_program
+from devmod_targets.authoring._process import own_environment, run_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class ZigResult(Value):
         self._set(status=status, log=log, output=output)
 
 
-def find_zig(*, kind: str, install: str = "pip install ziglang") -> str:
+def find_zig(*, kind: str, distribution: str = "ziglang") -> str:
     """Return the path of zig in the wheel. No other zig is searched.
 
     Raises
     ------
     ToolchainNotFoundError
-        The wheel is not installed; the message has the command `install`.
+        The wheel is not installed; the message has the command that installs `distribution`.
     """
     from importlib.util import find_spec
 
@@ -46,7 +46,7 @@ def find_zig(*, kind: str, install: str = "pip install ziglang") -> str:
         path = os.path.join(folder, "zig.exe" if os.name == "nt" else "zig")
         if os.path.isfile(path):
             return path
-    missing = not_installed("the compiler clang of the wheel ziglang", install, "ziglang")
+    missing = not_installed("the compiler clang of the wheel ziglang", distribution, "ziglang")
     raise ToolchainNotFoundError(f"{kind} cannot be compiled here: {missing}", kind=kind)
 
 
@@ -66,7 +66,7 @@ def run_zig(
     output: str = "",
     *,
     kind: str,
-    install: str = "pip install ziglang",
+    distribution: str = "ziglang",
 ) -> ZigResult:
     """Run one of zig's programs on files, in a temporary folder that contains nothing else.
 
@@ -80,8 +80,8 @@ def run_zig(
         The name of the file to return; "" for none.
     kind
         The target's kind, for errors.
-    install
-        The command that installs the wheel, for the error.
+    distribution
+        What pip installs, for the error.
 
     Raises
     ------
@@ -92,14 +92,14 @@ def run_zig(
     """
     import tempfile
 
-    path = find_zig(kind=kind, install=install)
+    path = find_zig(kind=kind, distribution=distribution)
     with tempfile.TemporaryDirectory(prefix="devmod-zig-") as folder:
         for name, data in files.items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(data)
         home = os.path.join(folder, "home")
         os.mkdir(home)
-        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, home=home)
+        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, environment=own_environment(home))
         result, place = b"", os.path.join(folder, output)
         if output and os.path.isfile(place):
             with open(place, "rb") as file:

@@ -13,6 +13,8 @@ The files, in the order of a build:
 - `jobs` compiles one job, in a process of `pool` or on a `cluster`.
 - `constants` and `output`: the file. `progress`, `display` and `result`: the report.
 - `watch` and `skeleton` (``devmod init``) use these files. `packages`: errors of optional imports.
+
+docs/design/build.md has the reasons.
 """
 
 from __future__ import annotations

@@ -202,5 +202,5 @@ def _import_fsspec(url: str) -> Any:
     try:
         return import_module("fsspec")
     except ImportError as error:
-        why = import_problem(error, "fsspec", 'pip install "devmod-core[remote]"', subject="fsspec, which reads URLs,")
+        why = import_problem(error, "fsspec", "devmod-core[remote]", subject="fsspec, which reads URLs,")
         raise CacheError(f"the build cache {url!r} cannot be used: {why}") from None

@@ -55,7 +55,7 @@ class Cluster:
         try:
             client: Any = import_module("distributed").Client
         except (ImportError, AttributeError) as error:
-            why = import_problem(error, "distributed", 'pip install "devmod-targets[build-dask]"', parts=("dask",))
+            why = import_problem(error, "distributed", "devmod-targets[build-dask]", parts=("dask",))
             raise ClusterError(f"the Dask cluster {address!r} cannot be used: {why}") from None
         place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
         try:

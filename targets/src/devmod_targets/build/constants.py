@@ -146,7 +146,7 @@ def _numpy(shown: str) -> Any:
     try:
         import numpy as np
     except ImportError:
-        raise FormatError(f"{shown} cannot be read: {not_installed('NumPy', 'pip install numpy', 'numpy')}") from None
+        raise FormatError(f"{shown} cannot be read: {not_installed('NumPy', 'numpy', 'numpy')}") from None
     return np
 
 

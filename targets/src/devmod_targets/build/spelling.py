@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from devmod.commands import Spelling, respell
+from devmod_targets._spelling import Spelling, respell
 from devmod_targets.build.document import key_text
 
 TYPE_CHECKING = False

@@ -52,7 +52,7 @@ def watch_manifest(
         try:
             changes = import_module("watchfiles").watch
         except (ImportError, AttributeError) as error:
-            why = import_problem(error, "watchfiles", 'pip install "devmod-targets[build-watch]"')
+            why = import_problem(error, "watchfiles", "devmod-targets[build-watch]")
             raise DevmodError(f"--watch cannot be used: {why}") from None
     assert changes is not None
     inputs = _Inputs(manifest, plan)

@@ -1,6 +1,8 @@
 """The implementation of `devmod.compile`: reading the source, checking the arguments, calling the kind's compiler, making the module.
 
 `devmod.compile` calls `compile_source`. Programs call `devmod.compile`.
+
+docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations

@@ -9,9 +9,10 @@ from importlib import import_module
 from math import isfinite
 
 import devmod
-from devmod.backend import check_fmap, closed_source, detect_form, find_spec, open_regular
+from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, not_installed
 from devmod.targets import KINDS
+from devmod_readers.sources import closed_source
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 from devmod_targets.compilation._architectures import architecture_problem
@@ -124,7 +125,7 @@ def _import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Seq
                 kind=spec.kind,
                 key=f"devmod.targets.{spec.kind}",
             ) from error
-        text = not_installed("its compiler", f'pip install "devmod-core[{spec.build_extra}]"')
+        text = not_installed("its compiler", spec.build_distribution)
         raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
 
 

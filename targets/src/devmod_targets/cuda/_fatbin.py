@@ -39,7 +39,7 @@ def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
         _wheels.preload(path)
         version = ".".join(map(str, library.version()))
     except (ImportError, OSError, RuntimeError) as error:
-        missing = not_installed("the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.INSTALL_BUILD, "cuda", "nvidia")
+        missing = not_installed("the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION, "cuda", "nvidia")
         raise ToolchainNotFoundError(
             f"the fatbin cannot be made here: {missing}. Or leave out -format=fatbin: several architectures then give variants", kind="cuda"
         ) from error

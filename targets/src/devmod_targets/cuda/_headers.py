@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 
+from devmod.errors import pip_install
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._host_headers import host_headers
 
@@ -49,14 +50,14 @@ def header_of(name: str) -> str:
     return next((header for pattern, header in _DECLARED if pattern.fullmatch(name)), "")
 
 
-def missing_header(name: str, folders: Sequence[str], install: str) -> str:
-    """Return a sentence with the remedy for a header that NVRTC did not find. `install` installs the compiler and its headers."""
+def missing_header(name: str, folders: Sequence[str], with_headers: str) -> str:
+    """Return a sentence with the remedy for a header that NVRTC did not find. `with_headers` has the compiler and its headers."""
     if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
         return f"NVRTC has no headers of the host's compiler; <cuda/std/{name}> has the same names in the namespace cuda::std"
     distribution = _missing_wheel(name)
     if distribution:
-        command = install if distribution in _wheels.HEADERS.values() else f"pip install {distribution}"
-        return f"It is in the wheel {distribution}, which is not installed. To add it: {command}"
+        wanted = with_headers if distribution in _wheels.HEADERS.values() else distribution
+        return f"It is in the wheel {distribution}, which is not installed. To add it: {pip_install(wanted)}"
     return "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="
 
 

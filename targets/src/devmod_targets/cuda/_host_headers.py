@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import cache
 
 from devmod_readers.nvidia import TENSOR_MAP_BYTES
+from devmod_targets._text import header_text
 from devmod_targets.cuda._device_types import TENSOR_MAP_ALIGN
 from devmod_targets.cuda._host_constants import FLOAT, LIMITS, MATH, defines
 from devmod_targets.cuda._host_constants import predefined as predefined
-from devmod_targets.cuda._host_cpp import ALGORITHM, NUMERIC_LIMITS, STRING, UTILITY, type_traits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,18 @@ _MATH_FUNCTIONS = (
 _FLOAT_FUNCTIONS = (
     "acosf acoshf asinf asinhf atan2f atanf atanhf cbrtf ceilf copysignf cosf coshf erfcf erff exp2f expf expm1f fabsf fdimf floorf fmaf "
     "fmaxf fminf fmodf hypotf log10f log1pf log2f logf nearbyintf powf rintf roundf sinf sinhf sqrtf tanf tanhf tgammaf truncf"
+)
+
+#: The traits with a value: those of one type, and of two.
+_TRAIT_VALUES = (
+    "is_void is_const is_reference is_array is_pointer is_integral is_floating_point is_arithmetic is_signed is_unsigned is_enum is_class "
+    "is_trivially_copyable"
+)
+
+_RELATIONS = "is_same is_base_of is_convertible"
+_INTEGRAL_TYPES = (
+    *("bool", "char", "signed char", "unsigned char", "wchar_t", "char16_t", "char32_t"),
+    *("short", "unsigned short", "int", "unsigned int", "long", "unsigned long", "long long", "unsigned long long"),
 )
 
 _WIDTHS = (8, 16, 32, 64)
@@ -81,6 +93,15 @@ def _stdint() -> tuple[str, list[str]]:
     return "\n".join(lines), names
 
 
+def _type_traits() -> str:
+    """Return the content of the namespace std in ``<type_traits>``."""
+    lines = [f"template <> struct __devmod_is_integral<{type_}> : true_type {{}};" for type_ in _INTEGRAL_TYPES]
+    lines.append("#if __cplusplus >= 201402L")
+    lines += [f"template <class T> inline constexpr bool {name}_v = {name}<T>::value;" for name in _TRAIT_VALUES.split()]
+    lines += [f"template <class T, class U> inline constexpr bool {name}_v = {name}<T, U>::value;" for name in _RELATIONS.split()]
+    return header_text(__package__, "type_traits.h") + "\n".join([*lines, "#endif\n"])
+
+
 @cache
 def host_headers() -> Mapping[str, str]:
     """Return the headers: include name to text."""
@@ -96,7 +117,7 @@ def host_headers() -> Mapping[str, str]:
         "math.h": "".join(f"#ifndef {name}\n#define {name} {value}\n#endif\n" for name, value in MATH.items()),
         "stdlib.h": "#include <stddef.h>\n",
         "stdio.h": "#include <stddef.h>\n",
-        "string.h": "#include <stddef.h>\n" + STRING,
+        "string.h": "#include <stddef.h>\n" + header_text(__package__, "string.h"),
         "assert.h": "",
         "stdbool.h": "",
         "time.h": "",
@@ -117,9 +138,10 @@ def host_headers() -> Mapping[str, str]:
         "cassert": "#include <assert.h>\n",
         "ctime": "#include <time.h>\n",
         "initializer_list": "",
-        "type_traits": f"#include <cstddef>\nnamespace std {{\n{type_traits()}}}\n",
-        "utility": f"#include <type_traits>\nnamespace std {{\n{UTILITY}}}\n",
-        "algorithm": f"#include <utility>\nnamespace std {{\n{ALGORITHM}}}\n",
-        "limits": f"#include <type_traits>\n#include <climits>\n#include <cfloat>\nnamespace std {{\n{NUMERIC_LIMITS}}}\n",
+        "type_traits": f"#include <cstddef>\nnamespace std {{\n{_type_traits()}}}\n",
+        "utility": f"#include <type_traits>\nnamespace std {{\n{header_text(__package__, 'utility.h')}}}\n",
+        "algorithm": f"#include <utility>\nnamespace std {{\n{header_text(__package__, 'algorithm.h')}}}\n",
+        "limits": "#include <type_traits>\n#include <climits>\n#include <cfloat>\n"
+        f"namespace std {{\n{header_text(__package__, 'limits.h')}}}\n",
     }
     return {name: f"#pragma once\n{text}" for name, text in (c_headers | headers).items()}

@@ -224,8 +224,8 @@ def _load(name: str) -> Any:
         _wheels.preload(path)
         return import_module("cuda.bindings.nvjitlink")
     except (ImportError, OSError) as error:
-        command = f"pip install {_PACKAGE}" if _wheels.version("cuda-bindings") else f"{nvrtc.INSTALL_BUILD} {_PACKAGE}"
-        missing = not_installed(f"the library nvJitLink (the wheel {_PACKAGE})", command, "cuda", "nvidia")
+        both = (_PACKAGE,) if _wheels.version("cuda-bindings") else (nvrtc.DISTRIBUTION, _PACKAGE)
+        missing = not_installed(f"the library nvJitLink (the wheel {_PACKAGE})", " ".join(both), "cuda", "nvidia")
         raise ToolchainNotFoundError(
             f"the PTX {name} cannot be assembled to a cubin here: {missing}. Or name an architecture compute_: the PTX is then stored as "
             "it is, and the driver assembles it",

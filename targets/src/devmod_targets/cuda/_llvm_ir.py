@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.zig import ZigResult
 
-INSTALL = 'pip install "devmod-core[build-llvm]"'
+DISTRIBUTION = "devmod-core[build-llvm]"
 _LANGUAGE = "LLVM IR"
 _OPTIONS = re.compile(r"-O[0-3s]|--cuda-feature=\+ptx\d\d|-ffp-contract=(?:on|off|fast)")
 _DIAGNOSTIC = re.compile(r"^(?:(?P<place>\S+?:\d+(?::\d+)?): )?(?:\w+: )?(?P<level>fatal error|error|warning): (?P<text>.*)$", re.MULTILINE)
@@ -96,7 +96,7 @@ def _arch(request: CompileRequest) -> str:
 
 
 def _run(request: CompileRequest, arguments: Sequence[str], data: bytes, output: str) -> ZigResult:
-    result = run_zig(arguments, {"program.ll": data}, output, kind="cuda", install=INSTALL)
+    result = run_zig(arguments, {"program.ll": data}, output, kind="cuda", distribution=DISTRIBUTION)
     result = type(result)(result.status, result.log.replace("program.ll", request.name), result.output)
     if result.status:
         cpus = _CPUS.search(result.log)

@@ -12,7 +12,7 @@ from importlib import import_module
 from threading import Lock
 
 from devmod.backend import Value, compile_error
-from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.authoring.instances import expression_error
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["INSTALL_BUILD", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
+__all__ = ["DISTRIBUTION", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
 
-#: The command that installs the compiler where kernels are built.
-INSTALL_BUILD = 'pip install "devmod-core[build-cuda]"'
+#: What pip installs for the compiler where kernels are built.
+DISTRIBUTION = "devmod-core[build-cuda]"
 #: The folder of the program's name. NVRTC searches the folder of a program for its includes, and this one does not exist.
 _FOLDER = "/devmod.invalid/"
 #: The oldest NVRTC with all functions that this module calls.
@@ -72,29 +72,30 @@ class _Library:
 
     __slots__ = ("api", "archs", "folders", "version")
 
-    def __init__(self, install: str) -> None:
+    def __init__(self, distribution: str) -> None:
         try:
             bindings_version = str(import_module("cuda.bindings").__version__)
             self.api: Any = import_module("cuda.bindings.nvrtc")
         except ImportError as error:
-            raise _missing("cuda-bindings, through which NVRTC is called,", install) from error
+            raise _missing("cuda-bindings, through which NVRTC is called,", distribution) from error
         major = int(bindings_version.partition(".")[0])
         path = _wheels.library(major)
         if not path:
-            raise _missing(f"NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {bindings_version})", install)
+            raise _missing(f"NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {bindings_version})", distribution)
         try:
             _wheels.preload(path)
             self.version: tuple[int, int] = self.call("nvrtcVersion")
             numbers: Sequence[int] = self.call("nvrtcGetSupportedArchs")
         except (OSError, RuntimeError, AttributeError) as error:
             raise ToolchainNotFoundError(
-                f"CUDA C++ cannot be compiled here: NVRTC cannot be loaded ({error}). To repair it: {install} --force-reinstall",
+                f"CUDA C++ cannot be compiled here: NVRTC cannot be loaded ({error}). "
+                f"To repair it: {pip_install(distribution, '--force-reinstall')}",
                 kind="cuda",
             ) from error
         if self.version < _OLDEST:
             raise ToolchainNotFoundError(
                 f"CUDA C++ cannot be compiled here: this process has loaded NVRTC {_dotted(self.version)}, and devmod needs "
-                f"{_dotted(_OLDEST)} or newer. To upgrade it: {install} --upgrade",
+                f"{_dotted(_OLDEST)} or newer. To upgrade it: {pip_install(distribution, '--upgrade')}",
                 kind="cuda",
             )
         self.archs = tuple(sorted(int(number) for number in numbers))
@@ -117,37 +118,37 @@ class _Library:
         return data
 
 
-def _missing(what: str, install: str) -> ToolchainNotFoundError:
-    return ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {not_installed(what, install, 'cuda', 'nvidia')}", kind="cuda")
+def _missing(what: str, distribution: str) -> ToolchainNotFoundError:
+    return ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {not_installed(what, distribution, 'cuda', 'nvidia')}", kind="cuda")
 
 
 def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _load(install: str) -> _Library:
+def _load(distribution: str) -> _Library:
     with _load_lock:
         # A failure is not cached, so that a call after an installation works.
-        return _loaded[0] if _loaded else _loaded.setdefault(0, _Library(install))
+        return _loaded[0] if _loaded else _loaded.setdefault(0, _Library(distribution))
 
 
 _loaded: dict[int, _Library] = {}
 
 
-def version(*, install: str = INSTALL_BUILD) -> tuple[int, int]:
+def version(*, distribution: str = DISTRIBUTION) -> tuple[int, int]:
     """Return the version of NVRTC, such as (13, 5).
 
     Raises
     ------
     ToolchainNotFoundError
-        NVRTC is not installed; the message has the command `install`.
+        NVRTC is not installed; the message has the command that installs `distribution`.
     """
-    return _load(install).version
+    return _load(distribution).version
 
 
-def toolchain(*, install: str = INSTALL_BUILD) -> str:
+def toolchain(*, distribution: str = DISTRIBUTION) -> str:
     """Return the versions of NVRTC and of the wheels with headers, for an origin."""
-    library = _load(install)
+    library = _load(distribution)
     parts = [f"nvrtc {_wheels.version('nvidia-cuda-nvrtc') or _dotted(library.version)}"]
     for name, distribution in _wheels.HEADERS.items():
         number = _wheels.version(distribution)
@@ -155,14 +156,14 @@ def toolchain(*, install: str = INSTALL_BUILD) -> str:
     return ", ".join(parts)
 
 
-def include_folders(*, install: str = INSTALL_BUILD) -> tuple[str, ...]:
+def include_folders(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
     """Return the folders of the headers in NVIDIA's wheels."""
-    return _load(install).folders
+    return _load(distribution).folders
 
 
-def arch_names(*, install: str = INSTALL_BUILD) -> tuple[str, ...]:
+def arch_names(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
     """Return the architectures that NVRTC compiles for, such as "sm_90", "sm_90a" and "compute_90", in ascending order."""
-    return _arch_names(_load(install).archs)
+    return _arch_names(_load(distribution).archs)
 
 
 @cache
@@ -180,7 +181,7 @@ def compile_program(
     name_expressions: Iterable[str] = (),
     headers: Mapping[str, str] | None = None,
     folders: Iterable[str] | None = None,
-    install: str = INSTALL_BUILD,
+    distribution: str = DISTRIBUTION,
 ) -> Program:
     """Compile a CUDA C++ program.
 
@@ -198,8 +199,8 @@ def compile_program(
         Further headers in memory: include name to text. They precede the standard headers of this module.
     folders
         The folders of headers; None for those of NVIDIA's wheels.
-    install
-        The command in the errors about a missing NVRTC.
+    distribution
+        What pip installs, for the errors about a missing NVRTC.
 
     Returns
     -------
@@ -213,7 +214,7 @@ def compile_program(
     CompileError
         The program has errors. `log` is NVRTC's output.
     """
-    library = _load(install)
+    library = _load(distribution)
     check_source_text(text, name, "cuda")
     expressions = tuple(name_expressions)
     in_memory = {**host_headers(), **(headers or {})}
@@ -235,7 +236,7 @@ def compile_program(
         (status,) = library.api.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
         log = library.output("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace").replace(_FOLDER, "").strip()
         if status.value:
-            raise _compile_error(status.name, log, name, expressions, paths, install)
+            raise _compile_error(status.name, log, name, expressions, paths, distribution)
         lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
         ptx = library.output("PTX", program).rstrip(b"\0")
         cubin = library.output("CUBIN", program)
@@ -253,12 +254,14 @@ def _with_undefined_first(errors: list[str]) -> list[str]:
     return [cause, *(each for each in errors if each is not cause)]
 
 
-def _compile_error(status: str, log: str, name: str, expressions: tuple[str, ...], folders: Sequence[str], install: str) -> CompileError:
+def _compile_error(
+    status: str, log: str, name: str, expressions: tuple[str, ...], folders: Sequence[str], distribution: str
+) -> CompileError:
     errors, _ = diagnostics(log, name)
     errors = _with_undefined_first(errors)
     header = _MISSING_HEADER.search(errors[0]) if errors else None
     if header:
-        errors[0] += f". {missing_header(header[1], folders, install)}"
+        errors[0] += f". {missing_header(header[1], folders, distribution)}"
     undefined = _UNDEFINED.search(errors[0]) if errors else None
     declaring = header_of(undefined[1]) if undefined else ""
     if declaring:

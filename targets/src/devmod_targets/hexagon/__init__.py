@@ -1,1 +1,1 @@
-"""The compiler of C, C++ and LLVM IR for Hexagon."""
+"""The compiler of C, C++ and LLVM IR for Hexagon. docs/design/hexagon.md has the reasons."""

@@ -2,6 +2,7 @@
 
 - `triton`: kernels that Triton compiled.
 - `warp`: the folders that Warp compiles its modules to.
-- `tvm`: the parts of `devmod.interop.tvm` that read libraries and write modules.
 - `offload`: fatbins, offload bundles and host files, taken apart into variants.
+
+docs/design/targets.md has the reasons.
 """

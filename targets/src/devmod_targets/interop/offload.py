@@ -9,7 +9,7 @@ from devmod.backend import find_spec
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.amdgpu import read_code_object
 from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
-from devmod_readers.offload import read_images
+from devmod_readers.offload import read_images as read_images
 from devmod_targets.authoring import CompileRequest, merge_declared
 from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, with_entry, without_types
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
 
 
-__all__ = ["load"]
+__all__ = ["load", "read_images"]
 
 
 def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.FunctionInfo] | Iterable[str]) -> devmod.Module:

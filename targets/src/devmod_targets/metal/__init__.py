@@ -1,1 +1,1 @@
-"""The compiler of the Metal shading language."""
+"""The compiler of the Metal shading language. docs/design/metal.md has the reasons."""

@@ -9,6 +9,7 @@ from devmod import Origin
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_targets.authoring import Payload
+from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring.clang_options import check_supported
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
             "or for the target 'metal', whose payload is the source that the receiver's Metal compiles",
             kind="metal",
         )
-    status, output = _run(program, *_METAL, "--version")
+    status, output = run_program([program, *_METAL, "--version"], os.sep, name="xcrun", kind="metal")
     if status:
         raise ToolchainNotFoundError(
             f"cannot build a metallib: xcrun finds no Metal compiler ({output.strip() or f'status {status}'}). Install Xcode with its "
@@ -51,7 +52,8 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
         source, library = os.path.join(folder, "program.metal"), os.path.join(folder, "program.metallib")
         with open(source, "w", encoding="utf-8", newline="") as file:
             file.write(source_text.text)
-        status, output = _run(program, *_METAL, *source_text.options, "-o", library, source)
+        command = [program, *_METAL, *source_text.options, "-o", library, source]
+        status, output = run_program(command, os.sep, name="xcrun", kind="metal")
         output = output.replace(source, request.name)
         if status:
             lines = [line for line in output.splitlines() if _ERROR.search(line)]
@@ -71,16 +73,3 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
         payload.source,
         Origin(origin.target, toolchain, origin.options, origin.sources),
     )
-
-
-def _run(*command: str) -> tuple[int, str]:
-    """Run a command and return its exit status and output."""
-    import subprocess
-
-    try:
-        source_text = subprocess.run(  # noqa: S603 - the user's own compiler
-            command, cwd=os.sep, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-        )
-    except OSError as error:
-        return -1, str(error)
-    return source_text.returncode, source_text.stdout + source_text.stderr

@@ -20,7 +20,15 @@ import re
 from devmod.errors import CompileError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, source_payload, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    SelfContainedSource,
+    check_target_options,
+    complete_source,
+    source_payload,
+    warn_caller,
+)
 from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.metal._reflect import read
 
@@ -91,17 +99,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 def _format(request: CompileRequest) -> str:
     """Return the format in the target's options."""
     target = request.target
-    if target.archs:
+    check_target_options(target, ("format",))
+    fmt: str = dict(target.options).get("format", "metal")
+    if fmt not in SPEC.formats:
         raise CompileError(
-            f"the target {str(target)!r} names an architecture, but Metal source has none: the device compiles it. Use the target 'metal'",
+            f"the target {str(target)!r} has the option -format={fmt}; expected -format=metal (the default) or -format=metallib",
             kind="metal",
-        )
-    options = dict(target.options)
-    fmt: str = options.pop("format", "metal")
-    if options or fmt not in SPEC.formats:
-        option = f"-{next(iter(options))}" if options else f"-format={fmt}"
-        raise CompileError(
-            f"the target {str(target)!r} has the option {option}; expected -format=metal (the default) or -format=metallib", kind="metal"
         )
     return fmt
 

@@ -1,1 +1,1 @@
-"""The compiler of OpenCL C."""
+"""The compiler of OpenCL C. docs/design/opencl.md has the reasons."""

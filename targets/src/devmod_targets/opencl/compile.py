@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from devmod.errors import CompileError
-from devmod.targets.opencl import SPEC, supports_option
+from devmod.targets.opencl import SPEC
+from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, source_payload, warn_caller
 from devmod_targets.opencl._reflect import read
@@ -33,19 +34,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
-    target = request.target
-    check_target_options(target)
-    if target.archs:
-        raise CompileError(
-            f"the target {str(target)!r} names an architecture, but OpenCL C source has none: the device compiles it. "
-            "Use the target 'opencl'",
-            kind="opencl",
-        )
+    check_target_options(request.target)
     if request.name_expressions:
         raise CompileError("name_expressions= is not supported for OpenCL C, which has no templates", kind="opencl")
     source = complete_source(request)
     for option in source.options:
-        if not supports_option(option):
+        if not is_supported(option):
             raise CompileError(
                 f"the opencl option {option!r} is not supported: a receiver does not pass it to its driver. Expected an option of OpenCL "
                 "such as -cl-std=CL2.0, -cl-mad-enable or -w",

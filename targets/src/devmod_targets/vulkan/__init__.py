@@ -1,1 +1,1 @@
-"""The compiler of Vulkan's GLSL, HLSL and SPIR-V."""
+"""The compiler of Vulkan's GLSL, HLSL and SPIR-V. docs/design/vulkan.md has the reasons."""

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from functools import cache
 
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod_targets.authoring._process import run_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The time limit of one program in seconds.
-TIMEOUT = 120
-_MAX_OUTPUT = 64 << 20
 _COMPILERS = {"GLSL": ("glslangValidator", "glslang", "glslc"), "HLSL": ("glslangValidator", "glslang", "glslc", "dxc")}
 _INSTALL_COMPILER = (
     "Debian and Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang "
@@ -159,20 +156,5 @@ def _version(path: str, _: int) -> str:
 
 
 def run(command: Sequence[str], folder: str) -> tuple[int, str]:
-    """Run a program and return its exit status and the output of both streams.
-
-    Raises
-    ------
-    CompileError
-        The program cannot be run, or exceeds the time limit.
-    """
-    name = os.path.basename(command[0])
-    try:
-        completed = subprocess.run(  # noqa: S603 - a program from PATH, with checked arguments
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind="vulkan") from None
-    except OSError as error:
-        raise CompileError(f"{name} cannot be run: {error.strerror}", kind="vulkan") from error
-    return completed.returncode, completed.stdout[:_MAX_OUTPUT].decode("utf-8", "replace")
+    """Return the result of `run_program`, in this process's environment: a Vulkan SDK may need it."""
+    return run_program(command, folder, name=os.path.basename(command[0]), kind="vulkan")

@@ -1,1 +1,1 @@
-"""The compiler of WebGPU's WGSL."""
+"""The compiler of WebGPU's WGSL. docs/design/webgpu.md has the reasons."""

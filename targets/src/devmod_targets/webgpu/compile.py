@@ -89,12 +89,7 @@ def _check_request(request: CompileRequest) -> None:
     """Raise CompileError for arguments that WGSL does not support."""
     check_target_options(request.target)
     problem = ""
-    if request.target.archs:
-        problem = (
-            f"the target {str(request.target)!r} names an architecture, but WGSL source has none: the device compiles it. "
-            "Use the target 'webgpu'"
-        )
-    elif request.name_expressions:
+    if request.name_expressions:
         problem = "name_expressions= is not supported for WGSL, which has no templates"
     elif request.options:
         problem = f"the webgpu target accepts no options, got {request.options[0]!r}"

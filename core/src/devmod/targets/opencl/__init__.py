@@ -18,10 +18,3 @@ SPEC = TargetSpec(
     build_extra="build-opencl",
     compiled_as={"elf": "clbin", "pocl": "clbin", "text": "cl"},
 )
-
-
-def supports_option(option: str) -> bool:
-    """Return whether a source payload may have a build option. Drivers take others, some of which write files (``-save-temps=``)."""
-    import re
-
-    return re.fullmatch(r"-[DU].*|-(?:cl|qcom)-[\w-]+(?:=[\w.+-]+)?|-w|-Werror|-g|-O[0-5]?|[A-Za-z0-9]+", option, re.ASCII) is not None

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 
-from devmod._plugins.specs import find_spec
+from devmod.backend import find_spec
 from devmod.errors import FormatError
 
+__all__ = ["OPTIONS_LINE", "closed_source", "option_problem", "split_options"]
+
+#: The start of the line with the build options of a source payload.
 OPTIONS_LINE = "//devmod:"
 #: Options of C compilers whose value is a file or a folder, in one word or in two.
 _PATH_OPTIONS = ("-I", "-L", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-iprefix", "-isysroot", "--sysroot")

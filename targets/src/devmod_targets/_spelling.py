@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from shlex import quote
+from typing import Any, TypeVar
+
+from devmod.errors import DevmodError
+
+Result = TypeVar("Result")
 
 #: The parameters of `devmod.compile` and the options of `devmod compile`; "" without an option.
 OPTIONS = {
@@ -23,10 +29,6 @@ OPTIONS = {
 }
 _NAMES = "|".join(OPTIONS)
 _STRING = r"'[^']*'|\"[^\"]*\""
-#: ``devmod.compile(pathlib.Path('k.cl'), 'opencl')``
-_COMPILE = re.compile(rf"devmod\.compile\(pathlib\.Path\(({_STRING})\), ('[^']*')\)")
-#: ``devmod.load_from_file('k.ptx')``
-_LOAD = re.compile(rf"devmod\.(?:load|load_from_file)\(({_STRING})\)")
 #: ``devmod.compile(…, language='GLSL')``, where the argument alone is of interest.
 _CALL = re.compile(r"devmod\.compile\((?:…|\.\.\.), (\w+=.*?[\w'\]}])\)(?=[\s.,;)]|$)")
 #: ``language='GLSL'``, ``name_expressions=['scale<float>']``
@@ -111,13 +113,15 @@ _SHELL = Spelling(
 )
 
 
-def to_shell(text: str) -> str:
-    """Replace Python's arguments in an error's text with the options of the command line."""
+def in_shell(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorate a command: the texts of its errors name the options of the command line in place of Python's arguments."""
 
-    def compile_file(match: re.Match[str]) -> str:
-        return f"devmod compile {quote(match[1][1:-1])} -t {match[2][1:-1]}"
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> Result:
+        try:
+            return command(*args, **options)
+        except DevmodError as error:
+            error.args = (respell(str(error), _SHELL),)
+            raise
 
-    def load(match: re.Match[str]) -> str:
-        return f"devmod inspect {quote(match[1][1:-1])}"
-
-    return respell(_LOAD.sub(load, _COMPILE.sub(compile_file, text)), _SHELL)
+    return run

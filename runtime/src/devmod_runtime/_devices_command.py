@@ -7,18 +7,16 @@ from typing import Any
 
 import click
 
-from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option, quiet_drivers
-from devmod._cli._output import echo, plugins_at_work, print_json, print_table, size
-from devmod._plugins import registry
-from devmod._plugins.claim import Claim
-from devmod._plugins.devices import GROUP, probe
-from devmod.errors import DevmodError, describe_error
+from devmod import registered
+from devmod._plugins.devices import probe
+from devmod.commands import debug_option, echo, plugins_at_work, print_json, print_table, quiet_drivers, size
+from devmod.errors import DevmodError, describe_error, pip_install
 from devmod.worker import answer_items, answers, can_start_python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import Device
+    from devmod.plugins import Claim
 
 #: The width of an architecture in the table: Vulkan's has every capability. `--json` prints all of it.
 _ARCH_WIDTH = 24
@@ -27,7 +25,7 @@ _FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory"
 
 @click.command(
     "devices",
-    short_help=KNOWN["devices"].help,
+    short_help="List the devices of the installed runtimes.",
     epilog="""\b
 Examples:
   devmod devices
@@ -46,7 +44,7 @@ def command(as_json: bool, timeout: float) -> None:
     quiet_drivers()
     results: list[dict[str, object]] = []
     problems: list[str] = []
-    claims = dict(sorted(registry.registered(GROUP).items()))
+    claims = dict(sorted(registered("devmod.device").items()))
     for kind, devices, problem in _devices(claims, timeout):
         results += devices
         if problem or not devices:
@@ -61,7 +59,7 @@ def command(as_json: bool, timeout: float) -> None:
         ]
         print_table(_FIELDS, [[str(each[name]) for name in _FIELDS] for each in rows])
     elif not claims:
-        echo('No runtime is installed, so there is no device. One that runs on any CPU: pip install "devmod-opencl[pocl]"')
+        echo(f"No runtime is installed, so there is no device. One that runs on any CPU: {pip_install('devmod-opencl[pocl]')}")
     for problem in problems:
         echo(f"! {problem}")
 

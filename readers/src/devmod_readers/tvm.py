@@ -11,22 +11,30 @@ The layout, every integer little-endian (apache-tvm 0.27):
 
 from __future__ import annotations
 
-from devmod._modules.const_loader import MAX_DIMENSIONS, ConstantTensor
-from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
-from devmod._values.info import FunctionInfo
-from devmod.errors import FormatError, quote_name
+from collections.abc import Mapping
+
+from devmod import FunctionInfo
+from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, tag_problem
+from devmod.errors import FormatError, list_names, quote_name
+from devmod_readers.elf import symbol_bytes as symbol_bytes
+from devmod_readers.sources import OPTIONS_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from devmod._values.code import Binary, Code
-    from devmod._values.spec import TargetSpec
+    from devmod import Interface, Param, TargetSpec
+    from devmod.backend import Binary, Code
+
+    #: A tensor: DLPack's code, bits and lanes of its elements; its shape; its bytes.
+    Tensor = tuple[tuple[int, int, int], list[int], memoryview]
 
 #: The first eight bytes of a tensor.
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
 _CPU = 1
+#: The most dimensions of a tensor, as in NumPy.
+_MAX_DIMENSIONS = 64
 
 
 class TvmReader:
@@ -133,7 +141,7 @@ class TvmReader:
     #       i64 number of bytes; the elements
     #   vector of str     the init symbols
     #   vector            in that order, each a vector of str, the names of its constants
-    def read_constants(self) -> tuple[dict[str, ConstantTensor], dict[str, list[str]]]:
+    def read_constants(self) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
         """Read the constants by name, and the names by init symbol."""
         self.field = "names"
         names: dict[str, None] = {}
@@ -143,7 +151,7 @@ class TvmReader:
         count = self.read_count(44)
         if count != len(names):
             raise self.error(f"{len(names)} names and {count} tensors", start)
-        tensors: dict[str, ConstantTensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name in names:
             self.field = f"constant {quote_name(name)}"
             tensors[name] = self._read_tensor()
@@ -163,7 +171,7 @@ class TvmReader:
             names += [self.read_str() for _ in range(self.read_count(8))]
         return by_symbol
 
-    def _read_tensor(self) -> ConstantTensor:
+    def _read_tensor(self) -> Tensor:
         start = self.at
         magic, reserved = self.read_int(8), self.read_int(8)
         if magic != _TENSOR_MAGIC or reserved:
@@ -172,8 +180,8 @@ class TvmReader:
         if device != _CPU:
             raise self.error(f"a tensor has the device type {device}, expected 1 (CPU)", start)
         dimensions = self.read_int(4, signed=True)
-        if not 0 <= dimensions <= MAX_DIMENSIONS:
-            raise self.error(f"{dimensions} dimensions, expected 0 to {MAX_DIMENSIONS}", start)
+        if not 0 <= dimensions <= _MAX_DIMENSIONS:
+            raise self.error(f"{dimensions} dimensions, expected 0 to {_MAX_DIMENSIONS}", start)
         dtype = self.read_dtype()
         shape = [self.read_int(8, signed=True) for _ in range(dimensions)]
         if any(length < 0 for length in shape):
@@ -183,7 +191,7 @@ class TvmReader:
             raise self.error(
                 f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}", start
             )
-        return ConstantTensor(dtype, shape, self.read(size))
+        return dtype, shape, self.read(size)
 
 
 # -- writing
@@ -204,9 +212,7 @@ def module_parts(spec: TargetSpec, fmt: str, saved_format: str, fmap: Mapping[st
     FormatError
         TVM's runtime cannot run the module.
     """
-    from devmod.interop._tvm_calls import runnable_code
-
-    code = runnable_code(spec, fmt, fmap, code)
+    code = _runnable_code(spec, fmt, fmap, code)
     parts: list[Binary] = []
     for field in spec.fields:
         if field == "fmt":
@@ -267,3 +273,139 @@ def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
         parts.append(_strings(info.launch_param_tags))
         parts += (_integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
     return b"".join(parts)
+
+
+# -- what TVM's runtime can run: the format, OpenCL C, and functions described by four fields
+#
+# TVM's OpenCL runtime (src/runtime/opencl/opencl_module.cc) splits the source at the lines "// Function: NAME". Each part is a
+# separate program, built without options, with the kernel NAME.
+
+_SCALARS = ("int64", "int32", "uint32", "float64", "float32")
+#: The formats that TVM's runtimes of these kinds support. The others support all formats.
+_FORMATS = {"rocm": ("hsaco",), "opencl": ("cl", "xclbin", "awsxclbin", "aocx")}
+_DELIMITER = b"// Function: "
+_OPTIONS = OPTIONS_LINE.encode()
+_GUARD = b"DEVMOD_WHOLE_SOURCE"
+
+
+def _runnable_code(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> Code:
+    """Return the code for TVM's runtime: OpenCL C with "// Function:" lines, any other code unchanged.
+
+    Raises
+    ------
+    FormatError
+        TVM's runtime cannot run the module.
+    """
+    known = _FORMATS.get(spec.kind, spec.formats)
+    if fmt not in known:
+        raise FormatError(
+            f"TVM cannot run the {spec.kind} module: its format is {fmt!r}, and TVM's runtime takes {', '.join(known)}", kind=spec.kind
+        )
+    for name, info in fmap.items():
+        _check(spec, name, info)
+    if fmt == "cl" and isinstance(code, (bytes, memoryview)):
+        return _with_function_lines(fmap, bytes(code))
+    shaders = code if isinstance(code, Mapping) else fmap
+    missing = next((name for name in fmap if name not in shaders), None)
+    if missing is not None:
+        raise FormatError(
+            f"TVM cannot run the {spec.kind} module: it has no shader under the name of its function {missing!r}; "
+            f"it has those of {list_names(shaders)}",
+            kind=spec.kind,
+            function=missing,
+        )
+    return code
+
+
+def _with_function_lines(fmap: Mapping[str, FunctionInfo], code: bytes) -> bytes:
+    """Return OpenCL C with a part for each function; unchanged if it has them."""
+    problem = ""
+    there = [part.partition(b"\n")[0].decode("utf-8", "replace") for part in code.split(_DELIMITER)[1:]]
+    if code.startswith(_OPTIONS):
+        options = code.partition(b"\n")[0][len(_OPTIONS) :].decode("utf-8", "replace").strip()
+        problem = f"it is built with the options {options!r}, and TVM builds OpenCL C without options"
+    elif not fmap:
+        problem = "it has no function"
+    elif there and sorted(there) != sorted(fmap):
+        problem = f"its source has the lines '// Function: ' of {list_names(there)}, and its functions are {list_names(fmap)}"
+    if problem:
+        raise FormatError(f"TVM cannot run the opencl module: {problem}", kind="opencl")
+    if there:
+        return code
+    body = code if code.endswith(b"\n") else code + b"\n"
+    if len(fmap) > 1:  # devmod builds all parts as one program again, which must define each name once
+        body = b"#ifndef " + _GUARD + b"\n#define " + _GUARD + b"\n" + body + b"#endif\n"
+    return b"".join(_DELIMITER + name.encode() + b"\n" + body for name in fmap)
+
+
+def _check(spec: TargetSpec, name: str, info: FunctionInfo) -> None:
+    """Raise FormatError if TVM's runtime cannot call a function by its four fields."""
+    problem = ""
+    if info.name != name:
+        problem = f"its symbol is {info.name!r}, and TVM asks the driver for {name!r}; give the function the name of its symbol"
+    problem = problem or _tag_problem(spec.kind, info) or _argument_problem(spec, info)
+    if not problem and info.interface is not None:
+        problem = _interface_problem(spec.kind, info, info.interface)
+    if problem:
+        raise FormatError(f"TVM cannot call the {spec.kind} function {name!r}: {problem}", kind=spec.kind, function=name)
+
+
+def _tag_problem(kind: str, info: FunctionInfo) -> str:
+    of_webgpu = next((tag for tag in info.launch_param_tags if tag.startswith(WRITE_ACCESS_TAG) and kind != "webgpu"), None)
+    return f"its launch tag {of_webgpu!r} is one of webgpu modules" if of_webgpu is not None else tag_problem(info.launch_param_tags)
+
+
+def _argument_problem(spec: TargetSpec, info: FunctionInfo) -> str:
+    scalar_at = None
+    for number, text in enumerate(info.arg_types):
+        if text != "handle":
+            if text not in _SCALARS:
+                return f"its argument {number} is a {text}; TVM passes buffers and {', '.join(_SCALARS)}"
+            scalar_at = number if scalar_at is None else scalar_at
+        elif scalar_at is not None and spec.shader_map:
+            return (
+                f"its argument {number} is a buffer after the scalar argument {scalar_at}; TVM expects buffers first in a "
+                f"{spec.kind} function"
+            )
+    return ""
+
+
+def _interface_problem(kind: str, info: FunctionInfo, interface: Interface) -> str:
+    """Return how an interface differs from the arguments of TVM's functions of that kind; "" if it does not."""
+    if kind == "hexagon":
+        return "it takes its arguments like a C function, and TVM uses its packed calling convention"
+    for param, text in zip(interface.params, info.arg_types, strict=True):
+        if param.kind != ("buffer" if text == "handle" else "scalar"):
+            return f"its argument {param.name!r} is of the kind {param.kind}; TVM supports buffers and scalars"
+    buffers = [param for param in interface.params if param.kind == "buffer"]
+    scalars = [param for param in interface.params if param.kind == "scalar"]
+    if kind == "webgpu" and _count_write_flags(info) != len(buffers):
+        return f"it has no launch tag paramWriteAccess for its {len(buffers)} buffers"
+    if kind in ("metal", "vulkan", "webgpu"):
+        return _placement_problem(kind, interface, buffers, scalars)
+    moved = next((param for param in interface.params if param.at is not None), None)
+    return f"its argument {moved.name!r} has the place {moved.at}; TVM supports arguments in order alone" if moved else ""
+
+
+def _placement_problem(kind: str, interface: Interface, buffers: Sequence[Param], scalars: Sequence[Param]) -> str:
+    """Check that buffers are at 0, 1, …, and scalars in one block behind them, in slots of 8 bytes (webgpu: 4)."""
+    behind = len(buffers)
+    for number, param in enumerate(buffers):
+        if param.at != (number if kind == "metal" else (0, number)):
+            return f"its buffer {param.name!r} is at {param.at}; TVM binds it at {number}"
+    for number, param in enumerate(scalars):
+        slot = number * (4 if kind == "webgpu" else 8)
+        if param.at != (0, slot):
+            return f"its scalar {param.name!r} is at {param.at}; TVM writes it to byte {slot} of the only block"
+    places = {"metal": (behind,), "webgpu": ((0, behind),), "vulkan": ("push", (0, behind))}[kind]
+    if scalars and (len(interface.blocks) != 1 or interface.blocks[0].at not in places):
+        return f"its scalars are not at the place to which TVM writes them, {' or '.join(map(str, places))}"
+    return ""
+
+
+def _count_write_flags(info: FunctionInfo) -> int | None:
+    """Return the number of buffers in the tag ``paramWriteAccess:[0,0,1]``; None without the tag."""
+    for tag in info.launch_param_tags:
+        if tag.startswith(WRITE_ACCESS_TAG):
+            return len([digit for digit in tag[len(WRITE_ACCESS_TAG) :].strip("[]").split(",") if digit])
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import devmod
-from devmod.backend import closed_source
+from devmod_readers.sources import closed_source
 
 REFUSED = "#error devmod: a source payload is complete, and does not include a file of its receiver: "
 KERNEL = "kernel void k(global int *x) { x[0] = VALUE; }\n"
