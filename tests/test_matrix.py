@@ -111,10 +111,9 @@ def declared(projects: Projects, names: Iterable[str]) -> set[tuple[str, str, st
 
 
 def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
-    """All of it, in an environment that has core, these plugins, and perhaps devmod-targets, which a plugin with a compiler needs."""
-    find = "from importlib.util import find_spec; print(find_spec('devmod_targets') is not None)"
-    has_targets = box.run("-c", find) == "True\n"
-    installed = [*installed, *(["devmod-targets"] if has_targets else [])]
+    """All of it, in an environment that has core, these plugins, and the wheels that they need."""
+    find = "from importlib.util import find_spec; print(*(each for each in ('runtime', 'targets') if find_spec(f'devmod_{each}')))"
+    installed = [*installed, *(f"devmod-{each}" for each in box.run("-c", find).split())]
     plugins = [name for name in projects if is_backend(projects[name])]
     kinds = sorted({*targets.KINDS, *(name for group, name, _ in declared(projects, plugins) if group == "devmod.create")})
     packages = [name.replace("-", "_") for name in plugins]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from devmod._plugins.hooks import call
-from devmod.backend import detect_form, find_spec
-from devmod.errors import CompileError, FormatError
-from devmod.plugins import claims
+from devmod.backend import detect_form
+from devmod.errors import CompileError, FormatError, NotRegisteredError
+from devmod.plugins import claims, lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,15 +93,10 @@ def run_compiler(code: Binary, target: Target) -> tuple[str, bytes] | None:
 
 
 def _spec(kind: str) -> TargetSpec:
-    spec = find_spec(kind)
-    if spec is None:
-        from devmod._plugins.miss import explain_name
-
-        other = explain_name("devmod.targets", kind)
-        raise CompileError(
-            f"no target is known for the kind {kind!r}, so nothing can be compiled for it{f': {kind} is {other}' if other else ''}",
-            kind=kind,
-        )
+    try:
+        spec: TargetSpec = lookup("devmod.targets", kind)
+    except NotRegisteredError as error:
+        raise CompileError(f"nothing can be compiled for the kind {kind!r}: {error}", kind=kind) from None
     return spec
 
 

@@ -7,7 +7,6 @@ the low bits of a byte, as in the types of ml_dtypes.
 from __future__ import annotations
 
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
-from devmod._values.layout import numpy_dtype as numpy_dtype
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

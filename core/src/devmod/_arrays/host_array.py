@@ -5,8 +5,9 @@ from __future__ import annotations
 from devmod import _runtime
 from devmod._arrays.array import Array
 from devmod._arrays.buffer import BufferBase
-from devmod._arrays.elements import count_of, numpy_dtype, packing_problem, scalar_shape, unpack
+from devmod._arrays.elements import count_of, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
+from devmod._values.layout import numpy_dtype
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

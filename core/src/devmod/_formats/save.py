@@ -159,7 +159,8 @@ class Plan:
         entry = Entry(kind, fmt=module.format, functions=tuple(module), origin=module.origin, offset=0)
         if isinstance(module, StoredModule):
             stored = module.entry
-            entry.variant, entry.repeats, entry.size, entry.unpacked = variant_of(module), stored.repeats, stored.size, stored.unpacked
+            entry.variant, entry.repeats = variant_of(module), stored.repeats
+            entry.size, entry.unpacked = stored.size, stored.unpacked
             # `write` compares the digest of a stored module with the one that it computes for the file.
             blob = self._pack(entry, lambda: module.unverified, module.unpack, module)
         else:

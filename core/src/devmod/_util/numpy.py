@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
@@ -32,9 +30,3 @@ class _NumPy:
 
 
 np = _NumPy()
-
-
-def keep_numpy() -> None:
-    """Reference NumPy if the program has imported it."""
-    if np._module is None and "numpy" in sys.modules:
-        np.load()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sys import intern
 
 from devmod import Array
-from devmod._arrays.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape, unpack
+from devmod._arrays.elements import bytes_of, count_of, packing_problem, scalar_shape, unpack
+from devmod._values.layout import numpy_dtype
 from devmod.backend import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod_runtime._device.copies import copy, copy_to_numpy
 

@@ -6,6 +6,7 @@ configuration. Any other call goes to `Call`, which implements everything and ra
 
 from __future__ import annotations
 
+import sys
 from _weakref import ref
 from contextlib import suppress
 from struct import error as struct_error
@@ -13,7 +14,7 @@ from struct import error as struct_error
 from devmod import Local
 from devmod._plugins.devices import VARIABLE, default_device
 from devmod._util.html import html_table
-from devmod._util.numpy import keep_numpy
+from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
@@ -149,7 +150,8 @@ class Function(ProcessLocal):
         #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with NumPy arrays to what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
         _functions.add(ref(self, _functions.discard))
-        keep_numpy()
+        if "numpy" in sys.modules:
+            np.load()  # finalizers at the interpreter's exit cannot import it
 
     def __call__(
         self,

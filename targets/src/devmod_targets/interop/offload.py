@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
 
 
-__all__ = ["load", "read_images"]
+__all__ = ["load"]
 
 
 def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.FunctionInfo] | Iterable[str]) -> devmod.Module:
