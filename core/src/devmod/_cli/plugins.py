@@ -13,6 +13,7 @@ from devmod._cli._options import debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
 from devmod._plugins import entries, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
+from devmod._plugins.discovery import distributions
 from devmod._plugins.messages import broken_entry, unreadable_entries
 from devmod.errors import PluginError, pip_install
 from devmod.worker import answer_items, answers, can_start_python
@@ -111,7 +112,7 @@ def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
         for claim in [*in_process, *sorted(entries.declared_claims(group), key=lambda claim: claim.distribution)]:
             states.append((claim, _state(claim, registered.get(claim.name))))
     states += [(claim, _state(claim, None)) for claim in entries.ignored_entries()]
-    for source in entries.unreadable_distributions():
+    for source in [each for each in distributions() if each.problem and not each.entries]:  # a damaged entry_points.txt
         claim = Claim("", "", "", source)
         state, problem, _ = _state(claim, None)
         states.append((claim, (state, problem and unreadable_entries(source), "")))

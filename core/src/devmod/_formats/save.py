@@ -162,7 +162,7 @@ class Plan:
             entry.variant, entry.repeats = variant_of(module), stored.repeats
             entry.size, entry.unpacked = stored.size, stored.unpacked
             # `write` compares the digest of a stored module with the one that it computes for the file.
-            blob = self._pack(entry, lambda: module.unverified, module.unpack, module)
+            blob = self._pack(entry, module.unverified, module.unpack, module)
         else:
             parts: Sequence[Binary] = [flat(part) for part in module.wire_parts()]
             entry.variant = variant_of(module, parts)

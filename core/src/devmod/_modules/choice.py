@@ -95,14 +95,9 @@ def _fitting(
     kind: str, group: Sequence[Module], target_device: Device | None
 ) -> tuple[list[tuple[Module, Device | None, str]], list[tuple[Module, DevmodError]]]:
     """Return the candidates of one kind that can run here, best first, with devices and reasons; and the others, with their problems."""
-    notes: list[tuple[Module, DevmodError]] = []
-    usable = []
-    for module in group:
-        problem = _not_runnable(module)
-        if problem is None:
-            usable.append(module)
-        else:
-            notes.append((module, problem))
+    checked = [(module, _not_runnable(module)) for module in group]
+    notes = [(module, problem) for module, problem in checked if problem is not None]
+    usable = [module for module, problem in checked if problem is None]
     if not usable:
         return [], notes
     try:

@@ -225,9 +225,8 @@ class StoredModule(Module):
         """Whether the index has a digest for `verify`."""
         return self._index is not None
 
-    @property
     def unverified(self) -> tuple[Binary, ...]:
-        """The bytes in the file without a check, for a caller that hashes them and calls `check`."""
+        """Return the bytes in the file without a check, for a caller that hashes them and calls `check`."""
         return (self._bytes,)
 
     def release(self) -> None:

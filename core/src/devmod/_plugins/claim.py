@@ -107,11 +107,6 @@ class Claim:
         """The distribution and its version, or "in this process", for messages."""
         return f"{self.distribution} {self.version}".rstrip() if self.distribution else "in this process"
 
-    @property
-    def supports_protocol(self) -> bool:
-        """Whether the distribution declares a protocol version of this core (R44)."""
-        return not PROTOCOLS.isdisjoint(self.protocols)
-
     def __repr__(self) -> str:
         from devmod._util.text import escape_line
 

@@ -44,7 +44,7 @@ def declared_claims(group: str, name: str = "") -> list[Claim]:
         for each, entry, value in source.entries:
             if group in ("", each) and name in ("", entry):
                 claim = Claim(each, entry, value, source)
-                if not claim.problem and not claim.supports_protocol:
+                if not claim.problem and PROTOCOLS.isdisjoint(claim.protocols):  # R44
                     from devmod._plugins.messages import protocol_mismatch
 
                     claim.problem = protocol_mismatch(claim, core_distribution())
@@ -68,11 +68,6 @@ def _names(group: str) -> frozenset[str]:
     """Return the names of all claims in a group."""
     of_core = (entry for each, entries in CORE_ENTRIES.items() for entry in entries if group in ("", each))
     return frozenset(of_core).union(entry for source in distributions() for each, entry, _ in source.entries if group in ("", each))
-
-
-def unreadable_distributions() -> list[Distribution]:
-    """Return the distributions with a damaged entry_points.txt. Their devmod entries are unknown."""
-    return [source for source in distributions() if source.problem and not source.entries]
 
 
 def excluding_variable(claim: Claim) -> str:

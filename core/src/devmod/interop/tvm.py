@@ -177,7 +177,7 @@ def dump_imports(module: Module) -> bytes:
         parts += (_u64(len(vector)), *map(_u64, vector))
     with shared_scan():
         for each, _ in order:
-            kind = _tvm_kind(each).encode()
+            kind = (each.tvm_kind if isinstance(each, TvmModule) else _TVM_KINDS.get(each.kind, each.kind)).encode()
             parts += (_u64(len(kind)), kind)
             if not isinstance(each, LibraryModule):
                 saved = _dump_parts(each)
@@ -270,10 +270,6 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
     fmt = spec.canonical_format(fields["fmt"])
     entry = Entry(spec.kind, fmt=fmt, functions=tuple(fields["fmap"]), offset=0, size=len(wire))
     return TvmModule(entry, wire, kind, data, subject)
-
-
-def _tvm_kind(module: Module) -> str:
-    return module.tvm_kind if isinstance(module, TvmModule) else _TVM_KINDS.get(module.kind, module.kind)
 
 
 def _saved_format(spec: TargetSpec, module: Module) -> str:
