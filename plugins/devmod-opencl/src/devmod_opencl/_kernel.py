@@ -10,7 +10,7 @@ from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
 from devmod_opencl._stream import OpenCLStream, driver_error, no_time
-from devmod_runtime import Kernel, LaunchConfig
+from devmod_runtime import Kernel, LaunchConfig, call_uninterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class OpenCLKernel(Kernel):
 
     def _new(self) -> Any:
         try:
-            return cl.Kernel(self._program, self._name)
+            # Older versions of pyopencl call Python from C++ there. An interrupt of that call ends the process.
+            return call_uninterrupted(cl.Kernel, self._program, self._name)
         except ImportError as error:  # pyopencl imports modules when it creates kernels
             raise LaunchError(f"{self._device} is closed: the interpreter is shutting down", kind="opencl") from error
         except _driver.Error as error:
