@@ -42,12 +42,12 @@ class HostCall:
 
     @staticmethod
     def repeats(call: Call, args: Sequence[Any]) -> bool:
-        """Return whether a call is of the form that can be repeated: its buffers are NumPy arrays in memory of their own."""
+        """Return whether a call is of the form that can be repeated: its buffers are contiguous NumPy arrays in memory of their own."""
         arguments = call.function._signature.arguments
         buffers = [args[each.number] for each in arguments if each.kind == "buffer"]
         return (
             len(buffers) == len(call.transfers)
-            and all(type(each) is np.ndarray and each.dtype.isbuiltin == 1 for each in buffers)
+            and all(type(each) is np.ndarray and each.dtype.isbuiltin == 1 and each.flags.c_contiguous for each in buffers)
             and all(each.pack is not None or (each.kind == "buffer" and each.layout is None) for each in arguments)
         )
 
