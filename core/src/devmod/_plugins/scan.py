@@ -106,19 +106,12 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file; b"" if it is missing. It runs for every distribution, so it uses the system calls."""
+    """Return the content of a file; b"" if it is missing. An interrupt may come after any call, so a file object holds the open file."""
     try:
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
     except FileNotFoundError:
         return b""
-    try:
-        result = part = os.read(file, 1 << 16)
-        while part:
-            part = os.read(file, 1 << 16)
-            result += part
-        return result
-    finally:
-        os.close(file)
 
 
 def _read_archive(folder: Folder) -> None:
