@@ -7,7 +7,7 @@ from devmod._arrays.array import Array
 from devmod._arrays.buffer import BufferBase
 from devmod._arrays.elements import count_of, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
-from devmod._values.layout import numpy_dtype
+from devmod._values.param import numpy_dtype
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

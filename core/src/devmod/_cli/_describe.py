@@ -29,8 +29,7 @@ from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
 from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
-from devmod._values.info import FunctionInfo, constants_of
-from devmod._values.signature import block_text, signature_text
+from devmod._values.info import FunctionInfo, block_text, constants_of, signature_text
 from devmod._values.tags import tag_problem
 from devmod.errors import FormatError, admission_hint
 

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from devmod._formats.repeats import Repeats
     from devmod._values.origin import Origin
-
-    #: For each range of a module's stored bytes that repeats: its offset, its size, and the positions at which it is inserted.
-    Repeats = Sequence[Sequence[int]]
 
 MAGIC = b"\x89devmod\n"
 #: The newest version. A file has the lowest version that has all of its parts.

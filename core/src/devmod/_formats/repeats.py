@@ -12,9 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devmod._formats.index import Repeats
     from devmod._formats.msgpack import Reader
     from devmod._values.code import Binary
+
+    #: For each range of a module's stored bytes that repeats: its offset, its size, and the positions at which it is inserted.
+    Repeats = Sequence[Sequence[int]]
 
 #: The limit: n bytes in the file are at most ``n * MAX_REPEATS`` bytes of a module. A shader with more uses is stored again.
 MAX_REPEATS = 1 << 16

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from devmod._formats.index import Repeats
+    from devmod._formats.repeats import Repeats
     from devmod._values.code import Binary, Code
     from devmod._values.spec import TargetSpec
 

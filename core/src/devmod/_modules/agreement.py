@@ -14,9 +14,8 @@ from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
-from devmod._values.layout import is_value, members_by_value
-from devmod._values.param import Param
-from devmod._values.signature import block_text, member_text, parameter_text
+from devmod._values.info import block_text
+from devmod._values.param import Param, is_value, member_text, members_by_value, parameter_text
 from devmod.errors import DevmodError, FormatError, list_names, quote_name
 
 TYPE_CHECKING = False

@@ -231,7 +231,7 @@ class Module(ProcessLocal, ABC):
 
     def _signature_of(self, name: str) -> str:
         """Return a function's signature as one short line, or the reason why it cannot be read."""
-        from devmod._values.signature import signature_text
+        from devmod._values.info import signature_text
 
         try:
             return signature_text(name, self.functions[name], short=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from devmod._values.dtypes import NUMBERS, parse_dtype
 from devmod._values.fields import check_count, read_map, read_place, type_name
-from devmod._values.param import Param
-from devmod._values.signature import interface_text, short_repr, signature_text
+from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
 from devmod._values.value import Value
 from devmod.errors import FormatError
 
@@ -290,3 +289,29 @@ def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
     if not isinstance(fields, list):
         raise FormatError(f"the constants of an interface: expected a list, got {type(fields).__name__}")
     return tuple(map(PipelineConstant.from_dict, fields))
+
+
+def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str:
+    """Return a function as one line: its name, its parameters and its block. `short` cuts long ones."""
+    if info.interface is not None:
+        return f"{cut_text(name, short)}{interface_text(info.interface, short=short)}"
+    return f"{cut_text(name, short)}({join_texts(info.arg_types, short)})"
+
+
+def interface_text(interface: Interface, *, short: bool = False) -> str:
+    """Return the parameters, the result and the block: ``(x: float32* rw, n: int32) -> int32``, ``(n: int32) block 64×1×1``."""
+    result = interface.extra.get("result")
+    parts = [
+        f"({join_texts([parameter_text(each) for each in interface.params], short)})",
+        f"-> {result}" if result else "",
+        block_text(interface),
+    ]
+    return " ".join(filter(None, parts))
+
+
+def block_text(interface: Interface) -> str:
+    """Return the block of a launch: ``block 64×1×1``, ``default block 64×1×1``, ``any block``; "" if the call chooses it."""
+    for label, block in (("block", interface.block), ("default block", interface.default_block)):
+        if block is not None:
+            return f"{label} {'×'.join(map(str, block))}"
+    return "any block" if interface.open_block else ""

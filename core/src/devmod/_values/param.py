@@ -1,13 +1,18 @@
-"""One parameter of a function, the members of its structs, and the size of local memory."""
+"""One parameter of a function: the members of its structs, their layout in memory, NumPy's dtype for it, its text; and local memory.
+
+The numbers of a layout come from untrusted files. After `check_members`, the elements of a struct do not overlap and are inside it, so
+their number is at most its number of bytes.
+"""
 
 from __future__ import annotations
 
-from devmod._values.dtypes import parse_dtype
+from itertools import pairwise
+
+from devmod._util.text import escape_line
+from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
 from devmod._values.fields import check_count, read_counts, read_list, read_map, read_place, type_name
-from devmod._values.layout import MAX_DEPTH, check_members, param_dtype
-from devmod._values.signature import member_text, parameter_text, short_repr
 from devmod._values.value import Value
-from devmod.errors import ArgumentError, FormatError
+from devmod.errors import ArgumentError, FormatError, pip_install, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +22,17 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod._values.fields import Place
+else:
+    from devmod._util.numpy import np
+
+#: The number of structs that may enclose a member.
+MAX_DEPTH = 16
+#: The limit on the dimensions of an array.
+_MAX_DIMENSIONS = 16
+#: The number of parameters and of members, and of characters of each, in a short text.
+_MAX_PARTS, _MAX_LENGTH = 8, 60
+#: The number of characters of a repr.
+_MAX_REPR = 300
 
 
 class Local(Value):
@@ -335,3 +351,185 @@ def _read_default(data: object, name: object) -> Local | int | None:
 
 def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 2**63
+
+
+# -- layout in memory
+
+
+def element_bytes(member: Member) -> int:
+    """Return the bytes of a member, or of one element if it is an array. Lanes have no padding."""
+    return member.size if member.members else array_bytes(parse_dtype(member.type))
+
+
+def check_members(members: Sequence[Member], size: int, subject: str, depth: int = 0) -> None:
+    """Check that the members of a struct of `size` bytes are inside it and do not overlap, and those of nested structs.
+
+    Raises
+    ------
+    FormatError
+        They are outside, they overlap, two have one name, or they are nested too deeply.
+    """
+    if depth >= MAX_DEPTH:
+        raise FormatError(f"more than {MAX_DEPTH} structs enclose a member")
+    spans = []
+    names = set()
+    for member in members:
+        path = f"the member {quote_name(member.name)} of {subject}"
+        if member.name and member.name in names:
+            raise FormatError(f"{subject} has two members {quote_name(member.name)}")
+        names.add(member.name)
+        if member.members:
+            if not member.size:
+                raise FormatError(f"{path} is a struct without a size")
+            check_members(member.members, member.size, path, depth + 1)
+        elif is_packed(parse_dtype(member.type)):
+            raise FormatError(f"{path} has the type {member.type}, which is not a whole number of bytes")
+        length = _extent(member, path)
+        if not length or member.offset + length > size:
+            raise FormatError(f"{path} has bytes {member.offset} to {member.offset + length}, and the struct has {size} bytes")
+        spans.append((member.offset, member.offset + length, path))
+    spans.sort()
+    for (_, end, _), (start, _, path) in pairwise(spans):
+        if start < end:
+            raise FormatError(f"{path} begins at byte {start}, inside the member that ends at byte {end}")
+
+
+def _extent(member: Member, path: str) -> int:
+    """Return the bytes from the first to the last element."""
+    if len(member.shape) > _MAX_DIMENSIONS:
+        raise FormatError(f"{path} has {len(member.shape)} dimensions; expected at most {_MAX_DIMENSIONS}")
+    length = element_bytes(member)
+    for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
+        if not count:
+            raise FormatError(f"{path} is an array of no elements")
+        if stride < length:
+            raise FormatError(f"{path} has a stride of {stride} bytes; expected at least {length}")
+        length += (count - 1) * stride
+    return length
+
+
+def is_value(members: Sequence[Member]) -> bool:
+    """Return whether an argument is not a struct but one array or matrix: it has one member at its start, without a name."""
+    return len(members) == 1 and not members[0].name and not members[0].offset
+
+
+def members_by_value(param: Param) -> Sequence[Member]:
+    """Return the members of a struct that is passed by value; () for a buffer of structs."""
+    return () if param.kind == "buffer" else param.members
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's dtype for an element type without lanes. An element type of fewer than 8 bits has a dtype of one byte.
+
+    Raises
+    ------
+    FormatError
+        NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
+    """
+    result: np.dtype[Any] | None = None
+    try:
+        result = np.dtype("bool" if name == "uint1" else name)
+    except TypeError:
+        from contextlib import suppress
+        from importlib import import_module
+
+        with suppress(ImportError, AttributeError, TypeError):
+            result = np.dtype(getattr(import_module("ml_dtypes"), name))
+    # NumPy and the platform define further names ("void"), whose elements may have another size.
+    if result is None or not 0 < result.itemsize == array_bytes(parse_dtype(name)):
+        install = pip_install("ml_dtypes")
+        raise FormatError(f"NumPy does not support {name}: {install}, or read the bits of a host array with memoryview(array)")
+    return result
+
+
+def param_dtype(param: Param) -> np.dtype[Any] | None:
+    """Return the dtype of `devmod.Param.dtype`."""
+    if not param.type or param.kind in ("image", "sampler"):
+        return None
+    code, bits, lanes = parse_dtype(param.type)
+    if is_value(members_by_value(param)):
+        return _member_dtype(param.members[0])
+    if param.members:
+        return struct_dtype(param.members, lanes)
+    if (code, bits) == (1, 8) and (param.align or param.kind == "uniform"):
+        return np.dtype(f"V{lanes}")
+    base = numpy_dtype(dtype_name((code, bits, 1)))
+    # Three lanes of a buffer take the memory of four.
+    padded = lanes == 3 and param.kind in ("buffer", "local") and (code, bits) != (1, 8)
+    return base if lanes == 1 else np.dtype((base, (4 if padded else lanes,)))
+
+
+def struct_dtype(members: Sequence[Member], size: int) -> np.dtype[Any]:
+    """Return the structured dtype of a struct of `size` bytes. A member without a name is called ``f0`` by its number."""
+    names = [member.name or f"f{number}" for number, member in enumerate(members)]
+    formats = [_member_dtype(member) for member in members]
+    try:
+        return np.dtype({"names": names, "formats": formats, "offsets": [member.offset for member in members], "itemsize": size})
+    except ValueError as error:
+        raise FormatError(f"NumPy has no dtype for this struct of {size} bytes: {error}") from None
+
+
+def _member_dtype(member: Member) -> np.dtype[Any]:
+    lanes = 1
+    if member.members:
+        element = struct_dtype(member.members, member.size)
+    else:
+        code, bits, lanes = parse_dtype(member.type)
+        element = numpy_dtype(dtype_name((code, bits, 1)))
+        if lanes == 3 and member.strides and member.strides[-1] == 4 * element.itemsize:
+            lanes = 4
+        element = element if lanes == 1 else np.dtype((element, (lanes,)))
+    for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
+        if stride != element.itemsize:
+            element = np.dtype({"names": ["value"], "formats": [element], "offsets": [0], "itemsize": stride})
+        element = np.dtype((element.base, (count, *element.shape)))
+    return element
+
+
+# -- text: ``x: float32* rw``, for reprs, documentation and `devmod inspect`
+
+
+def parameter_text(param: Param) -> str:
+    """Return a parameter: ``x: float32* rw``, ``n: int32``, ``p: {a: float32, n: int32}``, ``t: local float32 = Local(64)``."""
+    return f"{param.name}: {type_text(param)}" if param.name else type_text(param)
+
+
+def type_text(param: Param) -> str:
+    """Return the type of a parameter, with its access or its default."""
+    if param.kind == "buffer":
+        return f"{_members_text(param.members) if param.members else param.type or 'void'}* {param.access}".rstrip()
+    if param.members:
+        return kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
+    text = (param.type or "?") if param.kind == "scalar" else f"{param.kind} {param.type}".rstrip()
+    return text if param.default is None else f"{text} = {param.default!r}"
+
+
+def member_text(member: Member) -> str:
+    """Return a member of a struct: ``a: float32``, ``w: float32[4][4]``."""
+    return f"{member.name}: {kind_text(member)}"
+
+
+def kind_text(member: Member) -> str:
+    """Return the type of a member: ``float32[4][4]``, ``{a: float32, n: int32}``."""
+    kind = _members_text(member.members) if member.members else member.type
+    return f"{kind}{''.join(f'[{length}]' for length in member.shape)}"
+
+
+def _members_text(members: Sequence[Member]) -> str:
+    return f"{{{join_texts([member_text(each) for each in members], True)}}}"
+
+
+def short_repr(kind: str, text: str) -> str:
+    """Return ``<kind text>`` on one line. A long text is cut."""
+    return escape_line(f"<{kind} {text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 1] + '…'}>")
+
+
+def join_texts(parts: Sequence[str], short: bool) -> str:
+    if not short:
+        return ", ".join(parts)
+    texts = [cut_text(part, short) for part in parts[:_MAX_PARTS]]
+    return ", ".join([*texts, "…"] if len(parts) > _MAX_PARTS else texts)
+
+
+def cut_text(text: str, short: bool) -> str:
+    return text if not short or len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -6,7 +6,7 @@ from sys import intern
 
 from devmod import Array
 from devmod._arrays.elements import bytes_of, count_of, packing_problem, scalar_shape, unpack
-from devmod._values.layout import numpy_dtype
+from devmod._values.param import numpy_dtype
 from devmod.backend import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod_runtime._device.copies import copy, copy_to_numpy
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from keyword import iskeyword
 
-from devmod._values.signature import block_text, type_text
+from devmod._values.info import block_text
+from devmod._values.param import type_text
 from devmod.backend import escape
 from devmod.errors import list_names
 from devmod_runtime._launch.order import LAUNCH_KEYWORDS, MemberArgument, keyword_of

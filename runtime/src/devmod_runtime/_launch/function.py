@@ -18,7 +18,7 @@ from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
-from devmod._values.signature import block_text
+from devmod._values.info import block_text
 from devmod.backend import Once, constants_of, environment_text, tag_problem
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
 from devmod_runtime import _fork

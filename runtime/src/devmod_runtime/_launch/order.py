@@ -5,8 +5,7 @@ from __future__ import annotations
 from keyword import iskeyword
 from operator import itemgetter
 
-from devmod._values.layout import members_by_value
-from devmod._values.signature import kind_text, type_text
+from devmod._values.param import kind_text, members_by_value, type_text
 from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmod._values.dtypes import describe_value
-from devmod._values.layout import element_bytes, is_value, numpy_dtype, struct_dtype
+from devmod._values.param import element_bytes, is_value, numpy_dtype, struct_dtype
 from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.scalars import packer, struct_bytes
