@@ -241,13 +241,13 @@ class Function(ProcessLocal):
                 pass
             if call is not None:
                 return call(values)
-            if self._host_calls and (stream is not None or not is_in_stream()):
+            if self._host_calls and _are_counts(grid, block, threads) and (stream is not None or not is_in_stream()):
                 try:
                     host_call = self._host_calls.get((grid, block, threads, stream, environment_text(VARIABLE)))
                 except TypeError:  # a grid given as a list is not hashable
                     host_call = None
                 converted = host_call.values_of(args) if host_call is not None else None
-                if host_call is not None and converted is not None and _are_counts(grid, block, threads):
+                if host_call is not None and converted is not None:
                     return host_call.launch(converted, args)
         return Call(self, args, grid, block, threads, stream, shared_memory).launch()
 
