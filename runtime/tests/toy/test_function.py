@@ -609,7 +609,7 @@ def test_a_repeated_call_with_numpy_arrays_checks_the_grid_as_the_first(devices:
                 f(x, y, 1.0, 8, **config)
             texts.append(str(caught.value))
         assert texts[0] == texts[1]
-    with pytest.raises(devmod.ArgumentError, match="threads=8.0"):  # before the arguments
+    with pytest.raises(devmod.ArgumentError, match=r"threads=8\.0"):  # before the arguments
         repeated(x, y, 1.0, Refusing(), threads=8.0, block=8)
     np.testing.assert_array_equal(y, expected)
     for each in (True, np.int64(1), [1], (True, np.int8(1))):  # these are counts
