@@ -273,6 +273,13 @@ def test_an_entry_that_needs_a_missing_wheel_of_devmod_is_broken(site: Path, tmp
     )
 
 
+@pytest.mark.row("R44")
+def test_an_import_of_a_runtime_of_another_version_has_its_error_alone(site: Path, tmp_path: Path) -> None:
+    text = "devmod-runtime 0.2 needs devmod-core 0.2: pip install --upgrade devmod-core==0.2"
+    backend(site, "bad", f"raise devmod.PluginError({text!r}, distribution='devmod-runtime')")
+    assert output_of(site, tmp_path, CREATE)[0].partition(" | ")[2].startswith(f"{text} | ")
+
+
 # -- incomplete distributions -------------------------------------------------------------------------------------------
 
 

@@ -81,8 +81,10 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
                 _invalidate_listings()
                 continue
             from devmod._plugins import messages
-            from devmod.errors import describe_error
+            from devmod.errors import PluginError, describe_error
 
+            if isinstance(error, PluginError) and error.distribution:  # devmod-runtime of another version: the error has the command
+                raise
             if missing and messages.is_editable(claim) and claim.changed > messages.process_started(STARTED):
                 raise messages.restart_needed(claim, module) from error
             if messages.is_missing_core_name(error):
