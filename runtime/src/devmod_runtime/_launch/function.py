@@ -513,9 +513,9 @@ def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any
 def _are_counts(*dims: Dims) -> bool:
     """Return whether all are ints: a float may be an equal key."""
     for each in dims:
-        if each is not None and type(each) is not int:
+        if type(each) is not int and each is not None:
             for count in each if isinstance(each, tuple) else (each,):
-                if not hasattr(count, "__index__"):
+                if type(count) is not int and not hasattr(count, "__index__"):
                     return False
     return True
 
