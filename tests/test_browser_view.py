@@ -19,6 +19,7 @@ import pytest
 from interruptible import interruptible_python
 
 from devmod import _cli
+from devmod.errors import DevmodError
 from devmod_webgpu._serve import Server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,6 +127,26 @@ def test_requests_with_another_host_are_refused(served: Server, get: Callable[..
 
 def test_localhost_is_accepted(served: Server, get: Callable[..., Answer]) -> None:
     assert get(f"/{SECRET}/", host=f"localhost:{served.server_port}")[0] == 200
+
+
+def test_on_port_80_a_browser_omits_the_port(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("page")
+    try:
+        server = Server(TREE, {"": tmp_path}, 80, SECRET)
+    except DevmodError as error:
+        pytest.skip(str(error))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+    try:
+        for host, expected in (("127.0.0.1", 200), ("localhost", 200), ("127.0.0.1:80", 200), ("evil.example", 421), ("", 421)):
+            connection = http.client.HTTPConnection("127.0.0.1", 80, timeout=300)
+            connection.putrequest("GET", f"/{SECRET}/", skip_host=True)
+            connection.putheader("Host", host)
+            connection.endheaders()
+            assert connection.getresponse().status == expected
+            connection.close()
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 WHOLE = TREE.read_bytes()

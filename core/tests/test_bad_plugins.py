@@ -263,6 +263,23 @@ def test_a_missing_name_outside_core_is_no_version_problem(site: Path, tmp_path:
     assert "Install it again (pip install --force-reinstall acme-bad==1.0)" in output_of(site, tmp_path, CREATE)[0]
 
 
+@pytest.mark.parametrize("package", ["devmod_readers", "devmod_runtime", "devmod_targets"])
+def test_an_entry_that_needs_a_missing_wheel_of_devmod_is_broken(site: Path, tmp_path: Path, package: str) -> None:
+    change = f"import sys\ndef create(*values):\n    sys.modules[{package!r}] = None\n    from {package} import some\n"
+    backend(site, "bad", change)
+    assert output_of(site, tmp_path, CREATE)[0].partition(" |  | ")[0] == (
+        f"PluginError | devmod.create.bad is broken: acme-bad 1.0: importing {package} failed (ModuleNotFoundError: import of {package} "
+        "halted; None in sys.modules). Install it again (pip install --force-reinstall acme-bad==1.0), or report it to its publisher"
+    )
+
+
+@pytest.mark.row("R44")
+def test_an_import_of_a_runtime_of_another_version_has_its_error_alone(site: Path, tmp_path: Path) -> None:
+    text = "devmod-runtime 0.2 needs devmod-core 0.2: pip install --upgrade devmod-core==0.2"
+    backend(site, "bad", f"raise devmod.PluginError({text!r}, distribution='devmod-runtime')")
+    assert output_of(site, tmp_path, CREATE)[0].partition(" | ")[2].startswith(f"{text} | ")
+
+
 # -- incomplete distributions -------------------------------------------------------------------------------------------
 
 

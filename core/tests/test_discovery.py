@@ -414,6 +414,41 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 }
 
 
+def _sparse(file: Path) -> None:
+    """Make a file huge without using space."""
+    os.truncate(file, 1 << 40)
+
+
+def _device(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/dev/zero")
+
+
+#: Metadata files that no installer writes. Reading the first waits for a writer, reading the others does not end.
+UNREADABLE: dict[str, Callable[[Path], None]] = {"a pipe": _pipe, "a device": _device, "a huge file": _sparse}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
+@pytest.mark.parametrize("damage", UNREADABLE)
+@pytest.mark.parametrize("file", ["entry_points.txt", "METADATA", "PKG-INFO"])
+def test_a_metadata_file_that_cannot_be_read_to_its_end_is_not_read(site: Path, cache: Path, file: str, damage: str) -> None:
+    info = install(
+        site, "acme-bad", "1.0", {"devmod.create": {"bad": "acme:create"}}, kind="egg-info" if file == "PKG-INFO" else "dist-info"
+    )
+    UNREADABLE[damage](info / file)
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+    broken = {} if file == "entry_points.txt" else {"bad": "acme_bad"}
+    assert seen([site], cache, before=limit) == {"npu": "devmod-npu 1.0"} | broken
+    out, log = run(CREATE.format("bad"), [site], cache, {"DEVMOD_LOG": "debug"})
+    reason = {"a pipe": "it is a pipe (FIFO)", "a device": "it is a character device", "a huge file": "it has 1099511627776 bytes"}[damage]
+    if file == "entry_points.txt":
+        assert f"cannot read {str(info / file)!r}: {reason}\n" in log
+    else:
+        assert (
+            f"devmod.create.bad is broken: the METADATA in {info.name} cannot be read ({reason}). Remove {str(info)!r}, and install" in out
+        )
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_index_is_ignored(site: Path, cache: Path, tmp_path: Path, damage: str) -> None:
     other = tmp_path.resolve() / "other"

@@ -91,6 +91,50 @@ def test_the_error_of_a_class_of_the_runtime_names_the_wheels_that_bring_it(name
     )
 
 
+@pytest.mark.row("R4")
+def test_introspection_reads_the_names_that_a_build_box_has() -> None:
+    found = run(
+        "import inspect, pydoc, sys\n"
+        "sys.modules['devmod_targets'] = None\n"
+        "names = {name for name, value in inspect.getmembers(devmod)}\n"
+        "print(sorted(set(devmod._HOME) - names), sorted(names & set(devmod._IN_RUNTIME)))\n"
+        "print('create_with_fallback' in pydoc.plain(pydoc.render_doc(devmod)))\n"
+        "from devmod import *\n"
+        "print(load is devmod.load, compile is devmod.compile, 'Device' in globals())\n"
+        "print([name for name, value in inspect.getmembers(devmod.interop)])\n"
+    )
+    assert found.splitlines() == ["[] []", "True", "True True False", "['tvm']"]
+
+
+@pytest.mark.row("R4")
+def test_a_folder_with_the_name_of_the_runtime_is_not_the_runtime(tmp_path: Path) -> None:
+    attempt = "try:\n    from devmod import Device\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n"
+    # What Python imports from a folder without __init__.py, as an incomplete uninstall leaves it.
+    assert run("import types\nsys.modules['devmod_runtime'] = types.ModuleType('devmod_runtime')\n" + attempt).startswith(
+        "devmod.Device needs devmod-runtime, which is not installed. The wheel of each backend brings it"
+    )
+    file = tmp_path / "devmod_runtime.py"
+    file.touch()
+    assert run(f"del sys.modules['devmod_runtime']\nsys.path.insert(0, {str(tmp_path)!r})\n" + attempt) == (
+        f"devmod.Device needs devmod-runtime, which cannot be imported: the file {str(file)!r} hides the installed package 'devmod_runtime'. "
+        "Rename the file\n"
+    )
+
+
+@pytest.mark.row("R4", "R23")
+def test_the_build_side_without_the_readers_names_what_to_install(tmp_path: Path) -> None:
+    found = run(
+        "sys.modules['devmod_readers'] = None\n"
+        "for call in (lambda: devmod.compile('', 'webgpu'), lambda: devmod.build(), lambda: devmod.interop.offload):\n"
+        "    try:\n        call()\n    except devmod.ToolchainNotFoundError as error:\n        print(error)\n"
+    )
+    assert found.splitlines() == [
+        'webgpu cannot be compiled here: its compiler is not installed. To add it: pip install "devmod-core[build-webgpu]"',
+        'nothing can be built here: devmod-targets is not installed. To add it: pip install "devmod-core[build]"',
+        "devmod.interop.offload cannot be used here: devmod-readers is not installed. To add it: pip install devmod-readers",
+    ]
+
+
 @pytest.mark.row("R6", "R28", "R39")
 def test_compiling_and_saving_a_fallback_imports_nothing_of_an_installed_runtime() -> None:
     script = (

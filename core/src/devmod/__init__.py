@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from devmod_runtime import Stream as Stream
     from devmod_runtime import set_compiler as set_compiler
 
+    __all__: list[str]
+
 __version__ = "0.1.0.dev1"
 
 #: The module of each public name; "" for a name that is a module itself.
@@ -122,8 +124,6 @@ _HOME = {
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = ("Device", "Event", "Function", "Launch", "LaunchConfig", "Stream", "set_compiler")
 
-__all__ = sorted([*_HOME, *_IN_RUNTIME, "__version__"])
-
 
 def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:
     """Import a public name of the module with this namespace, and bind it there. `home` has the module of each name."""
@@ -147,22 +147,41 @@ def _runtime(subject: str) -> Any:
 
     try:
         __import__("devmod_runtime")  # by its name, as an entry point: core imports no other wheel
+        module = sys.modules["devmod_runtime"]
+        if vars(module).get("__version__") == __version__:  # else it is a folder of that name, or a file of the user
+            return module
     except ModuleNotFoundError as error:
         if error.name != "devmod_runtime":
             raise
-        from devmod.errors import RuntimeNotLinkedError, pip_install
-        from devmod.targets import KINDS
+    from devmod.errors import RuntimeNotLinkedError, own_module, pip_install
+    from devmod.targets import KINDS
 
-        raise RuntimeNotLinkedError(
-            f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
-            f"{pip_install('devmod-opencl')} (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
-        ) from None
-    return sys.modules["devmod_runtime"]
+    if own := own_module("devmod_runtime"):
+        raise RuntimeNotLinkedError(f"{subject} needs devmod-runtime, which cannot be imported: {own}")
+    raise RuntimeNotLinkedError(
+        f"{subject} needs devmod-runtime, which is not installed. The wheel of each backend brings it, as in: "
+        f"{pip_install('devmod-opencl')} (or {', '.join(f'devmod-{kind}' for kind in KINDS if kind != 'opencl')})"
+    )
+
+
+def _can_import(package: str) -> bool:
+    """Return whether a package of another wheel is installed. It is not imported. A folder without modules is none."""
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None
+
+
+def _missing_package(error: ImportError, *packages: str) -> str:
+    """Return the package of another wheel without which an import failed; "" if all are installed."""
+    return error.name if error.name in packages else next((each for each in packages if not _can_import(each)), "")
 
 
 if not TYPE_CHECKING:  # type checkers then report unknown names
 
     def __getattr__(name: str) -> object:
+        if name == "__all__":  # of `from devmod import *`
+            return __dir__()
         if name not in _IN_RUNTIME:
             return _resolve(globals(), _HOME, name)
         globals()[name] = value = getattr(_runtime(f"devmod.{name}"), name)
@@ -170,4 +189,5 @@ if not TYPE_CHECKING:  # type checkers then report unknown names
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """Return the public names that exist here: help() and inspect.getmembers() read each of them."""
+    return sorted([*_HOME, *(_IN_RUNTIME if _can_import("devmod_runtime") else ()), "__version__"])

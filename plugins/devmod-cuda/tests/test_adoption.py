@@ -135,6 +135,67 @@ def test_elements_that_no_device_supports(device: Any, add: Any, b: Any, c: Any)
     assert str(caught.value).startswith("the cuda function 'add': argument 1 'a' has elements of a type that devices do not support: ")
 
 
+class Closed:
+    """An array and a stream of a library that has freed them."""
+
+    def __dlpack_device__(self) -> Any:
+        raise RuntimeError("it is closed")
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise RuntimeError("it is closed")
+
+    def __cuda_stream__(self) -> Any:
+        raise RuntimeError("it is closed")
+
+
+class OfNothing(Closed):
+    """An array and a stream that do not have the form of their protocols."""
+
+    def __dlpack_device__(self) -> Any:
+        return None
+
+    def __cuda_stream__(self) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda array: Closed(), "RuntimeError: it is closed"),
+        (lambda array: OfNothing(), "TypeError: 'NoneType' object is not subscriptable"),
+        (lambda array: Described(array, data=None), "TypeError: cannot unpack non-iterable NoneType object"),
+        (lambda array: Described(array, typestr="zz"), "TypeError: data type 'zz' not understood"),
+        (lambda array: Described(array, version="3"), "TypeError: '<' not supported between instances of 'str' and 'int'"),
+        (lambda array: Described(array, strides=(4, 4)), "ValueError: zip() argument 2 is longer than argument 1"),
+    ],
+)
+def test_an_array_that_its_library_does_not_export(device: Any, add: Any, b: Any, c: Any, make: Any, text: str) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add(make(b), b, c, 64, grid=1, block=64)
+    assert str(caught.value) == f"the cuda function 'add': argument 1 'a' is not exported by its library: {text}"
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [(Closed, "RuntimeError: it is closed"), (OfNothing, "TypeError: cannot unpack non-iterable NoneType object")],
+)
+def test_a_stream_that_its_library_does_not_export(device: Any, add: Any, b: Any, c: Any, make: Any, text: str) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add(b, b, c, 64, grid=1, block=64, stream=make())
+    subject = "a Closed" if make is Closed else "an OfNothing"
+    assert str(caught.value) == f"stream= is {subject} that is not exported by its library: {text}"
+
+
+def test_a_closed_stream_of_cuda_core(device: Any, add: Any, b: Any, c: Any) -> None:
+    core = pytest.importorskip("cuda.core")
+    core.Device(0).set_current()
+    stream = core.Device(0).create_stream()
+    add(b, b, c, 64, grid=1, block=64, stream=stream)
+    stream.close()
+    with pytest.raises(devmod.ArgumentError, match="stream= is a Stream that is not exported by its library: "):
+        add(b, b, c, 64, grid=1, block=64, stream=stream)
+
+
 @pytest.mark.each_driver
 def test_an_array_of_another_context(device: Any, add: Any, b: Any, c: Any) -> None:
     with foreign_context(device):

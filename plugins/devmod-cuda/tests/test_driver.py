@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import sys
 from pathlib import Path
@@ -122,6 +123,33 @@ def test_an_old_driver(environment: dict[str, str]) -> None:
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
         f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown error). Run nvidia-smi to test the driver"
+    )
+
+
+def test_a_library_that_is_no_driver(tmp_path: Path) -> None:
+    if on_hardware():
+        pytest.skip("the hardware has the driver")
+    (tmp_path / "libcuda.so.1").symlink_to(_ctypes.__file__)
+    text = CUDA.error_of_opening(LD_LIBRARY_PATH=str(tmp_path))
+    assert text.startswith(f"{NO_DEVICE}: the driver does not start: ")
+    assert text.endswith(": undefined symbol: cuDriverGetVersion. Run nvidia-smi to test the driver")
+
+
+def test_a_driver_without_a_function() -> None:
+    program = (
+        "import ctypes, types, devmod\nfrom devmod_cuda import _driver\n"
+        "_driver._open_library = lambda: ctypes.CDLL(None)\n"
+        "try:\n    devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)\n"
+    )
+    assert run_python(program) == (
+        f"{NO_DEVICE}: the driver does not start: cuLaunchKernelEx: CUDA_ERROR_NOT_SUPPORTED (this driver has no such function). Run "
+        "nvidia-smi to test the driver\n"
+    )
+
+
+def test_a_stub_of_the_driver(environment: dict[str, str]) -> None:
+    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_DRIVER_VERSION="0", DEVMOD_STANDIN_FAIL="cuInit=34").startswith(
+        f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_STUB_LIBRARY"
     )
 
 

@@ -117,6 +117,18 @@ def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
     assert text.endswith(". Run rocminfo to test it")
 
 
+def test_a_library_without_a_function() -> None:
+    program = (
+        "import ctypes, devmod\nfrom devmod_rocm import _driver\n"
+        "_driver.open_library = lambda: ctypes.CDLL(None)\n"
+        "try:\n    devmod.device('rocm')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)\n"
+    )
+    assert run_python(program) == (
+        f"{NO_DEVICE}: the runtime does not start: hipModuleLaunchKernel: hipErrorNotSupported (this driver has no such function). Run "
+        "rocminfo to test it\n"
+    )
+
+
 # -- the calls
 
 

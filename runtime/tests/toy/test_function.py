@@ -8,6 +8,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -565,6 +566,68 @@ def test_a_repeated_call_with_numpy_arrays_checks_and_copies_as_the_first(
     repeated(host, y, 1.0, 8, grid=1, block=8, stream=stream)
     assert len(stream.queued) == 3
     np.testing.assert_array_equal(y, np.full(8, 5))
+
+
+class Count:
+    """A count that may change between two calls."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __index__(self) -> int:
+        return self.count
+
+
+class Refusing:
+    """An object whose number cannot be read."""
+
+    def __index__(self) -> int:
+        raise ZeroDivisionError
+
+
+@pytest.mark.row("R34")
+def test_a_repeated_call_with_numpy_arrays_checks_the_grid_as_the_first(devices: list[toy.ToyDevice]) -> None:
+    first, repeated = make_axpy(), make_axpy()
+    x, y = np.ones(8, "float32"), np.ones(8, "float32")
+    for grid in (1, (1,), (1, 1)):
+        repeated(x, y, 1.0, 8, grid=grid, block=8)
+    repeated(x, y, 1.0, 8, threads=8, block=8)
+    expected = y.copy()
+    for config in (
+        {"grid": 1.0, "block": 8},
+        {"grid": 1, "block": 8.0},
+        {"grid": np.float64(1), "block": 8},
+        {"grid": (1.0,), "block": 8},
+        {"grid": (1, 1.0), "block": 8},
+        {"threads": Fraction(8), "block": 8},
+        {"grid": 1, "block": 8, "shared_memory": 0.0},
+        {"grid": 1, "block": 8, "shared_memory": np.zeros(2)},
+    ):
+        texts = []
+        for f in (first, repeated):
+            with pytest.raises(devmod.ArgumentError) as caught:
+                f(x, y, 1.0, 8, **config)
+            texts.append(str(caught.value))
+        assert texts[0] == texts[1]
+    with pytest.raises(devmod.ArgumentError, match=r"threads=8\.0"):  # before the arguments
+        repeated(x, y, 1.0, Refusing(), threads=8.0, block=8)
+    np.testing.assert_array_equal(y, expected)
+    for each in (True, np.int64(1), [1], (True, np.int8(1))):  # these are counts
+        repeated(x, y, 1.0, 8, grid=each, block=8)
+        expected += 1
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.row("R34")
+def test_a_repeated_call_reads_the_grid_again(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    host = np.ones(8, "float32")
+    for x, y in ((host, host.copy()), (devices[0].from_numpy(host), devices[0].from_numpy(host))):
+        grid, queued = Count(1), devices[0].default_stream.queued
+        queued.clear()
+        for grid.count in (1, 1, 2):
+            f(x, y, 1.0, 8, grid=grid, block=4)
+        assert [shape.grid for shape, _ in queued] == [(1, 1, 1), (1, 1, 1), (2, 1, 1)]
 
 
 def test_a_repeated_call_with_numpy_arrays_is_short() -> None:

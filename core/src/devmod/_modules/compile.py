@@ -157,9 +157,11 @@ def _import(name: str, missing: str, kind: str = "") -> Any:
     """Return a module of devmod-targets. Raise ToolchainNotFoundError with the message `missing` if it is not installed."""
     from importlib import import_module
 
+    from devmod import _missing_package
+
     try:
         return import_module(f"devmod_targets.{name}")
     except ModuleNotFoundError as error:
-        if error.name != "devmod_targets":
+        if not _missing_package(error, "devmod_targets", "devmod_readers"):  # the former imports the latter
             raise
         raise ToolchainNotFoundError(missing, kind=kind) from None

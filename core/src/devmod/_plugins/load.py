@@ -51,7 +51,7 @@ def load(claim: Claim, core: Distribution) -> object:
             from devmod._plugins import messages
             from devmod.errors import describe_error
 
-            raise _failure(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})", error) from error
+            raise broken(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})", error) from error
         at += f".{part}"
     check(claim, result)
     return result
@@ -81,16 +81,18 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
                 _invalidate_listings()
                 continue
             from devmod._plugins import messages
-            from devmod.errors import describe_error
+            from devmod.errors import PluginError, describe_error
 
+            if isinstance(error, PluginError) and error.distribution:  # devmod-runtime of another version: the error has the command
+                raise
             if missing and messages.is_editable(claim) and claim.changed > messages.process_started(STARTED):
                 raise messages.restart_needed(claim, module) from error
             if messages.is_missing_core_name(error):
                 raise messages.core_mismatch(claim, f"importing {module} failed ({describe_error(error)})", core) from error
-            raise _failure(claim, f"importing {module} failed ({describe_error(error)})", error) from error
+            raise broken(claim, f"importing {module} failed ({describe_error(error)})", error) from error
 
 
-def _failure(claim: Claim, why: str, error: BaseException) -> PluginError:
+def broken(claim: Claim, why: str, error: BaseException) -> PluginError:
     """Return the error for an entry that cannot be imported: a file of the user hides a package, or the distribution is broken."""
     from devmod._plugins import messages
     from devmod.errors import own_module

@@ -233,6 +233,12 @@ def is_missing_core_name(error: BaseException) -> bool:
     return isinstance(name, str) and f"{name}.".startswith("devmod.")
 
 
+def missing_wheel(error: BaseException) -> str:
+    """Return the package of another wheel of devmod that an import did not find, as in a folder without its wheel; "" otherwise."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    return package if package in ("devmod_readers", "devmod_runtime", "devmod_targets") else ""
+
+
 def core_mismatch(claim: Claim, why: str, core: Distribution) -> PluginError:
     """Return the error for a plugin that imports a name which this core does not have."""
     return _plugin_error(

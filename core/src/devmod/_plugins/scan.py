@@ -9,6 +9,7 @@ import time
 from devmod._plugins.claim import CORE, Distribution, normalize_name
 from devmod._plugins.index_file import shows_change, stamp_from_stat, write_index
 from devmod._util.environment import debug
+from devmod._util.regular_files import file_type, open_at_once
 from devmod.errors import describe_error, not_installed
 
 TYPE_CHECKING = False
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._plugins.index_file import Folder
+
+#: The size of the largest metadata file that is read, in bytes.
+_MAX_SIZE = 1 << 24
 
 
 def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
@@ -84,7 +88,10 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
             problem = f"its metadata cannot be read: {not_installed('importlib-metadata', 'importlib-metadata')}"
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
-        folder.distributions += _distribution_of(Metadata.at(inside), inside, without=not whole)
+        problem = "" if whole else f"{entry} has no METADATA, as an interrupted install or uninstall leaves it"
+        if whole and (unreadable := _unreadable(os.stat(files[1]))):
+            problem = f"the METADATA in {entry} cannot be read ({unreadable})"
+        folder.distributions += _distribution_of(Metadata.at(inside), inside, problem)
     if not start:
         return False
     paths = [inside]  # an installer may still write to it
@@ -105,10 +112,19 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
     return lasting
 
 
+def _unreadable(status: os.stat_result) -> str:
+    """Return why a metadata file is not read: reading a pipe or a device may never end. Return "" for other files."""
+    if not stat.S_ISREG(status.st_mode) and (kind := file_type(status.st_mode)):
+        return f"it is {kind}"
+    return f"it has {status.st_size} bytes" if status.st_size > _MAX_SIZE else ""
+
+
 def _content(path: str) -> bytes:
     """Return the content of a file; b"" if it is missing. An interrupt may come after any call, so a file object holds the open file."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=open_at_once) as file:
+            if unreadable := _unreadable(os.fstat(file.fileno())):
+                raise OSError(unreadable)
             return file.read()
     except FileNotFoundError:
         return b""
@@ -143,23 +159,21 @@ def _with_entries(sources: list[Any]) -> list[Distribution]:
     return result
 
 
-def _distribution_of(metadata: Any, location: str, *, without: bool = False) -> Iterator[Distribution]:
+def _distribution_of(metadata: Any, location: str, problem: str = "") -> Iterator[Distribution]:
     """Convert a distribution of importlib_metadata. Yield it if it has an entry in a devmod group.
 
-    `without` is True if the metadata folder has no METADATA. The name is then read from the folder's name.
+    `problem` is why its METADATA is not read. The name is then read from the folder's name.
     """
     folder = os.path.basename(location.rstrip("/"))
-    name = version = problem = ""
-    if without:
-        problem = f"{folder} has no METADATA, as an interrupted install or uninstall leaves it"
-    else:
+    name = version = ""
+    if not problem:
         try:
             name, version = (str(metadata.metadata.get(field, "")) for field in ("Name", "Version"))
         except Exception as error:  # noqa: BLE001 - broken metadata may raise anything, and must not disable other distributions
             problem = f"the METADATA in {folder} cannot be read ({describe_error(error)})"
         if not name or not version:
             problem = problem or f"the METADATA in {folder} has no {'Version' if name else 'Name'}"
-    name = name or folder.partition("-")[0]
+    name = name or os.path.splitext(folder)[0].partition("-")[0]
     result = Distribution(name, version, location, _changed(location), problem)
     try:
         result.entries = [(each.group, each.name, each.value) for each in metadata.entry_points if str(each.group).startswith("devmod.")]

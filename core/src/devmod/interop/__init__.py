@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from devmod import _can_import, _missing_package
 from devmod.errors import ToolchainNotFoundError, not_installed
 
 TYPE_CHECKING = False
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["offload", "triton", "tvm", "warp"]
 
+#: The packages with the modules of the other names.
+_WHEELS = ("devmod_readers", "devmod_targets")
+
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
@@ -32,7 +36,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """Return the names that exist here: help() and inspect.getmembers() read each of them."""
+    return __all__ if all(map(_can_import, _WHEELS)) else ["tvm"]
 
 
 def reader(module: str) -> Any:
@@ -43,12 +48,12 @@ def reader(module: str) -> Any:
     ToolchainNotFoundError
         The wheel is not installed.
     """
-    package = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != package:
+        missing = _missing_package(error, *_WHEELS)
+        if not missing:
             raise
         problem = f"devmod.interop.{module.rpartition('.')[2]} cannot be used here"
-        wheel = package.replace("_", "-")
+        wheel = missing.replace("_", "-")
         raise ToolchainNotFoundError(f"{problem}: {not_installed(wheel, wheel)}") from None

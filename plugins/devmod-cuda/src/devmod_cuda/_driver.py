@@ -16,6 +16,7 @@ from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 #: The environment variable that names the driver.
@@ -62,8 +63,7 @@ def _open() -> CudaDriver:
             kind="cuda",
         )
     library = _open_library()
-    driver = _open_pycuda(library) if name == "pycuda" else CudaDriver(library)
-    _initialize(driver)
+    driver = _start(library, _open_pycuda if name == "pycuda" else CudaDriver)
     record_open_driver(driver)  # not before: a driver that does not start is not open in a forked child
     return driver
 
@@ -74,7 +74,7 @@ def _open_library() -> Any:
     Raises
     ------
     DeviceNotFoundError
-        It is missing or too old.
+        It is missing, too old, or another library.
     """
     try:
         library = ctypes.CDLL(LIBRARY)
@@ -84,8 +84,11 @@ def _open_library() -> Any:
             "package manager installs and pip does not. In a container, start the container with the GPU",
             kind="cuda",
         ) from None
-    version = _version_of(library)
-    if version < _OLDEST:
+    try:
+        version = _version_of(library)
+    except AttributeError as error:
+        raise DeviceNotFoundError(_not_started(error), kind="cuda") from error
+    if 0 < version < _OLDEST:  # 0: the driver does not start, and `_start` has the error
         raise DeviceNotFoundError(
             f"no CUDA device can be used: the driver supports CUDA {CUDA.version_text(version)}, and devmod-cuda needs a driver for CUDA "
             f"{CUDA.version_text(_OLDEST)} or newer (525.60 on Linux). Update NVIDIA's driver",
@@ -113,8 +116,8 @@ def _open_pycuda(library: Any) -> CudaDriver:
     return PycudaDriver(library)
 
 
-def _initialize(driver: CudaDriver) -> None:
-    """Initialize a driver.
+def _start(library: Any, open_driver: Callable[[Any], CudaDriver]) -> CudaDriver:
+    """Open a driver and initialize it.
 
     Raises
     ------
@@ -123,6 +126,7 @@ def _initialize(driver: CudaDriver) -> None:
     """
     global _failure
     try:
+        driver = open_driver(library)
         driver.initialize()
     except DriverError as error:
         if error.name == "CUDA_ERROR_NO_DEVICE":
@@ -130,10 +134,15 @@ def _initialize(driver: CudaDriver) -> None:
             advice = "nvidia-smi lists the devices of the driver" if visible is None else f"{_VISIBLE} is {visible!r}"
             text = f"no CUDA device was found: {error}; {advice}"
         else:
-            text = f"no CUDA device can be used: the driver does not start: {error}. Run nvidia-smi to test the driver"
+            text = _not_started(error)
         _failure = os.getpid(), text
         raise DeviceNotFoundError(text, kind="cuda") from error
     _failure = 0, ""
+    return driver
+
+
+def _not_started(error: Exception) -> str:
+    return f"no CUDA device can be used: the driver does not start: {error}. Run nvidia-smi to test the driver"
 
 
 def _version_of(library: Any) -> int:

@@ -12,6 +12,10 @@ from devmod_runtime import check_driver
 from devmod_runtime.driver_api.driver import record_open_driver
 from devmod_runtime.driver_api.errors import DriverError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 #: The environment variables by which HIP hides devices.
 _VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 #: The device file of the kernel's driver.
@@ -36,14 +40,13 @@ def get_driver() -> HipDriver:
 
 
 def _open() -> HipDriver:
-    driver = HipDriver(open_library())
-    _initialize(driver)
+    driver = _start(open_library())
     record_open_driver(driver)  # not before: a runtime that does not start is not open in a forked child
     return driver
 
 
-def _initialize(driver: HipDriver) -> None:
-    """Initialize a driver.
+def _start(library: Any) -> HipDriver:
+    """Open a driver and initialize it.
 
     Raises
     ------
@@ -51,6 +54,7 @@ def _initialize(driver: HipDriver) -> None:
         It does not start, or has no device.
     """
     try:
+        driver = HipDriver(library)
         count = driver.device_count()  # first: hipInit of HIP 5 has another error without a device
         driver.initialize()
     except DriverError as error:
@@ -61,6 +65,7 @@ def _initialize(driver: HipDriver) -> None:
         ) from error
     if not count:
         raise _no_device("hipGetDeviceCount returns 0")
+    return driver
 
 
 def _no_device(why: str) -> DeviceNotFoundError:

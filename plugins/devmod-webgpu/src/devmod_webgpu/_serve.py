@@ -86,7 +86,10 @@ class Server(ThreadingHTTPServer):
             self.bundle.close()
             why = error.strerror or str(error)
             raise DevmodError(f"port {port} of 127.0.0.1 cannot be used: {why}. Omit --port to use a free one") from None
-        self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
+        names = ("127.0.0.1", "localhost")
+        self.hosts = {f"{name}:{self.server_port}" for name in names}
+        if self.server_port == 80:  # a browser omits the port of its protocol
+            self.hosts.update(names)
         # Quoted twice: as a segment of the file's URL, and as the value of ?file=.
         self.url = f"http://127.0.0.1:{self.server_port}/{secret}/?file={quote('file/' + quote(os.fsencode(file.name), safe=''), safe='/')}"
 

@@ -116,10 +116,12 @@ class Call:
                 # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
                 plain = not has_launch_values and shared_memory == 0
                 key_device = device if function._first_buffer >= 0 else None
-                key = (key_device, grid, block, threads, current) if plain else (device, config.key, chosen)
+                # As ints: an object of a call may have another value in the next one.
+                dims = request.given(grid, block, threads)
+                key = (key_device, *dims, current) if plain else (device, config.key, chosen)
                 self.enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
                 if plain and self.transfers:
-                    function.keep_host_call(self, args, grid, block, threads, stream)
+                    function.keep_host_call(self, args, dims, stream)
 
     def launch(self) -> Any:
         """Launch once and return what the function returns. With host arrays, wait and copy back."""

@@ -41,6 +41,10 @@ class LaunchRequest:
         self.cluster = self.preferred_cluster = (1, 1, 1)
         self.shared_memory = 0
 
+    def given(self, grid: Dims, block: Dims, threads: Dims) -> tuple[int | tuple[int, ...] | None, ...]:
+        """Return the grid, the block and the threads of the call in the form in which they were given, as plain ints."""
+        return _as_given(grid, self.grid), _as_given(block, self.block), _as_given(threads, self.threads)
+
 
 class LaunchConfigReader:
     """Reads the launch configuration from the calls of one function.
@@ -214,6 +218,12 @@ class LaunchConfigReader:
 
     def _error(self, argument: str, text: str) -> ArgumentError:
         return ArgumentError(f"{self._label} {text}", kind=self._launcher.kind, function=self._name, argument=argument)
+
+
+def _as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[int, ...] | None:
+    if dims is None or triple is None:
+        return None
+    return triple[: len(dims)] if isinstance(dims, (tuple, list)) else triple[0]
 
 
 def _shorten(dims: tuple[int, int, int]) -> int | tuple[int, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from _weakref import ref
-from contextlib import suppress
 from struct import error as struct_error
 
 from devmod import Local
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
 
 #: The number of launch configurations that a function caches.
 _MAX_CALLERS = 256
+#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `Call` checks such values.
+_NO_SHARED_MEMORY = 0
 
 
 class Function(ProcessLocal):
@@ -161,7 +162,7 @@ class Function(ProcessLocal):
         block: Dims = None,
         threads: Dims = None,
         stream: Stream | None = None,
-        shared_memory: int = 0,
+        shared_memory: int = _NO_SHARED_MEMORY,
         **keywords: Any,
     ) -> Any:
         """Launch the function.
@@ -211,7 +212,7 @@ class Function(ProcessLocal):
             args += plan[1](keywords)
             if plan[2] is not None:
                 args = plan[2](args)
-        if shared_memory == 0:
+        if shared_memory is _NO_SHARED_MEMORY:
             values = [*args]
             call = None
             first = self._first_buffer
@@ -240,7 +241,7 @@ class Function(ProcessLocal):
                 pass
             if call is not None:
                 return call(values)
-            if self._host_calls and (stream is not None or not is_in_stream()):
+            if self._host_calls and _are_counts(grid, block, threads) and (stream is not None or not is_in_stream()):
                 try:
                     host_call = self._host_calls.get((grid, block, threads, stream, environment_text(VARIABLE)))
                 except TypeError:  # a grid given as a list is not hashable
@@ -289,19 +290,15 @@ class Function(ProcessLocal):
             enqueue = _with_sizes(set_sizes, enqueue)
         if len(self._callers) >= _MAX_CALLERS:
             self._callers.clear()
-        try:
-            return self._callers.setdefault(key, enqueue)
-        except TypeError:
-            return enqueue  # a grid given as a list is not hashable
+        return self._callers.setdefault(key, enqueue)
 
-    def keep_host_call(self, call: Call, args: Sequence[Any], grid: Dims, block: Dims, threads: Dims, stream: Any) -> None:
-        """Cache the form of a call with NumPy arrays, for the next one with the same grid, block, threads and stream."""
+    def keep_host_call(self, call: Call, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
+        """Cache the form of a call with NumPy arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
         if not HostCall.repeats(call, args) or not (stream is call.stream or (stream is None and not is_in_stream())):
             return
         if len(self._host_calls) >= _MAX_CALLERS:
             self._host_calls.clear()
-        with suppress(TypeError):  # a grid given as a list is not hashable
-            self._host_calls[grid, block, threads, stream, environment_text(VARIABLE)] = HostCall(call, args)
+        self._host_calls[*dims, stream, environment_text(VARIABLE)] = HostCall(call, args)
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
@@ -511,6 +508,16 @@ def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any
     if argument.kind == "local":
         return Local, _unchanged
     return argument.plain_packer or ("-", None)
+
+
+def _are_counts(*dims: Dims) -> bool:
+    """Return whether all are ints: a float may be an equal key."""
+    for each in dims:
+        if type(each) is not int and each is not None:
+            for count in each if isinstance(each, tuple) else (each,):
+                if type(count) is not int and not hasattr(count, "__index__"):
+                    return False
+    return True
 
 
 def _unchanged(value: Local) -> Local:

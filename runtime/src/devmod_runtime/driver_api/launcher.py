@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from devmod._values.dtypes import describe_value
 from devmod.backend import ConversionError
+from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime import Launcher
 
 TYPE_CHECKING = False
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from devmod_runtime.driver_api.adoption import Adopted, Adoption
     from devmod_runtime.driver_api.images import DriverImages
     from devmod_runtime.driver_api.kernel import DriverKernel
+
+#: The exceptions of other libraries for a closed object, and of reading an attribute that has another form than its protocol.
+_FOREIGN = (AttributeError, BufferError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
 class DriverLauncher(Launcher):
@@ -55,10 +60,24 @@ class DriverLauncher(Launcher):
         return self.adoption.devices()[0]
 
     def adopt(self, value: object) -> Adopted | None:
-        return self.adoption.adopt_array(value)
+        try:
+            return self.adoption.adopt_array(value)
+        except (DevmodError, ConversionError):
+            raise
+        except _FOREIGN as error:
+            raise ConversionError(f"is not exported by its library: {describe_error(error)}") from error
 
     def adopt_stream(self, value: object) -> Stream | None:
-        return self.adoption.adopt_stream(value)
+        try:
+            return self.adoption.adopt_stream(value)
+        except DevmodError:
+            raise
+        except _FOREIGN as error:
+            raise ArgumentError(
+                f"stream= is {describe_value(value)} that is not exported by its library: {describe_error(error)}",
+                kind=self.kind,
+                argument="stream",
+            ) from error
 
     def local(self, nbytes: int) -> Any:
         raise ConversionError(
