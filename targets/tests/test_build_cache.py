@@ -15,10 +15,8 @@ import pytest
 from build_project import InProcess, write_kernels
 
 import devmod
-from devmod_targets.build.cache import FolderEntries, open_entries
-from devmod_targets.build.cache_url import CacheError
-from devmod_targets.build.progress import Progress
-from devmod_targets.build.result import BuildResult, JobResult
+from devmod_targets.build.cache import CacheError, FolderEntries, open_entries
+from devmod_targets.build.result import BuildResult, JobResult, Progress
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
@@ -467,7 +465,7 @@ def test_a_url_without_fsspec_names_the_command(tmp_path: Path, monkeypatch: pyt
     def refuse(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr("devmod_targets.build.cache_url.import_module", refuse)
+    monkeypatch.setattr("devmod_targets.build.cache.import_module", refuse)
     with pytest.raises(CacheError) as caught:
         open_entries("s3://bucket")
     assert str(caught.value) == (

@@ -14,8 +14,7 @@ from devmod.errors import DevmodError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_targets.build.plan import Plan
-    from devmod_targets.build.progress import Progress
-    from devmod_targets.build.result import BuildResult
+    from devmod_targets.build.result import BuildResult, Progress
 
 
 @click.command(
@@ -79,9 +78,8 @@ def command(
     compile fails, the others go on, the exit status is 1, and the file is unchanged.
     """
     from devmod_targets.build import plan_of, read_manifest
-    from devmod_targets.build.build import build_plan
+    from devmod_targets.build.build import build_plan, dry_run_of
     from devmod_targets.build.display import annotate_error
-    from devmod_targets.build.tasks import dry_run_of
 
     if no_cache and cache:
         raise click.UsageError("--cache and --no-cache contradict each other")

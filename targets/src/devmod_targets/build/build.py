@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack, suppress
 from functools import partial as partial_call
-from typing import TYPE_CHECKING
 
 import devmod
-from devmod.backend import file_name
+from devmod.backend import DiskCache, file_name, path_problem
 from devmod.errors import FormatError
-from devmod_targets._writable import check_writable
+from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
-from devmod_targets.build.cache import open_entries, pack_entry
-from devmod_targets.build.cache_url import CacheError
-from devmod_targets.build.closure import SourceTree
-from devmod_targets.build.output import check_output, record_of, save_bundle, store_record, texts_of_current
+from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
+from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.constants import load_constants
 from devmod_targets.build.plan import check_functions, plan_of
-from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
-from devmod_targets.build.result import BuildResult, JobResult, failure_of
+from devmod_targets.build.result import BuildResult, JobResult, Progress, failure_of
 from devmod_targets.build.spelling import bundle_text
-from devmod_targets.build.tasks import Task
+from devmod_targets.build.toolchains import file_digest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from devmod import Module
     from devmod_targets.build.cache import Entries
+    from devmod_targets.build.closure import Closure
     from devmod_targets.build.cluster import Cluster
     from devmod_targets.build.jobs import Outcome
-    from devmod_targets.build.plan import Plan
+    from devmod_targets.build.plan import Job, Plan
 
     #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
-    _Compiles = tuple[list[list[Task]], Iterator[tuple[int, Outcome]]]
+    _Compiles = tuple[list[list["Task"]], Iterator[tuple[int, Outcome]]]
 
 #: The longest wait of an interrupted build for the writes to its cache, in seconds.
 _GRACE = 10
+#: The digests of bundles, and the warnings and reports of their jobs, by `record_of` their inputs.
+_RECORDS = DiskCache("build")
 
 
 def build_manifest(
@@ -76,7 +79,7 @@ def build_manifest(
     strict
         Whether to compile all kernels with the option ``--strict``, as with ``strict = true`` in the manifest.
     progress
-        Receives the results as they come: an instance of a subclass of `devmod_targets.build.progress.Progress`.
+        Receives the results as they come: an instance of a subclass of `devmod_targets.build.result.Progress`.
 
     Returns
     -------
@@ -360,3 +363,148 @@ class _Build:
         if record and complete and record == self._record():
             store_record(self._output, record, [(each.warnings, each.reports) for each in results])
         return result
+
+
+def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
+    """Return the kernel, the source, the target and the status of each job: "cached", "compile", or "missing" without a source."""
+    toolchains.clear()
+    entries = None if cache is False else open_entries("" if cache is True else os.fspath(cache))
+    tree = SourceTree()
+    rows = []
+    for job in plan.jobs:
+        task = Task(job)
+        try:
+            task.find_inputs(tree, toolchains.toolchain_of, with_sources=plan.with_sources)
+            status = "cached" if entries is not None and task.key and entries.read(task.key) is not None else "compile"
+        except OSError:
+            status = "missing"
+        rows.append((job.kernel, job.source, job.target, status))
+    return rows
+
+
+class Task:
+    """A job of a build, with its files, its key ("" if its inputs are unknown), its module and its result."""
+
+    __slots__ = ("closure", "job", "key", "module", "result")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.closure: Closure | None = None
+        self.key = ""
+        self.module: Module | None = None
+        self.result: JobResult | None = None
+
+    def find_inputs(self, tree: SourceTree, toolchain_of: Callable[[Job], str], *, with_sources: bool) -> None:
+        """Find the files and the key. Raise OSError if the source cannot be read."""
+        self.closure = job_closure(self.job, tree)
+        toolchain = toolchain_of(self.job) if toolchains.knows_headers(self.job) else ""
+        self.key = job_key(self.job, self.closure, toolchain, with_sources=with_sources)
+
+    def storing_problem(self, outcome: Outcome) -> str:
+        """Return why the key does not contain all files that the compiler read; "" if it does."""
+        assert self.closure is not None
+        if not self.closure.digest:
+            return "an include, or a test for a file, may name its file in a way that devmod does not evaluate, such as a macro"
+        if outcome.files is None:
+            return "its compiler does not list the files that it reads (Payload.files)" if self.key else ""
+        file = self.closure.unknown_file(outcome.files)
+        if not file and not self._is_result(devmod.loads(outcome.data)):
+            file = "a source in its origin"
+        read = "read" if outcome.files.get(file, "origin") else "may read"
+        return f"its compiler {read} {file}, which is not among the includes that devmod found in the text" if file else ""
+
+    def read_entry(self, data: bytes) -> tuple[Module, tuple[str, ...], tuple[str, ...]]:
+        """Return the module of a cache's entry, and the warnings and the reports of its compile.
+
+        Raises
+        ------
+        FormatError
+            The entry is damaged, or it is the result of another job.
+        """
+        module, warnings, reports = unpack_entry(data)
+        module.wire_parts()  # checks the digest
+        if not self._is_result(module):
+            raise FormatError("it was made from another source")
+        return module, warnings, reports
+
+    def _is_result(self, module: Module) -> bool:
+        """Return whether a module is of the job's kind, and was made from the job's files alone."""
+        sources = module.origin.sources if module.origin is not None else {}
+        return module.kind == self.job.kind and self.closure is not None and self.closure.has_contents(sources.values())
+
+
+# -- The files that a job and a build read.
+
+
+def job_closure(job: Job, tree: SourceTree) -> Closure:
+    """Return the files of a job. Raise OSError if the source cannot be read."""
+    options = [option.removeprefix("-D").strip().replace("=", " ", 1) for option in job.options]
+    definitions = [*options, *(f"{name} {value}" for name, value in job.defines)]
+    return closure_of(
+        job.path, job.include_paths, tree, toolchains.system_headers(job), definitions, embedded=toolchains.embeds_includes(job)
+    )
+
+
+def input_files(plan: Plan) -> list[str]:
+    """Return the absolute paths of the manifest, the sources with everything that they may include, and the files of constants, sorted.
+
+    A source distribution must hold all of them. A file that a macro with parameters names is not in the list.
+
+    Raises
+    ------
+    OSError
+        A source cannot be read.
+    """
+    tree = SourceTree()
+    others = map(os.path.split, (os.path.abspath(plan.manifest), *constant_files(plan)))
+    paths = {os.path.join(os.path.realpath(folder), name) for folder, name in others}
+    for job in plan.jobs:
+        paths.update(job_closure(job, tree).files)
+    return sorted({*paths, *map(os.path.realpath, paths)})  # links, and their targets
+
+
+# -- The file of a build, and the check whether it is current.
+
+
+def record_of(plan: Plan, keys: Sequence[str]) -> str:
+    """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings and its constants."""
+    settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants))
+    return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(plan)))
+
+
+def constant_files(plan: Plan) -> list[str]:
+    """Return the paths of the files with constants."""
+    return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
+
+
+def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]] | None:
+    """Return the warnings and the reports of each job if a file is the bundle of a record; else None."""
+    data = _RECORDS.read(record)
+    try:
+        digest, texts = json.loads(data or b"")
+        return [(warnings, reports) for warnings, reports in texts] if digest == file_digest(path) else None
+    except (OSError, TypeError, ValueError):
+        return None
+
+
+def store_record(path: str, record: str, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+    """Store the digest of a written bundle and the warnings and the reports of its jobs under its record."""
+    _RECORDS.write(record, json.dumps([file_digest(path), texts]).encode())
+
+
+def check_output(plan: Plan) -> None:
+    """Raise FormatError if the output of the manifest, which may come from a stranger, has a symbolic link in the manifest's folder."""
+    problem = path_problem(plan.output, plan.folder)
+    if problem:
+        raise FormatError(
+            f"the output of {plan.manifest} is not written: {problem}. Remove it, or name the file: devmod build --output FILE"
+        )
+
+
+def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str) -> None:
+    """Write the bundle of a plan's modules. `within` is the parameter of `devmod.save`."""
+    constants = load_constants(plan.folder, plan.constants)
+    nodes = [*modules, *([constants] if constants is not None else [])]
+    root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
+    with noting_interrupts(path):
+        devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources, within=within)

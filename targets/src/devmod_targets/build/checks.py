@@ -10,7 +10,6 @@ from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets.build.macros import macro_mistakes
 from devmod_targets.build.matrix import (
     covers,
     describe_languages,
@@ -18,6 +17,7 @@ from devmod_targets.build.matrix import (
     kernel_variants,
     language_of,
     languages_of,
+    macro_mistakes,
     parse_target,
     sections_for,
     sources_for,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from devmod import TargetSpec
+    from devmod_targets.build.document import KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
-    from devmod_targets.build.tables import Problems
-    from devmod_targets.build.toml_lines import KeyPath
+    from devmod_targets.build.read import Problems
 
 #: Languages of compilers' output. Several kinds take them, and a file is for one kind.
 _LOW_LEVEL = ("ll", "bc", "s", "o")

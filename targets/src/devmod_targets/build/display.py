@@ -7,7 +7,7 @@ import sys
 
 from devmod.commands import annotate, echo, echo_lines
 from devmod.errors import with_log
-from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any
 
 from devmod import Local, Target, load_metadata_from_json
 from devmod.errors import FormatError, did_you_mean, list_names
-from devmod_targets.build.macros import macro_notes, shared_sections
-from devmod_targets.build.matrix import covers, kernel_variants, language_of, sections_for, sources_for
+from devmod_targets.build.matrix import covers, kernel_variants, language_of, macro_notes, sections_for, shared_sections, sources_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

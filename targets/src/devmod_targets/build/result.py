@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from devmod.errors import CompileError, with_log
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
     from devmod import Module
     from devmod_targets.build.plan import Job
+
 
 #: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``.
 _PLACE = re.compile(r"(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))")
@@ -187,3 +188,28 @@ def _job_to_dict(result: JobResult) -> dict[str, Any]:
         failure = result.failure
         fields |= {"error": failure.error, "message": failure.message, "log": failure.log, "file": failure.file, "line": failure.line}
     return fields
+
+
+# -- The receiver of a build's results. `devmod_targets.build.display` has the subclasses with output.
+
+
+class Progress:
+    """Receives the results of a build as they come. This class prints nothing. A subclass overrides the methods that it needs."""
+
+    def begin(self, jobs: Sequence[Job], workers: int) -> None:
+        """Receive the jobs, before the first result. If no input has changed, results come without this call."""
+
+    def add(self, result: JobResult) -> None:
+        """Receive the result of a job."""
+
+    def warn(self, text: str) -> None:
+        """Receive a warning about the build itself."""
+
+    def report(self, text: str) -> None:
+        """Receive a note about the build itself, which is no problem."""
+
+    def note(self, text: str) -> None:
+        """Receive a line for the user, such as what an interrupted build is waiting for."""
+
+    def close(self) -> None:
+        """Release resources. The build calls it after `begin`, also after an exception."""

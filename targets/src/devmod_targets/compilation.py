@@ -1,4 +1,9 @@
-"""From the arguments of `devmod.compile` to a module: one request of the kind's compiler for each variant."""
+"""The implementation of `devmod.compile`: reading the source, checking the arguments, calling the kind's compiler, making the module.
+
+`devmod.compile` calls `compile_source`. Programs call `devmod.compile`.
+
+docs/design/targets.md has the reasons.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +14,28 @@ from importlib import import_module
 from math import isfinite
 
 import devmod
+from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
-from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, not_installed
+from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names, not_installed
 from devmod.targets import KINDS
 from devmod_readers.sources import closed_source
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
-from devmod_targets.compilation._architectures import architecture_problem
-from devmod_targets.compilation._defaults import with_defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
-    from devmod import FunctionInfo, Module, Target, TargetSpec
-    from devmod_targets.compilation._defaults import Blocks, Locals
+    from devmod import FunctionInfo, Interface, Module, TargetSpec
 
     Compiler = Callable[[CompileRequest], Payload]
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
     Source = str | os.PathLike[str]
+    Dims = int | Sequence[int]
+    Blocks = Dims | Mapping[str, Dims]
+    Locals = Mapping[str, Local | Mapping[str, Local]]
 
 
 #: The options of devmod itself, for every target.
@@ -62,15 +69,15 @@ def compile_source(
         The arguments of `devmod.compile`, with the target parsed.
     """
     compiler, variants = _import_compiler(spec)
-    text, data, file_name, folder, suffix = read_source(source, spec, language)
+    text, data, file_name, folder, suffix = _read_source(source, spec, language)
     if name is not None and not (isinstance(name, str) and name):
         raise CompileError(f"name= is a function's name, not {name!r}", kind=spec.kind)
-    known = language_of(spec, language, suffix)
+    known = _language_of(spec, language, suffix)
     own_language = known or next(iter(spec.languages.values()), "")
     problem = architecture_problem(spec, target, own_language, assumed=not known)
     if problem:
         raise CompileError(problem, kind=spec.kind)
-    all_options = strings(spec, "options", options.split() if isinstance(options, str) else options)
+    all_options = _strings(spec, "options", options.split() if isinstance(options, str) else options)
     request = partial(
         CompileRequest,
         text,
@@ -83,17 +90,17 @@ def compile_source(
         options=tuple(option for option in all_options if option not in (_WERROR, _STRICT)),
         warnings_as_errors=_WERROR in all_options,
         strict=_STRICT in all_options,
-        defines=macros(spec, defines),
-        include=folders(spec, include),
-        name_expressions=strings(spec, "name_expressions", name_expressions),
+        defines=_macros(spec, defines),
+        include=_folders(spec, include),
+        name_expressions=_strings(spec, "name_expressions", name_expressions),
     )
     modules = []
     for variant in variants(target):
         try:
             modules.append(_build(spec, compiler, request(variant), block, local))
         except CompileError as error:
-            if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and resembles_path(source):
-                error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {file_hint(source)}",)
+            if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
+                error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
             raise
     return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
 
@@ -142,7 +149,7 @@ def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block:
         raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}", kind=spec.kind)
     if payload.fmt in spec.source_formats and spec.preprocessed:
         _check_closed(payload)
-    fmap = with_defaults(payload.kind, payload.fmap, block, local)
+    fmap = _with_defaults(payload.kind, payload.fmap, block, local)
     module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
     # `create` has no parameter for the origin and for the files.
     module.__dict__["_devmod_origin"] = payload.origin
@@ -190,7 +197,7 @@ def files_read(module: Module) -> dict[str, str] | None:
 # -- Checks of the arguments of `devmod.compile`: strings, defines and folders.
 
 
-def strings(spec: TargetSpec, argument: str, values: Iterable[str]) -> tuple[str, ...]:
+def _strings(spec: TargetSpec, argument: str, values: Iterable[str]) -> tuple[str, ...]:
     """Return the strings of an argument.
 
     Raises
@@ -209,7 +216,7 @@ def strings(spec: TargetSpec, argument: str, values: Iterable[str]) -> tuple[str
     return result
 
 
-def macros(spec: TargetSpec, defines: Mapping[str, object] | None) -> dict[str, str | None]:
+def _macros(spec: TargetSpec, defines: Mapping[str, object] | None) -> dict[str, str | None]:
     """Return the defines with their values in C; None for a define without a value.
 
     Raises
@@ -244,7 +251,7 @@ def _value(spec: TargetSpec, macro: str, value: object) -> str | None:
     )
 
 
-def folders(spec: TargetSpec, include: Path | Iterable[Path]) -> tuple[str, ...]:
+def _folders(spec: TargetSpec, include: Path | Iterable[Path]) -> tuple[str, ...]:
     """Return the absolute paths of the include folders.
 
     Raises
@@ -274,7 +281,7 @@ _BINARY_SUFFIXES = ("bc", "o")
 _MAX_PATH = 4096
 
 
-def read_source(
+def _read_source(
     source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
 ) -> tuple[str, bytes | None, str, str, str]:
     """Return the text of a source, its bytes if it is not text, and its file's name, folder and suffix ("" without a file)."""
@@ -297,7 +304,7 @@ def read_source(
         suffix = os.path.splitext(source.strip())[1][1:].lower()
         if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
             raise CompileError(
-                f"the source is a str of one line that ends in '.{suffix}': a str is always text. {file_hint(source)}",
+                f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}",
                 kind=spec.kind,
             )
         return check_source_text(source, "<text>", spec.kind), None, "", "", ""
@@ -323,13 +330,13 @@ def read_source(
     return decode_source(data, name, spec.kind), None, name, folder, suffix
 
 
-def resembles_path(text: str) -> bool:
+def _resembles_path(text: str) -> bool:
     """Return whether a source that does not compile may be intended as a path: one word with a slash or a dot."""
     word = text.strip()
     return len(word) <= _MAX_PATH and len(word.split()) == 1 and not set(word) & set("{}()#;") and bool(set(word) & set("/\\."))
 
 
-def file_hint(path: str) -> str:
+def _file_hint(path: str) -> str:
     return f"For the file, pass pathlib.Path({path.strip()!r})"
 
 
@@ -374,7 +381,7 @@ def _suffixes(spec: TargetSpec) -> set[str]:
     return {suffix for one in specs for suffix in (*one.languages, *one.suffixes)} | {"c", "cc", "cpp", "h", "hpp"}
 
 
-def language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
+def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     if language is None:
         return spec.languages.get(suffix, "")
     known = {**spec.languages, **{name: name for name in spec.languages.values()}}
@@ -382,3 +389,173 @@ def language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}", kind=spec.kind)
     return known[language]
+
+
+# -- The check that a target names an architecture where its kind needs one.
+
+
+def architecture_problem(spec: TargetSpec, target: Target, language: str, *, assumed: bool = False) -> str:
+    """Return the message that a target must name an architecture; "" if it names one, or need not for sources of the language.
+
+    Parameters
+    ----------
+    spec, target
+        The target, and the spec of its kind.
+    language
+        The language.
+    assumed
+        Whether the caller of `devmod.compile` may have omitted another language.
+    """
+    example = spec.needs_arch.get(language)
+    if target.archs or not example or dict(target.options).get("format") in spec.source_formats:
+        return ""
+    text = f"the target {str(target)!r} names no architecture. Name those of the devices: {str(Target(spec.kind, arch=example))!r}"
+    formats = [spec.suffixes.get(suffix) for suffix, name in spec.languages.items() if name == language]
+    kept = next((fmt for fmt in formats if fmt in spec.source_formats), "")
+    if kept:
+        text += f". Or keep the source, which the receiver compiles: '{spec.kind} -format={kept}'"
+    others = [name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch]
+    hint = f": pass the language, as in devmod.compile(…, language={others[0]!r})" if others and assumed else ""
+    return text + (f". {', '.join(others)} need none{hint}" if others else "")
+
+
+# -- The defaults of calls that `devmod.compile` stores in the interfaces: the block of threads, and the sizes of local memory.
+
+
+def _with_defaults(kind: str, fmap: Mapping[str, FunctionInfo], block: Blocks | None, local: Locals | None) -> Mapping[str, FunctionInfo]:
+    """Return the functions with the defaults in their interfaces.
+
+    Parameters
+    ----------
+    kind
+        The kind, for messages.
+    fmap
+        The functions.
+    block, local
+        The arguments of `devmod.compile`.
+
+    Raises
+    ------
+    CompileError
+        A default is invalid, contradicts the kernel, or is for a function or a parameter that does not exist.
+    """
+    if block is None and local is None:
+        return fmap
+    result = dict(fmap)
+    for name, dims in _blocks(kind, fmap, block).items():
+        result[name] = _with_block(kind, name, result[name], dims)
+    for (name, parameter), default in _locals(kind, fmap, local).items():
+        interface = _interface(kind, name, result[name], "local")
+        params = [param.replace(default=default) if param.name == parameter else param for param in interface.params]
+        result[name] = result[name].replace(interface=interface.replace(params=params))
+    return result
+
+
+def _blocks(kind: str, fmap: Mapping[str, FunctionInfo], block: Any) -> dict[str, tuple[int, int, int]]:
+    if block is None:
+        return {}
+    if not hasattr(block, "items"):
+        dims = _dims(kind, "block=", block)
+        return dict.fromkeys(fmap, dims)
+    for name in block:
+        _check_function(kind, fmap, "block", name)
+    return {name: _dims(kind, f"block= of {name!r}", dims) for name, dims in block.items()}
+
+
+def _dims(kind: str, subject: str, value: Any) -> tuple[int, int, int]:
+    parts = list(value) if isinstance(value, (list, tuple)) else [value]
+    try:
+        numbers = [int(part.__index__()) for part in parts]
+    except (AttributeError, TypeError):
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or min(numbers) < 1 or max(numbers) >= 2**31:
+        expected = "expected the threads of a block, an int of 1 or more, or up to three for x, y, z"
+        raise CompileError(f"{subject}: {expected}, got {value!r}", kind=kind, argument="block")
+    x, y, z = [*numbers, 1, 1][:3]
+    return x, y, z
+
+
+def _with_block(kind: str, name: str, info: FunctionInfo, block: tuple[int, int, int]) -> FunctionInfo:
+    interface = _interface(kind, name, info, "block")
+    if interface.block == block:
+        return info
+    if interface.block is not None:
+        raise CompileError(
+            f"block={block} contradicts the source: the {kind} function {name!r} is built for blocks of {interface.block} threads",
+            kind=kind,
+            function=name,
+            argument="block",
+        )
+    return info.replace(interface=interface.replace(default_block=block))
+
+
+def _locals(kind: str, fmap: Mapping[str, FunctionInfo], local: Locals | None) -> dict[tuple[str, str], Local]:
+    """Return the defaults by function and parameter."""
+    if local is None:
+        return {}
+    if not hasattr(local, "items"):
+        raise CompileError(f"local= is a map of a parameter's name to a devmod.Local, not {local!r}", kind=kind)
+    result: dict[tuple[str, str], Local] = {}
+    names = {name: _local_names(info) for name, info in fmap.items()}
+    for key, value in local.items():
+        if hasattr(value, "items"):
+            _check_function(kind, fmap, "local", key)
+            for parameter, default in value.items():
+                _check_parameter(kind, parameter, names[key], f"the function {key!r} has")
+                result[key, parameter] = _check_local(kind, parameter, default)
+            continue
+        owners = [name for name, parameters in names.items() if key in parameters]
+        _check_parameter(kind, key, [each for parameters in names.values() for each in parameters], "there are")
+        if len(owners) > 1:
+            raise CompileError(
+                f"local= has {key!r}, which is a parameter of {list_names(owners)}: give it by function, as in "
+                f"local={{{owners[0]!r}: {{{key!r}: {value!r}}}}}",
+                kind=kind,
+                argument="local",
+            )
+        result[owners[0], key] = _check_local(kind, key, value)
+    return result
+
+
+def _local_names(info: FunctionInfo) -> list[str]:
+    return [param.name for param in info.interface.params if param.kind == "local" and param.name] if info.interface is not None else []
+
+
+def _check_local(kind: str, parameter: str, value: object) -> Local:
+    if not isinstance(value, Local):
+        raise CompileError(
+            f"local= has {value!r} for {parameter!r}: expected a devmod.Local, such as devmod.Local(1024) or devmod.Local(per_thread=4)",
+            kind=kind,
+            argument=parameter,
+        )
+    return value
+
+
+def _check_function(kind: str, fmap: Mapping[str, FunctionInfo], argument: str, name: str) -> None:
+    if name not in fmap:
+        raise CompileError(
+            f"{argument}= has {name!r}, and the source has no such function; it has: {list_names(fmap)}{did_you_mean(str(name), fmap)}",
+            kind=kind,
+            argument=argument,
+        )
+
+
+def _check_parameter(kind: str, name: str, parameters: Sequence[str], have: str) -> None:
+    if name not in parameters:
+        raise CompileError(
+            f"local= has {name!r}, which is not a parameter of local memory; {have}: {list_names(dict.fromkeys(parameters))}"
+            f"{did_you_mean(str(name), parameters)}",
+            kind=kind,
+            argument="local",
+        )
+
+
+def _interface(kind: str, name: str, info: FunctionInfo, argument: str) -> Interface:
+    if info.interface is None:
+        raise CompileError(
+            f"{argument}= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
+            kind=kind,
+            function=name,
+            argument=argument,
+        )
+    return info.interface
