@@ -116,20 +116,13 @@ def _compress(table: Table) -> str:
 
 
 def _constants(table: Table) -> Constants:
-    value = table.get("constants")
+    value = table.typed("constants", dict, "a table with files")
     if value is None:
-        return Constants()
-    if not isinstance(value, dict):
-        table.add(f"expected a table with files, got {describe(value)}", "constants")
         return Constants()
     own = table.table(value, "constants")
     files = _constants_files(own)
-    functions = own.get("functions")
-    if functions is not None and not isinstance(functions, dict):
-        own.add(f'expected a table of functions, such as {{ load_weights = ["w", "b"] }}, got {describe(functions)}', "functions")
-        functions = {}
-    inner = own.table(functions or {}, "functions")
-    named = [(name, inner.strings(name, '["w", "b"]')) for name in functions or {}]
+    functions = own.table(own.typed("functions", dict, 'a table of functions, such as { load_weights = ["w", "b"] }') or {}, "functions")
+    named = [(name, functions.strings(name, '["w", "b"]')) for name in functions.data]
     own.check_keys({"file": ". Did you mean 'files'?", "symbols": ". Did you mean 'functions'?"})
     if "files" not in value:
         own.add('the key is missing. It lists the files, as in files = ["weights.npz"]', "files")
@@ -137,14 +130,8 @@ def _constants(table: Table) -> Constants:
 
 
 def _constants_files(table: Table) -> tuple[ConstantsFile, ...]:
-    value = table.get("files")
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        table.add(f'expected an array of paths, such as ["weights.npz"], got {describe(value)}', "files")
-        return ()
     result = []
-    for index, each in enumerate(value):
+    for index, each in enumerate(table.typed("files", list, 'an array of paths, such as ["weights.npz"]') or ()):
         name = ""
         names: tuple[str, ...] = ()
         if isinstance(each, dict):
@@ -246,33 +233,28 @@ def _include(table: Table) -> tuple[str, ...]:
 
 
 def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
-    value = table.get("defines")
-    if value is None:
-        return ()
-    if not isinstance(value, dict):
-        table.add(f"expected a table of macros, such as {{ WIDTH = 16 }}, got {describe(value)}", "defines")
-        return ()
     result: list[tuple[str, Define]] = []
-    for macro, text in value.items():
+    for macro, text in (table.typed("defines", dict, "a table of macros, such as { WIDTH = 16 }") or {}).items():
         if not _MACRO.fullmatch(macro):
             table.add('expected the name of a macro, or a name with parameters such as "F(x)"', "defines", macro)
         elif not isinstance(text, (str, int, float)):
             table.add(f"expected a string, a number or a boolean, got {describe(text)}", "defines", macro)
         elif isinstance(text, str) and not text.isprintable():
             table.add(f"the string has a line break or a control character: {text!r}", "defines", macro)
-        elif not isinstance(text, float) or check_finite(table, text, "defines", macro):
+        elif isinstance(text, float) and not isfinite(text):
+            table.add(f"expected a finite number, got {text}", "defines", macro)
+        else:
             result.append((macro, text))
     return tuple(result)
 
 
 def _sources(table: Table) -> tuple[Source, ...] | None:
-    value = table.get("sources")
+    expected = 'an array of paths, such as ["twice.cl", "twice.cu"]'
+    value = table.typed("sources", list, expected)
     if value is None:
         return None
-    if not isinstance(value, list) or not value:
-        what = "an empty array" if value == [] else describe(value)
-        table.add(f'expected an array of paths, such as ["twice.cl", "twice.cu"], got {what}', "sources")
-        return ()
+    if not value:
+        table.add(f"expected {expected}, got an empty array", "sources")
     result = []
     for index, each in enumerate(value):
         if not isinstance(each, dict):
@@ -295,12 +277,8 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
     for name, function in table.tables("functions", "functions, such as [kernels.twice.functions.twice]"):
         fields: dict[str, Any] = {"name": function.string("name", name)}
         for key in ("arg_types", "launch_param_tags", "arg_extra_tags"):
-            value = function.get(key)
-            if value is None:
-                continue
-            if not isinstance(value, list):
-                function.add(f"expected an array, got {describe(value)}", key)
-            else:
+            value = function.typed(key, list, "an array")
+            if value is not None:
                 fields[key] = value
         params, interface = function.get("params"), function.get("interface")
         function.check_keys({"symbol": ". Did you mean 'name', the symbol in the source?", "args": ". Did you mean 'params'?"})
@@ -349,13 +327,8 @@ def _is_numbers(value: object) -> bool:
 
 
 def _locals(table: Table) -> Iterator[tuple[str, str, int, bool]]:
-    value = table.get("local")
-    if value is None:
-        return
-    if not isinstance(value, dict):
-        table.add(f'expected a table of sizes by parameter, such as {{ scratch = "4/thread" }}, got {describe(value)}', "local")
-        return
-    for key, size in value.items():
+    value = table.typed("local", dict, 'a table of sizes by parameter, such as { scratch = "4/thread" }')
+    for key, size in (value or {}).items():
         if isinstance(size, dict):
             yield from (each for parameter, own in size.items() if (each := _local(table, key, parameter, own)))
         elif local := _local(table, "", key, size):
@@ -412,38 +385,34 @@ class Table:
         self._known.append(name)
         return self.data.get(name)
 
+    def typed(self, name: str, expected_type: type, expected: str) -> Any:
+        """Return a value of a type; None if it is absent, and after a mistake."""
+        value = self.get(name)
+        if value is None or isinstance(value, expected_type):
+            return value
+        self.add(f"expected {expected}, got {describe(value)}", name)
+        return None
+
     def string(self, name: str, default: str = "") -> str:
         """Return a string that is neither empty nor has control characters."""
         value = self.get(name)
         return default if value is None else self.check_string(value, name) or default
 
-    def strings(self, name: str, example: str = "") -> tuple[str, ...] | None:
+    def strings(self, name: str, example: str) -> tuple[str, ...] | None:
         """Return an array of strings, "" in the place of a wrong one; None if it is absent or no array."""
-        value = self.get(name)
+        value = self.typed(name, list, f"an array of strings, such as {example}")
         if value is None:
-            return None
-        if not isinstance(value, list):
-            self.add(f"expected an array of strings{f', such as {example}' if example else ''}, got {describe(value)}", name)
             return None
         return tuple(self.check_string(each, name, index) for index, each in enumerate(value))
 
     def boolean(self, name: str) -> bool:
         """Return a boolean; False if it is absent."""
-        value = self.get(name)
-        if value is not None and not isinstance(value, bool):
-            self.add(f"expected true or false, got {describe(value)}", name)
-        return value is True
+        return self.typed(name, bool, "true or false") is True
 
     def tables(self, name: str, what: str) -> list[tuple[str, Table]]:
         """Return the tables in a table, by name."""
-        value = self.get(name)
-        if value is None:
-            return []
-        if not isinstance(value, dict):
-            self.add(f"expected a table of {what}, got {describe(value)}", name)
-            return []
         result = []
-        for key, table in value.items():
+        for key, table in (self.typed(name, dict, f"a table of {what}") or {}).items():
             if isinstance(table, dict):
                 result.append((key, self.table(table, name, key)))
             else:
@@ -490,14 +459,6 @@ def check_path(table: Table, value: str, *keys: str | int) -> str:
     elif value:
         return posixpath.normpath(value)
     return ""
-
-
-def check_finite(table: Table, value: float, *keys: str | int) -> bool:
-    """Return whether a number is finite; add a mistake if it is not."""
-    if isinstance(value, float) and not isfinite(value):
-        table.add(f"expected a finite number, got {value}", *keys)
-        return False
-    return True
 
 
 def describe(value: object) -> str:
