@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any
 
 from devmod import load_metadata_from_json
+from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import MAX_PROBLEMS, ManifestError, read_document
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from devmod_targets.build.manifest import Define
 
 
-_COMPRESS = re.compile(r"zstd(:[0-9]{1,2})?", re.ASCII)
 _MOVED = "; it belongs to one kernel: [kernels.NAME]"
 #: Likely mistakes at the top of a manifest, each with the end of the message about an unknown key.
 _HINTS = {
@@ -107,12 +107,10 @@ def _targets(table: Table) -> tuple[str, ...]:
 
 def _compress(table: Table) -> str:
     value = table.get("compress")
-    if value is None or value == "":
-        return ""
-    if not isinstance(value, str) or not _COMPRESS.fullmatch(value):
-        table.add(f'expected "zstd", or "zstd:19" for another level, got {describe(value)}', "compress")
-        return ""
-    return value
+    if value in ["", *COMPRESS_LEVELS]:
+        return value or ""
+    table.add(f'expected "zstd", or "zstd:19" for another level, got {describe(value)}', "compress")
+    return ""
 
 
 def _constants(table: Table) -> Constants:

@@ -8,7 +8,7 @@ import re
 from importlib.resources import files
 
 from devmod import Target, registered
-from devmod.backend import find_spec
+from devmod.backend import COMPRESS_LEVELS, find_spec
 from devmod.errors import FormatError
 from devmod.targets import KINDS
 from devmod_targets.build.document import key_text
@@ -46,8 +46,10 @@ _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
 
 def schema_text() -> str:
-    """Return the JSON schema of manifests."""
-    return (files("devmod_targets.build") / SCHEMA_NAME).read_text(encoding="utf-8")
+    """Return the JSON schema of manifests. Its file leaves out the compressions, which core has."""
+    schema = json.loads((files("devmod_targets.build") / SCHEMA_NAME).read_text(encoding="utf-8"))
+    schema["properties"]["compress"]["enum"] = ["", *filter(None, COMPRESS_LEVELS)]
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], list[str]]:
