@@ -72,11 +72,11 @@ def test_warnings_are_shown_again_for_results_from_the_cache(tmp_path: Path, own
     assert (tmp_path / "p" / "k.devmod").read_bytes() == devmod.dumps(devmod.bundle(*first.modules))
 
 
-@pytest.mark.parametrize("texts", [b"{}", b"[1]", b"no JSON", None])
+@pytest.mark.parametrize("texts", [b"{}", b"[1]", b"7", b"[[], {}]", b"[[1], []]", b"no JSON", None])
 def test_an_entry_with_invalid_warnings_is_damaged(tmp_path: Path, own_cache: Path, texts: bytes | None) -> None:
     devmod.build(write_kernels(tmp_path / "p", 1))
     (entry,) = stored(own_cache)
-    constants = devmod.const_loader({"other": b"x"} if texts is None else {"devmod.build.warnings": texts}, {})
+    constants = devmod.const_loader({"other": b"x"} if texts is None else {"devmod.build.texts": texts}, {})
     entry.write_bytes(devmod.dumps(devmod.bundle(devmod.loads(entry.read_bytes()), constants)))
     result = build_again(tmp_path / "p")
     assert statuses(result) == ["compiled"]

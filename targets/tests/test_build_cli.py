@@ -20,7 +20,7 @@ from support import runner_commands
 import devmod
 from devmod._cli import main
 from devmod_targets.build import Job
-from devmod_targets.build.jobs import Outcome
+from devmod_targets.build.result import Outcome
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]
 BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
@@ -305,7 +305,7 @@ def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFix
     from devmod_targets.build.result import JobResult, Progress, failure_of
 
     job = Job("k", "/p", "a,b:c.cl", "opencl")
-    failure = failure_of(job, "CompileError", "100%\nof it", "")
+    failure = failure_of(job, Outcome(error="CompileError", message="100%\nof it"))
     Annotations(Progress(), ".").add(JobResult(job, "failed", failure=failure))
     assert capfd.readouterr().out == "::error file=a%2Cb%3Ac.cl,title=a%2Cb%3Ac.cl for opencl::100%25%0Aof it\n"
 

@@ -18,8 +18,8 @@ from random_project import TARGETS, RandomProject
 import devmod
 from devmod_targets.authoring._included import IncludedNames
 from devmod_targets.build import Job
-from devmod_targets.build.jobs import Outcome, attempt
-from devmod_targets.build.result import BuildResult
+from devmod_targets.build.jobs import attempt
+from devmod_targets.build.result import BuildResult, Outcome
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="symbolic links need a privilege on Windows"),

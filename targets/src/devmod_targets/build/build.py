@@ -17,7 +17,7 @@ from devmod_targets.build.closure import SourceTree, closure_of
 from devmod_targets.build.constants import load_constants
 from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.read import read_manifest
-from devmod_targets.build.result import BuildResult, JobResult, Progress, failure_of
+from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
 from devmod_targets.build.spelling import bundle_text
 from devmod_targets.build.toolchains import file_digest
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from devmod_targets.build.cache import Entries
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.cluster import Cluster
-    from devmod_targets.build.jobs import Outcome
     from devmod_targets.build.plan import Job, Plan
 
     #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
@@ -156,7 +155,7 @@ class _Build:
             for text in self._plan.notes:
                 self._progress.report(text)
             for task, error in unreadable:
-                self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
+                self._end(task, "failed", Outcome(error=type(error).__name__, message=f"{task.job.source}: {error.strerror}"))
             try:
                 self._build(cluster)
                 self._close_cache()
@@ -212,13 +211,9 @@ class _Build:
         return record_of(self._plan, keys)
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
-        results = [
-            JobResult(task.job, "cached", warnings=tuple(warnings), reports=tuple(reports))
-            for task, (warnings, reports) in zip(self._tasks, texts, strict=True)
-        ]
-        for each in results:
-            self._progress.add(each)
-        return BuildResult(self._output, results, written=False, problems=self._problems)
+        for task, (warnings, reports) in zip(self._tasks, texts, strict=True):
+            self._end(task, "cached", Outcome(warnings=tuple(warnings), reports=tuple(reports)))
+        return BuildResult(self._output, self._results(), written=False, problems=self._problems)
 
     # -- jobs
 
@@ -243,12 +238,12 @@ class _Build:
             if data is None:
                 continue
             try:
-                task.module, warnings, reports = task.read_entry(data)
+                task.module, outcome = task.read_entry(data)
             except FormatError as error:
                 self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
                 result.append(task)
                 continue
-            self._end(task, "cached", texts=(warnings, reports))
+            self._end(task, "cached", outcome)
         return result
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
@@ -281,14 +276,8 @@ class _Build:
             if note:
                 outcome = outcome._replace(reports=(*outcome.reports, note))
             for task in members[number]:
-                self._take(task, outcome)
-
-    def _take(self, task: Task, outcome: Outcome) -> None:
-        failure = (outcome.error, outcome.message, outcome.log) if outcome.error else None
-        if failure is None:
-            task.module = devmod.loads(outcome.data)
-        texts = outcome.warnings, outcome.reports
-        self._end(task, "failed" if failure else "compiled", seconds=outcome.seconds, texts=texts, failure=failure)
+                task.module = None if outcome.error else devmod.loads(outcome.data)
+                self._end(task, "failed" if outcome.error else "compiled", outcome)
 
     def _store(self, task: Task, outcome: Outcome) -> str:
         """Write a result to the cache. Return why it is not written, or "" if the user need not know."""
@@ -299,22 +288,16 @@ class _Build:
         if problem or not task.closure.is_current:  # the compiler may have read other text than the key has
             task.key = ""
         if task.key:
-            self._entries.write(task.key, pack_entry(outcome.data, outcome.warnings, outcome.reports))
+            self._entries.write(task.key, pack_entry(outcome))
         return problem and f"{task.job.source} is not cached: {problem}"
 
-    def _end(
-        self,
-        task: Task,
-        status: str,
-        *,
-        seconds: float = 0.0,
-        texts: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-        failure: tuple[str, str, str] | None = None,
-    ) -> None:
-        """Set the result of a task and show it. `texts` are warnings and reports; `failure` is an exception's class, message and log."""
-        warnings, reports = texts
-        task.result = JobResult(task.job, status, seconds, warnings, failure_of(task.job, *failure) if failure else None, reports)
+    def _end(self, task: Task, status: str, outcome: Outcome) -> None:
+        """Set the result of a task and show it."""
+        task.result = result_of(task.job, status, outcome)
         self._progress.add(task.result)
+
+    def _results(self) -> list[JobResult]:
+        return [task.result for task in self._tasks if task.result is not None]
 
     def _close_cache(self, seconds: float | None = None) -> None:
         """Complete the writes to the cache, in at most so many seconds."""
@@ -345,7 +328,7 @@ class _Build:
     # -- the bundle
 
     def _write(self, partial: bool, record: str) -> BuildResult:
-        results = [task.result for task in self._tasks if task.result is not None]
+        results = self._results()
         modules = list({id(task.module): task.module for task in self._tasks if task.module is not None}.values())
         complete = all(each.failure is None for each in results)
         result = BuildResult(self._output, results, written=False, problems=self._problems, modules=modules)
@@ -413,19 +396,19 @@ class Task:
         read = "read" if outcome.files.get(file, "origin") else "may read"
         return f"its compiler {read} {file}, which is not among the includes that devmod found in the text" if file else ""
 
-    def read_entry(self, data: bytes) -> tuple[Module, tuple[str, ...], tuple[str, ...]]:
-        """Return the module of a cache's entry, and the warnings and the reports of its compile.
+    def read_entry(self, data: bytes) -> tuple[Module, Outcome]:
+        """Return the module of a cache's entry, and an outcome with the warnings and the reports of its compile.
 
         Raises
         ------
         FormatError
             The entry is damaged, or it is the result of another job.
         """
-        module, warnings, reports = unpack_entry(data)
+        module, outcome = unpack_entry(data)
         module.wire_parts()  # checks the digest
         if not self._is_result(module):
             raise FormatError("it was made from another source")
-        return module, warnings, reports
+        return module, outcome
 
     def _is_result(self, module: Module) -> bool:
         """Return whether a module is of the job's kind, and was made from the job's files alone."""

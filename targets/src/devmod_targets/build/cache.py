@@ -19,48 +19,29 @@ import devmod
 from devmod.backend import cache_dir, enforce_bound, environment_text, file_name, folder_problem, read_private, size_bound, write_private
 from devmod.errors import DevmodError, FormatError, describe_error
 from devmod_targets.build.packages import import_problem
+from devmod_targets.build.result import Outcome
 from devmod_targets.build.threads import Threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Protocol
+    from typing import Any, TypeAlias
 
     from devmod import Module
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
 
-    class Entries(Protocol):
-        """The entries of a cache. The methods do not raise for errors of the disk or the network."""
-
-        #: Why the cache is no longer used; "" while it works.
-        problem: str
-
-        def read(self, key: str) -> bytes | None:
-            """Return an entry; None if there is none."""
-
-        def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
-            """Return the entries by key, as `read` does."""
-
-        def write(self, key: str, data: bytes) -> None:
-            """Store an entry."""
-
-        @property
-        def unwritten(self) -> int:
-            """The number of entries that are not written yet."""
-
-        def close(self, seconds: float | None = None) -> None:
-            """Complete the writes, in at most so many seconds."""
-
+    #: A cache. Its methods do not raise for errors of the disk or the network.
+    Entries: TypeAlias = "FolderEntries | UrlEntries"
 
 VARIABLE = "DEVMOD_BUILD_CACHE"
 #: The format of the keys. Another number makes all entries of older releases unknown.
-_FORMAT = "devmod build 3"
+_FORMAT = "devmod build 4"
 _SUFFIX = ".devmod"
 #: The folder of the entries below the folder or the URL. Other files there are the user's.
 _NAME = "build"
-#: The names of the constants with the warnings and with the compiler's reports, each an array of JSON.
-_WARNINGS, _REPORTS = "devmod.build.warnings", "devmod.build.reports"
+#: The name of the constant with the warnings and the compiler's reports: two arrays in one of JSON.
+_TEXTS = "devmod.build.texts"
 #: The fields of a job on which its result does not depend.
 _IGNORED = ("kernel", "folder")
 
@@ -81,40 +62,29 @@ def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = 
     return sha256(json.dumps(inputs, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def pack_entry(data: bytes, warnings: Sequence[str], reports: Sequence[str] = ()) -> bytes:
+def pack_entry(outcome: Outcome) -> bytes:
     """Return the entry of a job: its ``.devmod`` file, with the warnings and the reports of its compile."""
-    if not warnings and not reports:
-        return data
-    constants = {_WARNINGS: json.dumps(list(warnings)).encode()}
-    if reports:
-        constants[_REPORTS] = json.dumps(list(reports)).encode()
-    texts = devmod.const_loader(constants, {})
-    return devmod.dumps(devmod.bundle(devmod.loads(data), texts), with_sources=True)
+    if not outcome.warnings and not outcome.reports:
+        return outcome.data
+    texts = devmod.const_loader({_TEXTS: json.dumps([outcome.warnings, outcome.reports]).encode()}, {})
+    return devmod.dumps(devmod.bundle(devmod.loads(outcome.data), texts), with_sources=True)
 
 
-def unpack_entry(data: bytes) -> tuple[Module, tuple[str, ...], tuple[str, ...]]:
-    """Return the module, the warnings and the reports of an entry. Raise FormatError if it is damaged."""
+def unpack_entry(data: bytes) -> tuple[Module, Outcome]:
+    """Return the module of an entry, and an outcome with the warnings and the reports. Raise FormatError if it is damaged."""
     root = devmod.loads(data)
     if root.kind != "bundle" or len(root.imports) != 2 or root.imports[1].kind != "const_loader":
-        return root, (), ()
+        return root, Outcome()
     module, constants = root.imports
-    warnings = _texts(constants, _WARNINGS)
     try:
-        constants.get_global(_REPORTS)
-    except KeyError:
-        return module, warnings, ()
-    return module, warnings, _texts(constants, _REPORTS)
-
-
-def _texts(constants: Module, name: str) -> tuple[str, ...]:
-    try:
-        stored: Any = constants.get_global(name)
-        texts = json.loads(bytes(stored))
-    except (KeyError, ValueError) as error:
+        stored: Any = constants.get_global(_TEXTS)
+        warnings, reports = json.loads(bytes(stored))
+    except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"its warnings cannot be read: {error}") from None
-    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-        raise FormatError("its warnings are not an array of strings")
-    return tuple(texts)
+    for texts in (warnings, reports):
+        if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+            raise FormatError("its warnings are not an array of strings")
+    return module, Outcome(warnings=tuple(warnings), reports=tuple(reports))
 
 
 def open_entries(place: str = "", *, default: bool = False) -> Entries | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from devmod.errors import CompileError, with_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from devmod import Module
@@ -73,6 +74,36 @@ class JobResult:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
     reports: tuple[str, ...] = ()
+
+
+class Outcome(NamedTuple):
+    """The result of one job.
+
+    Attributes
+    ----------
+    data
+        The ``.devmod`` file; b"" for a failure.
+    error, message, log
+        The name of the exception's class, its text, and the compiler's output; "" for a success.
+    warnings, reports
+        The texts of the warnings, and of the compiler's reports.
+    seconds
+        The CPU time of the compiler and of the programs that it ran.
+    toolchain
+        The result of `toolchain_of` on a worker of another machine; "" on this machine.
+    files
+        The files that the compiler read, path to SHA-256; None if they are unknown.
+    """
+
+    data: bytes = b""
+    error: str = ""
+    message: str = ""
+    log: str = ""
+    warnings: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
+    seconds: float = 0.0
+    toolchain: str = ""
+    files: Mapping[str, str] | None = None
 
 
 class BuildResult:
@@ -160,16 +191,23 @@ class BuildResult:
         }
 
 
-def failure_of(job: Job, error: str, message: str, log: str) -> Failure:
+def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
+    """Return the result of a job."""
+    failure = failure_of(job, outcome) if outcome.error else None
+    return JobResult(job, status, outcome.seconds, outcome.warnings, failure, outcome.reports)
+
+
+def failure_of(job: Job, outcome: Outcome) -> Failure:
     """Return the failure of a job, with the place in the compiler's output."""
+    texts = outcome.error, outcome.message, outcome.log
     own = os.path.basename(job.source)
     first: tuple[str, int] | None = None
-    for match in _PLACE.finditer(f"{message}\n{log}"):
+    for match in _PLACE.finditer(f"{outcome.message}\n{outcome.log}"):
         place = match["file"], int(match["line"] or match["in_brackets"])
         if os.path.basename(place[0]) == own:
-            return Failure(job, error, message, log, job.source, place[1])
+            return Failure(job, *texts, job.source, place[1])
         first = first or place
-    return Failure(job, error, message, log, *(first or (job.source, 0)))
+    return Failure(job, *texts, *(first or (job.source, 0)))
 
 
 def _job_to_dict(result: JobResult) -> dict[str, Any]:
