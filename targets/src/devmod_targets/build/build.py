@@ -213,7 +213,7 @@ class _Build:
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
         for task, (warnings, reports) in zip(self._tasks, texts, strict=True):
             self._end(task, "cached", Outcome(warnings=tuple(warnings), reports=tuple(reports)))
-        return BuildResult(self._output, self._results(), written=False, problems=self._problems)
+        return self._result()
 
     # -- jobs
 
@@ -296,8 +296,9 @@ class _Build:
         task.result = result_of(task.job, status, outcome)
         self._progress.add(task.result)
 
-    def _results(self) -> list[JobResult]:
-        return [task.result for task in self._tasks if task.result is not None]
+    def _result(self, modules: tuple[Module, ...] | None = None) -> BuildResult:
+        results = tuple(task.result for task in self._tasks if task.result is not None)
+        return BuildResult(self._output, results, problems=tuple(self._problems), _modules=modules)
 
     def _close_cache(self, seconds: float | None = None) -> None:
         """Complete the writes to the cache, in at most so many seconds."""
@@ -328,23 +329,23 @@ class _Build:
     # -- the bundle
 
     def _write(self, partial: bool, record: str) -> BuildResult:
-        results = self._results()
-        modules = list({id(task.module): task.module for task in self._tasks if task.module is not None}.values())
-        complete = all(each.failure is None for each in results)
-        result = BuildResult(self._output, results, written=False, problems=self._problems, modules=modules)
+        built = [(task.job, task.module) for task in self._tasks if task.module is not None]
+        modules = tuple({id(module): module for _, module in built}.values())  # equal jobs have one module
+        result = self._result(modules)
+        complete = not result.failures
         has_content = bool(modules or (complete and self._plan.constants.files))
         if not has_content or not (complete or partial):
             return result
-        check_functions((task.job, task.module) for task in self._tasks if task.module is not None)
+        check_functions(built)
         try:
             save_bundle(self._plan, modules, self._output, self._within)
         except FormatError as error:
-            error.args = (bundle_text(str(error), [(task.job, task.module) for task in self._tasks if task.module is not None]),)
+            error.args = (bundle_text(str(error), built),)
             raise
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():
-            store_record(self._output, record, [(each.warnings, each.reports) for each in results])
+            store_record(self._output, record, [(each.warnings, each.reports) for each in result.results])
         return result
 
 

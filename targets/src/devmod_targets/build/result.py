@@ -106,6 +106,7 @@ class Outcome(NamedTuple):
     files: Mapping[str, str] | None = None
 
 
+@dataclass(eq=False, repr=False)
 class BuildResult:
     """The result of `devmod.build`.
 
@@ -121,20 +122,11 @@ class BuildResult:
         Warnings about the build itself, such as a damaged entry of the cache.
     """
 
-    def __init__(
-        self,
-        output: str,
-        results: Sequence[JobResult],
-        *,
-        written: bool,
-        problems: Sequence[str] = (),
-        modules: Sequence[Module] | None = None,
-    ) -> None:
-        self.output = output
-        self.results = tuple(results)
-        self.written = written
-        self.problems = tuple(problems)
-        self._modules = None if modules is None else tuple(modules)
+    output: str
+    results: tuple[JobResult, ...]
+    written: bool = False
+    problems: tuple[str, ...] = ()
+    _modules: tuple[Module, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<BuildResult {self.output!r}: {self.summary}>"
