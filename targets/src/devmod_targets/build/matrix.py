@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from devmod import Target
 from devmod.backend import find_spec
@@ -53,9 +54,37 @@ def kernel_variants(manifest: Manifest, kernel: KernelEntry) -> Iterator[Target]
         yield from variants(target)
 
 
-def sections_for(manifest: Manifest, kernel: KernelEntry, variant: Target) -> tuple[list[Section], list[Section]]:
-    """Return the settings for a variant, the more specific ones last: those of the manifest, and those of the kernel."""
-    return _matching(manifest.section, manifest.target_sections, variant), _matching(kernel.section, kernel.target_sections, variant)
+class Use(NamedTuple):
+    """A kernel for a variant of a target.
+
+    Attributes
+    ----------
+    kernel, variant
+        The kernel, and the variant.
+    common, own
+        The settings of the manifest and those of the kernel, the more specific ones last.
+    sources
+        The sources that the variant takes, each with the language of its declaration ("" for that of its suffix) and the language's name.
+    """
+
+    kernel: KernelEntry
+    variant: Target
+    common: list[Section]
+    own: list[Section]
+    sources: list[tuple[Source, str, str]]
+
+
+def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
+    """Return the use of a kernel for a variant."""
+    own = _matching(kernel.section, kernel.target_sections, variant)
+    sources = [(source, language, language_of(source.path, language, variant)) for source, language in _sources_for(own, variant)]
+    return Use(kernel, variant, _matching(manifest.section, manifest.target_sections, variant), own, sources)
+
+
+def uses_of(manifest: Manifest, kernel: KernelEntry) -> Iterator[Use]:
+    """Yield the uses of a kernel, in the order of its variants."""
+    for variant in kernel_variants(manifest, kernel):
+        yield use_of(manifest, kernel, variant)
 
 
 def _matching(section: Section, targets: Sequence[Section], variant: Target) -> list[Section]:
@@ -63,7 +92,7 @@ def _matching(section: Section, targets: Sequence[Section], variant: Target) -> 
     return [section, *sorted(matching, key=lambda each: " " in each.target)]  # [target.cuda] before [target."cuda -arch=sm_90"]
 
 
-def sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Source, str]]:
+def _sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Source, str]]:
     """Return the sources of a kernel's sections that a target takes, each with its language, or "" for that of its suffix."""
     sources: Sequence[Source] = ()
     language = ""
@@ -129,15 +158,13 @@ def shared_sections(sections: Sequence[Section], kind: str, language: str) -> Se
     return sections if has_preprocessor(kind, language) else [replace(each, defines=(), include=()) for each in sections]
 
 
-def macro_notes(manifest: Manifest, targets: Iterable[tuple[KernelEntry, Target]]) -> Iterator[str]:
+def macro_notes(uses: Iterable[Use]) -> Iterator[str]:
     """Yield a sentence for each language of the targets that the macros of all kernels are not for."""
-    for kernel, variant in targets:
-        common, own = sections_for(manifest, kernel, variant)
-        keys = " and ".join(key for key in _KEYS if any(getattr(section, key) for section in common))
-        for source, language in sources_for(own, variant) if keys else ():
-            name = language_of(source.path, language, variant)
-            if not has_preprocessor(variant.kind, name):
-                yield f"{keys} of the manifest: not used for {variant.kind}, because {name} has no preprocessor"
+    for use in uses:
+        keys = " and ".join(key for key in _KEYS if any(getattr(section, key) for section in use.common))
+        for _, _, language in use.sources if keys else ():
+            if not has_preprocessor(use.variant.kind, language):
+                yield f"{keys} of the manifest: not used for {use.variant.kind}, because {language} has no preprocessor"
 
 
 def macro_mistakes(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
@@ -151,12 +178,10 @@ def macro_mistakes(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _kernel_mistakes(manifest: Manifest, kernel: KernelEntry) -> Iterator[tuple[KeyPath, str]]:
-    for variant in kernel_variants(manifest, kernel):
-        _, sections = sections_for(manifest, kernel, variant)
-        for source, own in sources_for(sections, variant):
-            language = language_of(source.path, own, variant)
-            if not has_preprocessor(variant.kind, language):
-                for section in sections:
+    for use in uses_of(manifest, kernel):
+        for source, _, language in use.sources:
+            if not has_preprocessor(use.variant.kind, language):
+                for section in use.own:
                     yield from _mistakes(section, ("kernels", kernel.name), f"{source.path!r} is {language}")
 
 
