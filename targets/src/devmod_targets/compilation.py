@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Interface, Module, TargetSpec
+    from devmod import FunctionInfo, Module, TargetSpec
 
     Compiler = Callable[[CompileRequest], Payload]
     Path = str | os.PathLike[str]
@@ -68,41 +68,45 @@ def compile_source(
     source, target, name, language, fmap, options, defines, include, name_expressions, block, local
         The arguments of `devmod.compile`, with the target parsed.
     """
-    compiler, variants = _import_compiler(spec)
-    text, data, file_name, folder, suffix = _read_source(source, spec, language)
-    if name is not None and not (isinstance(name, str) and name):
-        raise CompileError(f"name= is a function's name, not {name!r}", kind=spec.kind)
-    known = _language_of(spec, language, suffix)
-    own_language = known or next(iter(spec.languages.values()), "")
-    problem = architecture_problem(spec, target, own_language, assumed=not known)
-    if problem:
-        raise CompileError(problem, kind=spec.kind)
-    all_options = _strings(spec, "options", options.split() if isinstance(options, str) else options)
-    request = partial(
-        CompileRequest,
-        text,
-        data=data or b"",
-        name=file_name or ("<text>" if data is None else "<bytes>"),
-        folder=folder,
-        stem=name or os.path.splitext(file_name)[0] or "main",
-        language=own_language,
-        fmap=None if fmap is None else check_fmap(spec.kind, fmap),
-        options=tuple(option for option in all_options if option not in (_WERROR, _STRICT)),
-        warnings_as_errors=_WERROR in all_options,
-        strict=_STRICT in all_options,
-        defines=_macros(spec, defines),
-        include=_folders(spec, include),
-        name_expressions=_strings(spec, "name_expressions", name_expressions),
-    )
-    modules = []
-    for variant in variants(target):
-        try:
-            modules.append(_build(spec, compiler, request(variant), block, local))
-        except CompileError as error:
-            if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
-                error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
-            raise
-    return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+    try:
+        compiler, variants = _import_compiler(spec)
+        text, data, file_name, folder, suffix = _read_source(source, spec, language)
+        if name is not None and not (isinstance(name, str) and name):
+            raise CompileError(f"name= is a function's name, not {name!r}")
+        known = _language_of(spec, language, suffix)
+        own_language = known or next(iter(spec.languages.values()), "")
+        problem = architecture_problem(spec, target, own_language, assumed=not known)
+        if problem:
+            raise CompileError(problem)
+        all_options = _strings("options", options.split() if isinstance(options, str) else options)
+        request = partial(
+            CompileRequest,
+            text,
+            data=data or b"",
+            name=file_name or ("<text>" if data is None else "<bytes>"),
+            folder=folder,
+            stem=name or os.path.splitext(file_name)[0] or "main",
+            language=own_language,
+            fmap=None if fmap is None else check_fmap(spec.kind, fmap),
+            options=tuple(option for option in all_options if option not in (_WERROR, _STRICT)),
+            warnings_as_errors=_WERROR in all_options,
+            strict=_STRICT in all_options,
+            defines=_macros(defines),
+            include=_folders(include),
+            name_expressions=_strings("name_expressions", name_expressions),
+        )
+        modules = []
+        for variant in variants(target):
+            try:
+                modules.append(_build(spec, compiler, request(variant), block, local))
+            except CompileError as error:
+                if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
+                    error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
+                raise
+        return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+    except CompileError as error:
+        error.kind = error.kind or spec.kind
+        raise
 
 
 def variants_of(target: Target) -> tuple[Target, ...]:
@@ -146,7 +150,7 @@ def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block:
             key=f"devmod.targets.{spec.kind}",
         )
     if request.strict and payload.unvalidated:
-        raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}", kind=spec.kind)
+        raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}")
     if payload.fmt in spec.source_formats and spec.preprocessed:
         _check_closed(payload)
     fmap = _with_defaults(payload.kind, payload.fmap, block, local)
@@ -172,7 +176,7 @@ def _check_closed(payload: Payload) -> None:
         try:
             closed_source(payload.kind, code.decode())
         except FormatError as error:
-            raise CompileError(str(error), kind=payload.kind) from None
+            raise CompileError(str(error)) from None
 
 
 def _own_file(request: CompileRequest) -> dict[str, str]:
@@ -197,7 +201,7 @@ def files_read(module: Module) -> dict[str, str] | None:
 # -- Checks of the arguments of `devmod.compile`: strings, defines and folders.
 
 
-def _strings(spec: TargetSpec, argument: str, values: Iterable[str]) -> tuple[str, ...]:
+def _strings(argument: str, values: Iterable[str]) -> tuple[str, ...]:
     """Return the strings of an argument.
 
     Raises
@@ -206,17 +210,17 @@ def _strings(spec: TargetSpec, argument: str, values: Iterable[str]) -> tuple[st
         `values` is no sequence of strings, or one has a lone surrogate.
     """
     if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise CompileError(f"{argument}= is a sequence of strings, not {values!r}", kind=spec.kind)
+        raise CompileError(f"{argument}= is a sequence of strings, not {values!r}")
     result = tuple(values)
     for value in result:
         if not isinstance(value, str):
-            raise CompileError(f"{argument}= has {value!r}; each is a string", kind=spec.kind)
+            raise CompileError(f"{argument}= has {value!r}; each is a string")
         if not is_utf8(value):
-            raise CompileError(f"{argument}= has {value!r}, which UTF-8 cannot encode", kind=spec.kind)
+            raise CompileError(f"{argument}= has {value!r}, which UTF-8 cannot encode")
     return result
 
 
-def _macros(spec: TargetSpec, defines: Mapping[str, object] | None) -> dict[str, str | None]:
+def _macros(defines: Mapping[str, object] | None) -> dict[str, str | None]:
     """Return the defines with their values in C; None for a define without a value.
 
     Raises
@@ -225,17 +229,14 @@ def _macros(spec: TargetSpec, defines: Mapping[str, object] | None) -> dict[str,
         `defines` is no map of name to value.
     """
     if defines is not None and not hasattr(defines, "items"):
-        raise CompileError(f"defines= is a map of name to value, not {defines!r}", kind=spec.kind)
-    return {_macro(spec, macro): _value(spec, macro, value) for macro, value in (defines or {}).items()}
+        raise CompileError(f"defines= is a map of name to value, not {defines!r}")
+    for macro in defines or {}:
+        if not isinstance(macro, str):
+            raise CompileError(f"defines= has the name {macro!r}; a name is a string")
+    return {macro: _value(macro, value) for macro, value in (defines or {}).items()}
 
 
-def _macro(spec: TargetSpec, macro: object) -> str:
-    if not isinstance(macro, str):
-        raise CompileError(f"defines= has the name {macro!r}; a name is a string", kind=spec.kind)
-    return macro
-
-
-def _value(spec: TargetSpec, macro: str, value: object) -> str | None:
+def _value(macro: str, value: object) -> str | None:
     """Return a define's value in C."""
     if value is None or isinstance(value, str):
         return value
@@ -246,12 +247,10 @@ def _value(spec: TargetSpec, macro: str, value: object) -> str | None:
             return str(operator.index(value))  # type: ignore[arg-type]
         except TypeError:
             pass
-    raise CompileError(
-        f"the define {macro} has the value {value!r}; a value is a str, an int, a finite float, a bool or None", kind=spec.kind
-    )
+    raise CompileError(f"the define {macro} has the value {value!r}; a value is a str, an int, a finite float, a bool or None")
 
 
-def _folders(spec: TargetSpec, include: Path | Iterable[Path]) -> tuple[str, ...]:
+def _folders(include: Path | Iterable[Path]) -> tuple[str, ...]:
     """Return the absolute paths of the include folders.
 
     Raises
@@ -260,14 +259,14 @@ def _folders(spec: TargetSpec, include: Path | Iterable[Path]) -> tuple[str, ...
         `include` is no folder's path and no sequence of them, or a folder does not exist.
     """
     if not isinstance(include, (str, os.PathLike)) and not hasattr(include, "__iter__"):
-        raise CompileError(f"include= is a folder's path, or a sequence of them, not {include!r}", kind=spec.kind)
+        raise CompileError(f"include= is a folder's path, or a sequence of them, not {include!r}")
     result = []
     for folder in [include] if isinstance(include, (str, os.PathLike)) else include:
         if not isinstance(folder, (str, os.PathLike)):
-            raise CompileError(f"include= has {folder!r}; each is a folder's path", kind=spec.kind)
+            raise CompileError(f"include= has {folder!r}; each is a folder's path")
         path = os.path.abspath(os.fsdecode(folder))
         if not os.path.isdir(path):
-            raise CompileError(f"include= has {os.fsdecode(folder)!r}, which is not a folder", kind=spec.kind)
+            raise CompileError(f"include= has {os.fsdecode(folder)!r}, which is not a folder")
         result.append(path)
     return tuple(result)
 
@@ -296,31 +295,26 @@ def _read_source(
             return decode_source(data.rstrip(b"\0"), "<bytes>", spec.kind), None, "", "", suffix
         if language not in (None, *binary, *binary.values()):
             expected = ", ".join(binary.values())
-            raise CompileError(f"the source is bytes, which are {expected} and not {language}", kind=spec.kind)
+            raise CompileError(f"the source is bytes, which are {expected} and not {language}")
         return "", data, "", "", suffix
     if isinstance(source, str):
         if language in (*binary, *binary.values()):
-            raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path", kind=spec.kind)
+            raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path")
         suffix = os.path.splitext(source.strip())[1][1:].lower()
         if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
-            raise CompileError(
-                f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}",
-                kind=spec.kind,
-            )
+            raise CompileError(f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}")
         return check_source_text(source, "<text>", spec.kind), None, "", "", ""
     if not isinstance(source, os.PathLike):
         expected = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
-        raise CompileError(f"a source is {expected}, not {type(source).__name__}", kind=spec.kind)
+        raise CompileError(f"a source is {expected}, not {type(source).__name__}")
     path = os.path.abspath(os.fsdecode(source))
     if not is_utf8(os.path.basename(path)):
-        raise CompileError(
-            f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file", kind=spec.kind
-        )
+        raise CompileError(f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file")
     try:
         with open_regular(path, hint="Pass the text, or - on the command line for standard input") as file:
             data = file.read()
     except FormatError as error:
-        raise CompileError(str(error), kind=spec.kind) from None
+        raise CompileError(str(error)) from None
     folder, name = os.path.split(path)
     suffix = os.path.splitext(name)[1][1:].lower()
     if language is None and suffix not in spec.languages:
@@ -348,8 +342,7 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
         default = next(iter(spec.languages.values()))
         raise CompileError(
             f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. If the suffix "
-            f"is wrong, pass the language: devmod.compile(…, language={default!r})",
-            kind=spec.kind,
+            f"is wrong, pass the language: devmod.compile(…, language={default!r})"
         )
 
 
@@ -387,7 +380,7 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     known = {**spec.languages, **{name: name for name in spec.languages.values()}}
     if language not in known:
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
-        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}", kind=spec.kind)
+        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
     return known[language]
 
 
@@ -427,10 +420,8 @@ def _with_defaults(kind: str, fmap: Mapping[str, FunctionInfo], block: Blocks | 
 
     Parameters
     ----------
-    kind
-        The kind, for messages.
-    fmap
-        The functions.
+    kind, fmap
+        The kind, for a message, and the functions.
     block, local
         The arguments of `devmod.compile`.
 
@@ -442,27 +433,27 @@ def _with_defaults(kind: str, fmap: Mapping[str, FunctionInfo], block: Blocks | 
     if block is None and local is None:
         return fmap
     result = dict(fmap)
-    for name, dims in _blocks(kind, fmap, block).items():
+    for name, dims in _blocks(fmap, block).items():
         result[name] = _with_block(kind, name, result[name], dims)
-    for (name, parameter), default in _locals(kind, fmap, local).items():
-        interface = _interface(kind, name, result[name], "local")
+    for (name, parameter), default in _locals(fmap, local).items():
+        interface = result[name].interface
+        assert interface is not None  # it has the parameter
         params = [param.replace(default=default) if param.name == parameter else param for param in interface.params]
         result[name] = result[name].replace(interface=interface.replace(params=params))
     return result
 
 
-def _blocks(kind: str, fmap: Mapping[str, FunctionInfo], block: Any) -> dict[str, tuple[int, int, int]]:
+def _blocks(fmap: Mapping[str, FunctionInfo], block: Any) -> dict[str, tuple[int, int, int]]:
     if block is None:
         return {}
     if not hasattr(block, "items"):
-        dims = _dims(kind, "block=", block)
-        return dict.fromkeys(fmap, dims)
+        return dict.fromkeys(fmap, _dims("block=", block))
     for name in block:
-        _check_function(kind, fmap, "block", name)
-    return {name: _dims(kind, f"block= of {name!r}", dims) for name, dims in block.items()}
+        _check_function(fmap, "block", name)
+    return {name: _dims(f"block= of {name!r}", dims) for name, dims in block.items()}
 
 
-def _dims(kind: str, subject: str, value: Any) -> tuple[int, int, int]:
+def _dims(subject: str, value: Any) -> tuple[int, int, int]:
     parts = list(value) if isinstance(value, (list, tuple)) else [value]
     try:
         numbers = [int(part.__index__()) for part in parts]
@@ -470,50 +461,52 @@ def _dims(kind: str, subject: str, value: Any) -> tuple[int, int, int]:
         numbers = []
     if not 1 <= len(numbers) <= 3 or min(numbers) < 1 or max(numbers) >= 2**31:
         expected = "expected the threads of a block, an int of 1 or more, or up to three for x, y, z"
-        raise CompileError(f"{subject}: {expected}, got {value!r}", kind=kind, argument="block")
+        raise CompileError(f"{subject}: {expected}, got {value!r}", argument="block")
     x, y, z = [*numbers, 1, 1][:3]
     return x, y, z
 
 
 def _with_block(kind: str, name: str, info: FunctionInfo, block: tuple[int, int, int]) -> FunctionInfo:
-    interface = _interface(kind, name, info, "block")
+    interface = info.interface
+    if interface is None:
+        raise CompileError(
+            f"block= needs the interface of {name!r}, and the compiler found none: declare it with fmap=", function=name, argument="block"
+        )
     if interface.block == block:
         return info
     if interface.block is not None:
         raise CompileError(
             f"block={block} contradicts the source: the {kind} function {name!r} is built for blocks of {interface.block} threads",
-            kind=kind,
             function=name,
             argument="block",
         )
     return info.replace(interface=interface.replace(default_block=block))
 
 
-def _locals(kind: str, fmap: Mapping[str, FunctionInfo], local: Locals | None) -> dict[tuple[str, str], Local]:
+def _locals(fmap: Mapping[str, FunctionInfo], local: Locals | None) -> dict[tuple[str, str], Local]:
     """Return the defaults by function and parameter."""
     if local is None:
         return {}
     if not hasattr(local, "items"):
-        raise CompileError(f"local= is a map of a parameter's name to a devmod.Local, not {local!r}", kind=kind)
+        raise CompileError(f"local= is a map of a parameter's name to a devmod.Local, not {local!r}")
     result: dict[tuple[str, str], Local] = {}
     names = {name: _local_names(info) for name, info in fmap.items()}
     for key, value in local.items():
         if hasattr(value, "items"):
-            _check_function(kind, fmap, "local", key)
+            _check_function(fmap, "local", key)
             for parameter, default in value.items():
-                _check_parameter(kind, parameter, names[key], f"the function {key!r} has")
-                result[key, parameter] = _check_local(kind, parameter, default)
+                _check_parameter(parameter, names[key], f"the function {key!r} has")
+                result[key, parameter] = _check_local(parameter, default)
             continue
         owners = [name for name, parameters in names.items() if key in parameters]
-        _check_parameter(kind, key, [each for parameters in names.values() for each in parameters], "there are")
+        _check_parameter(key, [each for parameters in names.values() for each in parameters], "there are")
         if len(owners) > 1:
             raise CompileError(
                 f"local= has {key!r}, which is a parameter of {list_names(owners)}: give it by function, as in "
                 f"local={{{owners[0]!r}: {{{key!r}: {value!r}}}}}",
-                kind=kind,
                 argument="local",
             )
-        result[owners[0], key] = _check_local(kind, key, value)
+        result[owners[0], key] = _check_local(key, value)
     return result
 
 
@@ -521,41 +514,27 @@ def _local_names(info: FunctionInfo) -> list[str]:
     return [param.name for param in info.interface.params if param.kind == "local" and param.name] if info.interface is not None else []
 
 
-def _check_local(kind: str, parameter: str, value: object) -> Local:
+def _check_local(parameter: str, value: object) -> Local:
     if not isinstance(value, Local):
         raise CompileError(
             f"local= has {value!r} for {parameter!r}: expected a devmod.Local, such as devmod.Local(1024) or devmod.Local(per_thread=4)",
-            kind=kind,
             argument=parameter,
         )
     return value
 
 
-def _check_function(kind: str, fmap: Mapping[str, FunctionInfo], argument: str, name: str) -> None:
+def _check_function(fmap: Mapping[str, FunctionInfo], argument: str, name: str) -> None:
     if name not in fmap:
         raise CompileError(
             f"{argument}= has {name!r}, and the source has no such function; it has: {list_names(fmap)}{did_you_mean(str(name), fmap)}",
-            kind=kind,
             argument=argument,
         )
 
 
-def _check_parameter(kind: str, name: str, parameters: Sequence[str], have: str) -> None:
+def _check_parameter(name: str, parameters: Sequence[str], have: str) -> None:
     if name not in parameters:
         raise CompileError(
             f"local= has {name!r}, which is not a parameter of local memory; {have}: {list_names(dict.fromkeys(parameters))}"
             f"{did_you_mean(str(name), parameters)}",
-            kind=kind,
             argument="local",
         )
-
-
-def _interface(kind: str, name: str, info: FunctionInfo, argument: str) -> Interface:
-    if info.interface is None:
-        raise CompileError(
-            f"{argument}= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
-            kind=kind,
-            function=name,
-            argument=argument,
-        )
-    return info.interface
