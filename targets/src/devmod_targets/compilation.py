@@ -336,8 +336,8 @@ def _file_hint(path: str) -> str:
 
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
-    other = _other_target(spec, suffix)
-    if other is not None:
+    other = owner_of(suffix)
+    if other is not None and spec.languages:
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(
@@ -346,11 +346,14 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
         )
 
 
-def _other_target(spec: TargetSpec, suffix: str) -> TargetSpec | None:
-    """Return another target whose source files have this suffix; None if it is this target's own or unknown."""
-    if suffix in spec.languages or not spec.languages:
-        return None
-    return next((other for other in filter(None, map(find_spec, KINDS)) if suffix in other.languages), None)
+def owner_of(name: str) -> TargetSpec | None:
+    """Return the spec of the first of core's kinds with a language, or a suffix of source files, of this name."""
+    return next((spec for spec in map(find_spec, KINDS) if name in languages_of(spec)), None)
+
+
+def languages_of(spec: TargetSpec | None) -> frozenset[str]:
+    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
+    return frozenset(spec.languages) | frozenset(spec.languages.values()) if spec is not None else frozenset()
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
@@ -377,11 +380,10 @@ def _suffixes(spec: TargetSpec) -> set[str]:
 def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     if language is None:
         return spec.languages.get(suffix, "")
-    known = {**spec.languages, **{name: name for name in spec.languages.values()}}
-    if language not in known:
+    if language not in languages_of(spec):
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
-    return known[language]
+    return spec.languages.get(language, language)
 
 
 # -- The check that a target names an architecture where its kind needs one.

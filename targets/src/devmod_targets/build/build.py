@@ -139,8 +139,7 @@ class _Build:
         if self._within:
             check_output(self._plan)
         with ExitStack() as stack:
-            if cache is not False:
-                self._entries = self._open_cache("" if cache is True else os.fspath(cache), or_local)
+            self._entries = self._open_cache(cache, or_local)
             cluster = self._open_cluster(dask, or_local) if dask else None
             if cluster is not None:
                 stack.enter_context(cluster)
@@ -169,7 +168,7 @@ class _Build:
 
     # -- inputs
 
-    def _open_cache(self, place: str, or_local: bool) -> Entries | None:
+    def _open_cache(self, place: str | os.PathLike[str] | bool, or_local: bool) -> Entries | None:
         try:
             return open_entries(place)
         except CacheError as error:
@@ -352,7 +351,7 @@ class _Build:
 def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
     """Return the kernel, the source, the target and the status of each job: "cached", "compile", or "missing" without a source."""
     toolchains.clear()
-    entries = None if cache is False else open_entries("" if cache is True else os.fspath(cache))
+    entries = open_entries(cache)
     tree = SourceTree()
     rows = []
     for job in plan.jobs:

@@ -87,8 +87,8 @@ def unpack_entry(data: bytes) -> tuple[Module, Outcome]:
     return module, Outcome(warnings=tuple(warnings), reports=tuple(reports))
 
 
-def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
-    """Return the cache at a folder or a URL; None if this user has no cache folder.
+def open_entries(place: str | os.PathLike[str] | bool = True, *, default: bool = False) -> Entries | None:
+    """Return the cache at a folder or a URL; None for False, and if this user has no cache folder.
 
     Parameters
     ----------
@@ -102,7 +102,9 @@ def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
     CacheError
         The cache cannot be used. The message has the reason.
     """
-    place = "" if default else local_place(place or environment_text(VARIABLE))
+    if place is False:
+        return None
+    place = "" if default else local_place(("" if place is True else os.fspath(place)) or environment_text(VARIABLE))
     if "://" in place:
         return UrlEntries(place)
     base = os.path.abspath(os.path.expanduser(file_name(place))) if place else cache_dir()
@@ -222,7 +224,11 @@ class UrlEntries:
 
     def __init__(self, url: str) -> None:
         self._shown = _without_secrets(url)
-        fsspec = _import_fsspec(self._shown)
+        try:
+            fsspec = import_module("fsspec")
+        except ImportError as error:
+            why = import_problem(error, "fsspec", "devmod-core[remote]", subject="fsspec, which reads URLs,")
+            raise CacheError(f"the build cache {self._shown!r} cannot be used: {why}") from None
         self._url = url
         self._written = False
         self._writes = Threads(_REQUESTS)
@@ -347,18 +353,3 @@ def _without_secrets(url: str) -> str:
 def _written_at(file: dict[str, Any]) -> tuple[str, str]:
     time = next((file[name] for name in _TIMES if file.get(name) is not None), "")
     return f"{time:020.6f}" if isinstance(time, (int, float)) else str(time), str(file["name"])
-
-
-def _import_fsspec(url: str) -> Any:
-    """Return the package fsspec.
-
-    Raises
-    ------
-    CacheError
-        It is not installed.
-    """
-    try:
-        return import_module("fsspec")
-    except ImportError as error:
-        why = import_problem(error, "fsspec", "devmod-core[remote]", subject="fsspec, which reads URLs,")
-        raise CacheError(f"the build cache {url!r} cannot be used: {why}") from None

@@ -15,7 +15,6 @@ from devmod_targets.build.matrix import (
     describe_languages,
     kernel_targets,
     kernel_variants,
-    languages_of,
     macro_mistakes,
     parse_target,
     suffix_of,
@@ -23,7 +22,7 @@ from devmod_targets.build.matrix import (
     uses_of,
     variants,
 )
-from devmod_targets.compilation import architecture_problem
+from devmod_targets.compilation import architecture_problem, languages_of, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -268,7 +267,7 @@ class Checks:
             self._add(keys, f"{' and '.join(kinds)} both take files such as {source.path!r}, and each is for one kind. Name it: {one}")
         if kinds:
             return
-        spec = next((spec for spec in map(find_spec, KINDS) if spec is not None and name in languages_of(spec)), None)
+        spec = owner_of(name)
         if spec is None:
             hint = f'{{ path = "{source.path}", language = "OpenCL C" }}'
             self._add(keys, f"the suffix of {source.path!r} does not show its language; give it, as in {hint}")

@@ -11,7 +11,7 @@ from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError
 from devmod.targets import KINDS
 from devmod_targets.build.document import key_text
-from devmod_targets.compilation import variants_of
+from devmod_targets.compilation import languages_of, variants_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
 
 
+#: Cached: a manifest has few targets, and each is parsed and split for every kernel.
+parse_target, _split = cache(Target.parse), cache(Target.variants)
+
+
 def kernel_targets(manifest: Manifest, kernel: KernelEntry) -> list[Target]:
     """Return the targets of a kernel, in order."""
     return [target for target in map(parse_target, kernel.targets or manifest.targets) if target.kind not in kernel.skip]
-
-
-@cache
-def parse_target(text: str) -> Target:
-    """Return the result of `Target.parse`, cached: a manifest has few targets, and each is parsed for every kernel."""
-    return Target.parse(text)
 
 
 def variants(target: Target) -> tuple[Target, ...]:
@@ -41,11 +39,6 @@ def variants(target: Target) -> tuple[Target, ...]:
         return variants_of(target)
     except (CompileError, PluginError):
         return target.variants()
-
-
-@cache
-def _split(target: Target) -> tuple[Target, ...]:
-    return target.variants()
 
 
 def kernel_variants(manifest: Manifest, kernel: KernelEntry) -> Iterator[Target]:
@@ -102,11 +95,6 @@ def _sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Sou
     takes = languages_of(find_spec(variant.kind))
     named = [(source, source.language or language) for source in sources]
     return [(source, own) for source, own in named if (own or suffix_of(source.path)) in takes]
-
-
-def languages_of(spec: TargetSpec | None) -> frozenset[str]:
-    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
-    return frozenset(spec.languages) | frozenset(spec.languages.values()) if spec is not None else frozenset()
 
 
 def describe_languages(spec: TargetSpec) -> str:

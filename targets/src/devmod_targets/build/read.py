@@ -25,16 +25,12 @@ if TYPE_CHECKING:
     from devmod_targets.build.manifest import Define
 
 
-_MOVED = "; it belongs to one kernel: [kernels.NAME]"
+#: Keys of a kernel that are not for all kernels.
+_KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local")
 #: Likely mistakes at the top of a manifest, each with the end of the message about an unknown key.
 _HINTS = {
     "kernel": ". Did you mean 'kernels', as in [kernels.twice]?",
-    "sources": _MOVED,
-    "block": _MOVED,
-    "local": _MOVED,
-    "functions": _MOVED,
-    "name_expressions": _MOVED,
-    "name": _MOVED,
+    **dict.fromkeys(_KERNEL_KEYS, "; it belongs to one kernel: [kernels.NAME]"),
     "tool": ". Only a pyproject.toml has [tool.devmod]; in this file its keys are at the top",
 }
 #: The suffixes of files with constants.
@@ -130,16 +126,9 @@ def _constants(table: Table) -> Constants:
 def _constants_files(table: Table) -> tuple[ConstantsFile, ...]:
     result = []
     for index, each in enumerate(table.typed("files", list, 'an array of paths, such as ["weights.npz"]') or ()):
-        name = ""
-        names: tuple[str, ...] = ()
-        if isinstance(each, dict):
-            entry = table.table(each, "files", index)
-            path, name, names = entry.string("path"), entry.string("name"), entry.strings("names", '["w", "b"]') or ()
-            entry.check_keys()
-            if "path" not in each:
-                entry.add('the file has no path, as in { path = "w.npy", name = "weights" }')
-        else:
-            path = table.check_string(each, "files", index)
+        path, entry = _entry(table, each, "files", index, 'the file has no path, as in { path = "w.npy", name = "weights" }')
+        name, names = entry.string("name"), entry.strings("names", '["w", "b"]') or ()
+        entry.check_keys()
         path = check_path(table, path, "files", index)
         suffix = posixpath.splitext(path)[1].lower()
         if path and suffix not in CONSTANTS_SUFFIXES:
@@ -151,6 +140,16 @@ def _constants_files(table: Table) -> tuple[ConstantsFile, ...]:
             table.add(f"the key names is for .npz and .safetensors; {path!r} has one array. To name it: name", "files", index)
         result.append(ConstantsFile(path, name, names))
     return tuple(result)
+
+
+def _entry(table: Table, value: object, name: str, index: int, missing: str) -> tuple[str, Table]:
+    """Return the path of a file in an array, and the table with its other keys, which is empty for a path alone."""
+    if not isinstance(value, dict):
+        return table.check_string(value, name, index), table.table({}, name, index)
+    entry = table.table(value, name, index)
+    if "path" not in value:
+        entry.add(missing)
+    return entry.string("path"), entry
 
 
 # -- Read the settings of a kernel, of a target or of the whole manifest.
@@ -173,8 +172,6 @@ _SECTION_HINTS = {
     "macros": ". Did you mean 'defines'?",
     "werror": """. To make each warning an error: options = ["--werror"]""",
 }
-#: Keys of a kernel that are not for all kernels.
-_KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local")
 
 
 def read_kernel(name: str, table: Table) -> KernelEntry:
@@ -255,14 +252,9 @@ def _sources(table: Table) -> tuple[Source, ...] | None:
         table.add(f"expected {expected}, got an empty array", "sources")
     result = []
     for index, each in enumerate(value):
-        if not isinstance(each, dict):
-            path, language, name = table.check_string(each, "sources", index), "", ""
-        else:
-            entry = table.table(each, "sources", index)
-            path, language, name = entry.string("path"), entry.string("language"), entry.string("name")
-            entry.check_keys()
-            if "path" not in each:
-                entry.add('the source has no path, as in { path = "k.inc", language = "OpenCL C" }')
+        path, entry = _entry(table, each, "sources", index, 'the source has no path, as in { path = "k.inc", language = "OpenCL C" }')
+        language, name = entry.string("language"), entry.string("name")
+        entry.check_keys()
         if any(mark in path for mark in "*?["):
             table.add(f"patterns are not supported, got {path!r}; name each file. devmod init lists them", "sources", index)
             path = ""

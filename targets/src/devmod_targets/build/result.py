@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -160,9 +161,9 @@ class BuildResult:
     @property
     def summary(self) -> str:
         """The number of jobs by status: "3 compiled, 2 from the cache, 1 failed"."""
-        counts = {status: sum(each.status == status for each in self.results) for status in ("compiled", "cached", "failed")}
+        counts = Counter(each.status for each in self.results)
         words = {"compiled": "compiled", "cached": "from the cache", "failed": "failed"}
-        return ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count) or "no jobs"
+        return ", ".join(f"{counts[status]} {text}" for status, text in words.items() if counts[status]) or "no jobs"
 
     def raise_for_failures(self) -> None:
         """Raise CompileError if a job failed. The message has the first failure, `log` has all."""
