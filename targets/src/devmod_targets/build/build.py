@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial as partial_call
 
 import devmod
@@ -365,17 +366,15 @@ def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[
     return rows
 
 
+@dataclass(slots=True, eq=False)
 class Task:
     """A job of a build, with its files, its key ("" if its inputs are unknown), its module and its result."""
 
-    __slots__ = ("closure", "job", "key", "module", "result")
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.closure: Closure | None = None
-        self.key = ""
-        self.module: Module | None = None
-        self.result: JobResult | None = None
+    job: Job
+    closure: Closure | None = None
+    key: str = ""
+    module: Module | None = None
+    result: JobResult | None = None
 
     def find_inputs(self, tree: SourceTree, toolchain_of: Callable[[Job], str], *, with_sources: bool) -> None:
         """Find the files and the key. Raise OSError if the source cannot be read."""

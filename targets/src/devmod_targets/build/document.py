@@ -6,7 +6,6 @@ import json
 import os
 import re
 import tomllib
-from bisect import bisect_right
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     KeyPath = tuple[str | int, ...]
 
@@ -223,14 +222,11 @@ def _too_deep() -> Problem:
 # The functions expect a document that tomllib has accepted, so they check nothing.
 
 
-# A possessive repetition (``*+``) keeps no place for each character to come back to.
-_SPACE = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_BASIC = re.compile(r'"(?:[^"\\]++|\\.)*+"')
-_LITERAL = re.compile(r"'[^']*'")
-#: A multi-line string may end with one or two quotes of its own before the three that close it.
-_STRINGS = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}(?!")|' + r"'''.*?'{3,5}(?!')|" + f"{_BASIC.pattern}|{_LITERAL.pattern}", re.DOTALL)
-_SCALAR = re.compile(r"[^,\]}\n#]+")
+# A possessive repetition (``*+``) keeps no place for each character to come back to. A multi-line string may end with one or two quotes
+# of its own before the three that close it.
+_STRING = r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?:[^\"\\]++|\\.)*+\"|'[^']*'"""
+#: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are in no group.
+_TOKEN = re.compile(rf"({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+", re.DOTALL)
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
@@ -238,27 +234,36 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     return _Scanner(text.replace("\r\n", "\n")).scan()
 
 
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the tokens with their lines; "" at the end."""
+    line = 1
+    for match in _TOKEN.finditer(text):
+        token = match[1] or match[2]
+        if token:
+            yield token, line
+        line += match[0].count("\n")
+    yield "", line
+
+
 class _Scanner:
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._newlines = [match.start() for match in re.finditer("\n", text)]
+        self._rest = _tokens(text)
+        self._token, self._line = next(self._rest)
         self._lines: dict[KeyPath, int] = {}
         #: The number of tables in each array of tables.
         self._counts: dict[KeyPath, int] = {}
 
     def scan(self) -> dict[KeyPath, int]:
         table: KeyPath = ()
-        while self._skip_space():
+        while self._skip_breaks():
+            line = self._line
             if not self._take("["):
                 self._pair(table)
                 continue
             is_array = self._take("[")
-            line = self._line
-            names = self._key()
-            self._take("]")
-            if is_array:
-                self._take("]")
-            table = self._path_of_header(names, is_array)
+            table = self._path_of_header(self._key(), is_array)
+            while self._take("]"):
+                pass
             for length in range(1, len(table) + 1):
                 self._lines.setdefault(table[:length], line)
         return self._lines
@@ -281,56 +286,44 @@ class _Scanner:
             path = (*path, name)
             self._lines.setdefault(path, line)
         self._take("=")
-        self._skip_space()
         self._value(path)
 
     def _value(self, path: KeyPath) -> None:
-        string = _STRINGS.match(self._text, self._at)
-        if string:
-            self._at = string.end()
-        elif self._take("["):
+        if self._take("["):
             index = 0
-            while self._skip_space() and not self._take("]"):
+            while self._skip_breaks() and not self._take("]"):
                 if not self._take(","):
                     self._lines[(*path, index)] = self._line
                     self._value((*path, index))
                     index += 1
         elif self._take("{"):
-            while self._skip_space() and not self._take("}"):
+            while self._skip_breaks() and not self._take("}"):
                 if not self._take(","):
                     self._pair(path)
         else:
-            scalar = _SCALAR.match(self._text, self._at)
-            self._at = scalar.end() if scalar else len(self._text)
+            while self._token not in ("", ",", "]", "}", "\n"):  # a string, or the parts of another scalar
+                self._next()
 
     def _key(self) -> list[str]:
         """Read a dotted key."""
         names: list[str] = []
-        while True:
-            self._skip_space()
-            bare = _BARE.match(self._text, self._at)
-            token = bare or _BASIC.match(self._text, self._at) or _LITERAL.match(self._text, self._at)
-            if token is None:
-                return names
-            self._at = token.end()
-            names.append(token[0] if bare else str(tomllib.loads(f"key = {token[0]}")["key"]))
-            self._skip_space()
-            if not self._take("."):
-                return names
+        while not names or self._take("."):
+            token = self._next()
+            names.append(str(tomllib.loads(f"key = {token}")["key"]) if token.startswith(('"', "'")) else token)
+        return names
 
-    def _skip_space(self) -> bool:
-        """Skip white space and comments. Return whether text follows."""
-        match = _SPACE.match(self._text, self._at)
-        self._at = match.end() if match else self._at
-        return self._at < len(self._text)
+    def _skip_breaks(self) -> bool:
+        """Skip line breaks. Return whether a token follows."""
+        while self._take("\n"):
+            pass
+        return self._token != ""
 
     def _take(self, mark: str) -> bool:
-        """Skip a character if it is `mark`, and return whether it was."""
-        if self._text[self._at : self._at + 1] != mark:
-            return False
-        self._at += 1
-        return True
+        """Skip the token if it is `mark`, and return whether it was."""
+        return self._token == mark and self._next() == mark
 
-    @property
-    def _line(self) -> int:
-        return bisect_right(self._newlines, self._at - 1) + 1 if self._at else 1
+    def _next(self) -> str:
+        """Return the token, and go on to the next one."""
+        token = self._token
+        self._token, self._line = next(self._rest)
+        return token
