@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from devmod import TargetSpec
-    from devmod_targets.build.document import KeyPath
+    from devmod_targets.build.document import Document, KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
     from devmod_targets.build.matrix import Use
-    from devmod_targets.build.read import Problems
 
 #: Languages of compilers' output. Several kinds take them, and a file is for one kind.
 _LOW_LEVEL = ("ll", "bc", "s", "o")
@@ -44,12 +43,12 @@ _UNTRUSTED = (
 
 
 class Checks:
-    """The checks of one manifest. `run` adds the mistakes to `problems`."""
+    """The checks of one manifest. `run` adds the mistakes to the document."""
 
-    def __init__(self, manifest: Manifest, problems: Problems) -> None:
+    def __init__(self, manifest: Manifest, document: Document) -> None:
         self._manifest = manifest
-        self._add = problems.add
-        self._problems = problems
+        self._add = document.add
+        self._problems = document.problems
         self._folders: dict[str, dict[str, None]] = {}
         self._kinds = dict.fromkeys((*KINDS, *registered("devmod.targets")))
         self._specs = [spec for spec in map(find_spec, self._kinds) if spec is not None]

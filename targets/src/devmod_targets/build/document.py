@@ -24,7 +24,7 @@ PYPROJECT = "pyproject.toml"
 #: The largest size of a manifest. A thousand kernels take about 200 kB.
 _LARGEST = 16 << 20
 #: The largest number of mistakes in a message, and of those that are looked for.
-_MAX_SHOWN, MAX_PROBLEMS = 20, 1000
+_MAX_SHOWN, _MAX_PROBLEMS = 20, 1000
 #: The largest depth of tables and arrays. A struct in a struct takes two.
 _MAX_DEPTH = 32
 #: A dotted key that is deeper than that. tomllib takes time and memory in proportion to the square of its length.
@@ -56,7 +56,7 @@ class ManifestError(FormatError):
         lines = [f"{path}:{line}: {key}: {text}" if line else f"{path}: {key}: {text}" for line, key, text in self.problems]
         if len(lines) > 1:
             hidden = len(lines) - _MAX_SHOWN
-            count = f"{len(lines)} mistakes{' or more' if len(lines) >= MAX_PROBLEMS else ''}"
+            count = f"{len(lines)} mistakes{' or more' if len(lines) >= _MAX_PROBLEMS else ''}"
             lines = [f"{path} has {count}:", *lines[:_MAX_SHOWN], *([f"… and {hidden} more"] if hidden > 0 else [])]
         super().__init__("\n".join(lines))
 
@@ -82,6 +82,8 @@ class Document:
     def __init__(self, path: str, text: str, data: Mapping[str, Any], prefix: KeyPath = ()) -> None:
         self.path = path
         self.data = data
+        #: The mistakes so far, each once.
+        self.problems: dict[Problem, None] = {}
         self._text = text
         self._prefix = prefix
 
@@ -93,6 +95,12 @@ class Document:
         """Return the line of a key, or of the nearest table around it; 0 if the manifest has no line."""
         path = (*self._prefix, *keys)
         return next((self._lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self._lines), 0)
+
+    def add(self, keys: KeyPath, text: str) -> None:
+        """Add a mistake at a key. Raise ManifestError if there are too many to look for more."""
+        self.problems.setdefault(self.problem(keys, text))
+        if len(self.problems) >= _MAX_PROBLEMS:
+            raise ManifestError(self.path, [*self.problems])
 
     def problem(self, keys: KeyPath, text: str) -> Problem:
         """Return a mistake at a key."""

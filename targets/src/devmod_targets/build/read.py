@@ -14,14 +14,14 @@ from devmod import load_metadata_from_json
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod_targets.build.checks import Checks
-from devmod_targets.build.document import MAX_PROBLEMS, ManifestError, read_document
+from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, Section, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from devmod_targets.build.document import Document, KeyPath, Problem
+    from devmod_targets.build.document import Document, KeyPath
     from devmod_targets.build.manifest import Define
 
 
@@ -57,8 +57,7 @@ def read_manifest(path: str | os.PathLike[str] = ".") -> Manifest:
 
 def manifest_of(document: Document) -> Manifest:
     """Return the manifest of a document. The errors are those of `read_manifest`."""
-    problems = Problems(document)
-    table = Table(document.data, (), problems)
+    table = Table(document.data, (), document)
     manifest = Manifest(
         path=document.path,
         folder=os.path.dirname(os.path.abspath(document.path)),
@@ -74,11 +73,11 @@ def manifest_of(document: Document) -> Manifest:
         strict=table.boolean("strict"),
     )
     table.check_keys(_HINTS)
-    if not manifest.kernels and not manifest.constants.files and not problems:
+    if not manifest.kernels and not manifest.constants.files and not document.problems:
         table.add("the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources", "kernels")
-    Checks(manifest, problems).run()
-    if problems:
-        raise ManifestError(document.path, [*problems])
+    Checks(manifest, document).run()
+    if document.problems:
+        raise ManifestError(document.path, [*document.problems])
     return manifest
 
 
@@ -337,38 +336,18 @@ def _local(table: Table, function: str, parameter: str, size: object) -> tuple[s
 # -- Read values of a manifest's tables and check their types. Mistakes are collected, so that one message lists all of them.
 
 
-class Problems:
-    """The mistakes in a document."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self._problems: dict[Problem, None] = {}
-
-    def add(self, keys: KeyPath, text: str) -> None:
-        """Add a mistake at a key. Raise ManifestError if there are too many to look for more."""
-        self._problems.setdefault(self._document.problem(keys, text))
-        if len(self._problems) >= MAX_PROBLEMS:
-            raise ManifestError(self._document.path, [*self._problems])
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self._problems)
-
-    def __len__(self) -> int:
-        return len(self._problems)
-
-
 class Table:
     """A table of a manifest. A read of an absent key returns the default; a read of a wrong type adds a mistake and returns the default."""
 
-    def __init__(self, data: Mapping[str, Any], keys: KeyPath, problems: Problems) -> None:
+    def __init__(self, data: Mapping[str, Any], keys: KeyPath, document: Document) -> None:
         self.data = data
         self.keys = keys
-        self.problems = problems
+        self.document = document
         self._known: list[str] = []
 
     def add(self, text: str, *keys: str | int) -> None:
         """Add a mistake at this table, or at a key in it."""
-        self.problems.add((*self.keys, *keys), text)
+        self.document.add((*self.keys, *keys), text)
 
     def get(self, name: str) -> Any:
         """Return the value of a key, or None. The key counts as known."""
@@ -411,7 +390,7 @@ class Table:
 
     def table(self, data: Mapping[str, Any], *keys: str | int) -> Table:
         """Return a table in this one."""
-        return Table(data, (*self.keys, *keys), self.problems)
+        return Table(data, (*self.keys, *keys), self.document)
 
     def check_string(self, value: object, *keys: str | int) -> str:
         """Return a string; "" after a mistake."""
