@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import devmod
-from devmod_targets.build.jobs import Outcome
+from devmod_targets.build.result import Outcome
 from devmod_targets.build.toolchains import toolchain_of
 
 #: The seconds of one compile.

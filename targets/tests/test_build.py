@@ -11,8 +11,7 @@ import pytest
 from build_project import KERNEL, InProcess, write_kernels
 
 import devmod
-from devmod_targets.build.progress import Progress
-from devmod_targets.build.result import BuildResult, JobResult
+from devmod_targets.build.result import BuildResult, JobResult, Progress
 
 
 @pytest.fixture(autouse=True)

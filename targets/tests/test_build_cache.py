@@ -15,10 +15,8 @@ import pytest
 from build_project import InProcess, write_kernels
 
 import devmod
-from devmod_targets.build.cache import FolderEntries, open_entries
-from devmod_targets.build.cache_url import CacheError
-from devmod_targets.build.progress import Progress
-from devmod_targets.build.result import BuildResult, JobResult
+from devmod_targets.build.cache import CacheError, FolderEntries, open_entries
+from devmod_targets.build.result import BuildResult, JobResult, Progress
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
@@ -74,11 +72,11 @@ def test_warnings_are_shown_again_for_results_from_the_cache(tmp_path: Path, own
     assert (tmp_path / "p" / "k.devmod").read_bytes() == devmod.dumps(devmod.bundle(*first.modules))
 
 
-@pytest.mark.parametrize("texts", [b"{}", b"[1]", b"no JSON", None])
+@pytest.mark.parametrize("texts", [b"{}", b"[1]", b"7", b"[[], {}]", b"[[1], []]", b"no JSON", None])
 def test_an_entry_with_invalid_warnings_is_damaged(tmp_path: Path, own_cache: Path, texts: bytes | None) -> None:
     devmod.build(write_kernels(tmp_path / "p", 1))
     (entry,) = stored(own_cache)
-    constants = devmod.const_loader({"other": b"x"} if texts is None else {"devmod.build.warnings": texts}, {})
+    constants = devmod.const_loader({"other": b"x"} if texts is None else {"devmod.build.texts": texts}, {})
     entry.write_bytes(devmod.dumps(devmod.bundle(devmod.loads(entry.read_bytes()), constants)))
     result = build_again(tmp_path / "p")
     assert statuses(result) == ["compiled"]
@@ -467,7 +465,7 @@ def test_a_url_without_fsspec_names_the_command(tmp_path: Path, monkeypatch: pyt
     def refuse(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr("devmod_targets.build.cache_url.import_module", refuse)
+    monkeypatch.setattr("devmod_targets.build.cache.import_module", refuse)
     with pytest.raises(CacheError) as caught:
         open_entries("s3://bucket")
     assert str(caught.value) == (

@@ -20,7 +20,7 @@ from support import runner_commands
 import devmod
 from devmod._cli import main
 from devmod_targets.build import Job
-from devmod_targets.build.jobs import Outcome
+from devmod_targets.build.result import Outcome
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]
 BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
@@ -283,16 +283,16 @@ def worker_text() -> str:
 
 
 def test_a_source_that_cannot_be_read_is_counted(capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_targets.build import inputs
+    from devmod_targets.build import build
 
-    real = inputs.closure_of
+    real = build.closure_of
 
     def closure_of(path: str, *arguments: object, **options: object) -> object:
         if path.endswith("k0.cl"):
             raise PermissionError(13, "Permission denied", path)
         return real(path, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(inputs, "closure_of", closure_of)
+    monkeypatch.setattr(build, "closure_of", closure_of)
     assert main(["build", "-j", "1"]) == 1
     assert hide_times(capfd.readouterr().err) == (
         "2 compiles, 1 worker\n[1/2] failed k0.cl for opencl\n    k0.cl: Permission denied\n[2/2] compiled k1.cl for opencl (#.## s)\n"
@@ -302,11 +302,10 @@ def test_a_source_that_cannot_be_read_is_counted(capfd: pytest.CaptureFixture[st
 def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFixture[str]) -> None:
     from devmod_targets.build.display import Annotations
     from devmod_targets.build.plan import Job
-    from devmod_targets.build.progress import Progress
-    from devmod_targets.build.result import JobResult, failure_of
+    from devmod_targets.build.result import JobResult, Progress, failure_of
 
     job = Job("k", "/p", "a,b:c.cl", "opencl")
-    failure = failure_of(job, "CompileError", "100%\nof it", "")
+    failure = failure_of(job, Outcome(error="CompileError", message="100%\nof it"))
     Annotations(Progress(), ".").add(JobResult(job, "failed", failure=failure))
     assert capfd.readouterr().out == "::error file=a%2Cb%3Ac.cl,title=a%2Cb%3Ac.cl for opencl::100%25%0Aof it\n"
 
@@ -457,7 +456,7 @@ def test_ctrl_c_before_the_first_compile_is_reported(capfd: pytest.CaptureFixtur
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("devmod_targets.build.tasks.Task.find_inputs", interrupt)
+    monkeypatch.setattr("devmod_targets.build.build.Task.find_inputs", interrupt)
     assert main(["build"]) == 130
     assert capfd.readouterr() == ("", "\ninterrupted\n")
 

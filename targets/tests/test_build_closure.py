@@ -138,7 +138,7 @@ def test_a_macro_that_is_a_name_in_quotes_is_followed(tmp_path: Path, lines: str
 
 def test_a_macro_may_be_defined_outside_of_the_text(tmp_path: Path) -> None:
     write(tmp_path, k_cl="#include H\n", a_h="", b_h="")
-    results = [closure_of(str(tmp_path / "k.cl"), (), SourceTree(), None, (f'H "{name}.h"', "N 3")) for name in ("a", "b", "c")]
+    results = [closure_of(str(tmp_path / "k.cl"), (), SourceTree(), definitions=(f'H "{name}.h"', "N 3")) for name in ("a", "b", "c")]
     assert [names(each, tmp_path) - {"k.cl"} for each in results] == [{"a.h"}, {"b.h"}, set()]
     assert len({"", *(each.digest for each in results)}) == 4
 
@@ -191,7 +191,7 @@ def test_another_way_to_name_a_file_makes_the_files_unknown(tmp_path: Path, line
 @pytest.mark.parametrize("definition", ['HAS __has_include("a.h")', "HAS __has_include", "START __has_", "HAS(H) __has_include(H)"])
 def test_an_operator_outside_of_the_text_makes_the_files_unknown(tmp_path: Path, definition: str) -> None:
     write(tmp_path, k_cl="#if HAS\n#endif\n")
-    assert closure_of(str(tmp_path / "k.cl"), (), SourceTree(), None, ("N 3", definition)).digest == ""
+    assert closure_of(str(tmp_path / "k.cl"), (), SourceTree(), definitions=("N 3", definition)).digest == ""
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from build_project import die, die_once, is_running, jobs_in, leave_program, note, print_and_read, run_count, wait_for
 
-from devmod_targets.build.jobs import Outcome
 from devmod_targets.build.pool import Pool
+from devmod_targets.build.result import Outcome
 
 PROGRAM = """
 import sys

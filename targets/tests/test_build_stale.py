@@ -18,8 +18,8 @@ from random_project import TARGETS, RandomProject
 import devmod
 from devmod_targets.authoring._included import IncludedNames
 from devmod_targets.build import Job
-from devmod_targets.build.jobs import Outcome, attempt
-from devmod_targets.build.result import BuildResult
+from devmod_targets.build.jobs import attempt
+from devmod_targets.build.result import BuildResult, Outcome
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="symbolic links need a privilege on Windows"),
@@ -496,8 +496,8 @@ def test_an_edit_during_the_compile_is_not_stored(tmp_path: Path, monkeypatch: p
 def test_the_files_of_a_job_are_the_same_on_a_worker(tmp_path: Path) -> None:
     """Links to one file are links there too: ``#pragma once`` counts for a file with all its names."""
     from devmod_targets.build import plan_of, read_manifest
+    from devmod_targets.build.build import job_closure
     from devmod_targets.build.closure import SourceTree
-    from devmod_targets.build.inputs import job_closure
     from devmod_targets.build.jobs import pack_files
 
     target = "hexagon -arch=v66"

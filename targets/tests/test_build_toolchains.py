@@ -39,7 +39,7 @@ def program(path: Path, text: str) -> Path:
 @pytest.mark.parametrize("target", ["opencl", "metal", "vulkan", "webgpu", "cuda -arch=sm_90", "rocm -arch=gfx1100", "hexagon -arch=v68"])
 def test_each_kind_has_the_versions_of_devmod_and_of_its_wheels(target: str) -> None:
     names = [line.partition(" ")[0] for line in key(target).splitlines()]
-    assert names[:2] == ["devmod-core", "devmod-targets"]
+    assert names[:3] == ["devmod-core", "devmod-readers", "devmod-targets"]
     wheels = {"opencl": ["libclang"], "metal": ["libclang"], "rocm": ["libclang", "ziglang"], "hexagon": ["libclang", "ziglang"]}
     for wheel in wheels.get(target.partition(" ")[0], []):
         assert wheel in names

@@ -6,7 +6,6 @@ import copy
 import json
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devmod.backend import COMPRESS_LEVELS
 from devmod_targets.build import ManifestError, read
 from devmod_targets.build.document import Document
+from devmod_targets.build.skeleton import schema_text
 
-SCHEMA: dict[str, Any] = json.loads((files("devmod_targets.build") / "devmod.schema.json").read_text())
+SCHEMA: dict[str, Any] = json.loads(schema_text())
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
 #: A manifest with every key.
@@ -141,6 +142,11 @@ def test_each_key_is_refused_alike_with_another_type(path: tuple[Any, ...]) -> N
         table[last] = value
         refused += not agree(data)
     assert refused > 0
+
+
+@pytest.mark.parametrize("value", ["", *filter(None, COMPRESS_LEVELS), "zstd:0", "zstd:23", "zstd:01", "lzma"])
+def test_the_compressions_are_those_of_a_save(value: str) -> None:
+    assert agree({**FULL, "compress": value}) == (value == "" or value in COMPRESS_LEVELS)
 
 
 @pytest.mark.parametrize("path", [path for path in places(FULL) if isinstance(path[-1], str)], ids=lambda path: ".".join(map(str, path)))

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmod_targets.build.toml_lines import key_lines
+from devmod_targets.build.document import key_lines
 
 KeyPath = tuple[str | int, ...]
 

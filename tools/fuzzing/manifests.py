@@ -10,9 +10,8 @@ from typing import Any
 
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.constants import load_constants
-from devmod_targets.build.document import ManifestError, read_document
+from devmod_targets.build.document import ManifestError, key_lines, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile
-from devmod_targets.build.toml_lines import key_lines
 
 #: The files that the seeds name.
 _FILES = ("a.cl", "a.wgsl", "a.cu", "k.ll", "k.inc", "w.npy")

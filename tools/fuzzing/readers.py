@@ -630,7 +630,7 @@ def read_includes(data: bytes) -> None:
     from devmod_targets.build.closure import SourceTree, closure_of
 
     source = scratch("k.inc.cl", data)
-    closure = closure_of(source, (), SourceTree(), None, ('NAME "k.inc.cl"',))
+    closure = closure_of(source, (), SourceTree(), definitions=('NAME "k.inc.cl"',))
     if os.path.realpath(source) not in closure.files:
         raise Breach("a source does not belong to its own files")
     unresolved_names(data.decode("utf-8", "replace"), parents=True)

@@ -11,6 +11,7 @@ from devmod import _resolve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
+    from devmod._formats.blobs import COMPRESS_LEVELS as COMPRESS_LEVELS
     from devmod._formats.index import HEADER as HEADER
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 #: The module of each name.
 _HOME = {
     "BINARY_SERIALIZABLE": "_modules.module",
+    "COMPRESS_LEVELS": "_formats.blobs",
     "COOPERATIVE_TAG": "_values.tags",
     "ConversionError": "_values.dtypes",
     "DYNAMIC_SHARED_MEMORY": "_values.tags",

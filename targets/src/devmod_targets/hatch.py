@@ -16,9 +16,7 @@ from hatchling.plugin import hookimpl
 from devmod.backend import escape
 from devmod.errors import DevmodError, list_names, with_log
 from devmod_targets.build import plan_of, read_manifest
-from devmod_targets.build.build import build_plan
-from devmod_targets.build.inputs import input_files
-from devmod_targets.build.output import check_output
+from devmod_targets.build.build import build_plan, check_output, input_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

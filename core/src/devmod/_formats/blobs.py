@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from devmod._values.code import Binary, Source
 
 
+#: The values of the argument `compress` of a save, each with the level of zstd: 0 compresses nothing, -1 leaves bytes as they are.
+COMPRESS_LEVELS: dict[str | None, int] = {None: -1, "none": 0, "zstd": 3, **{f"zstd:{level}": level for level in range(1, 23)}}
+
+
 def level_of(compress: str | None) -> int:
-    """Return the level of the argument `compress` of a save: 0 for "none", -1 for None. ArgumentError if it is invalid."""
-    if compress in (None, "none", "zstd"):
-        return {None: -1, "none": 0, "zstd": 3}[compress]
-    name, _, level = str(compress).partition(":")
-    if name == "zstd" and level in map(str, range(1, 23)):
-        return int(level)
-    raise ArgumentError(
-        f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}", argument="compress"
-    )
+    """Return the level of an argument `compress`. ArgumentError if it is invalid."""
+    if compress not in list(COMPRESS_LEVELS):  # it may be no key of a map
+        raise ArgumentError(
+            f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}", argument="compress"
+        )
+    return COMPRESS_LEVELS[compress]
 
 
 def compress(data: Binary, level: int) -> bytes:

@@ -14,7 +14,6 @@ from devmod.errors import DevmodError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_targets.build.plan import Plan
-    from devmod_targets.build.progress import Progress
     from devmod_targets.build.result import BuildResult
 
 
@@ -79,9 +78,8 @@ def command(
     compile fails, the others go on, the exit status is 1, and the file is unchanged.
     """
     from devmod_targets.build import plan_of, read_manifest
-    from devmod_targets.build.build import build_plan
-    from devmod_targets.build.display import annotate_error
-    from devmod_targets.build.tasks import dry_run_of
+    from devmod_targets.build.build import build_plan, dry_run_of
+    from devmod_targets.build.display import annotate_error, progress_for
 
     if no_cache and cache:
         raise click.UsageError("--cache and --no-cache contradict each other")
@@ -93,7 +91,7 @@ def command(
 
     def build() -> BuildResult:
         plan = plan_now()
-        progress = _progress(plan, quiet=quiet, as_json=as_json)
+        progress = progress_for(plan.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
         result = build_plan(plan, output, workers, cache=place, dask=dask, or_local=or_local, partial=partial, progress=progress)
         _show(result, quiet=quiet, as_json=as_json)
         return result
@@ -119,12 +117,6 @@ def command(
         if _is_ci():
             annotate_error(error, manifest, err=as_json)
         raise
-
-
-def _progress(plan: Plan, *, quiet: bool, as_json: bool) -> Progress:
-    from devmod_targets.build.display import progress_for
-
-    return progress_for(plan.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
 
 
 def _is_ci() -> bool:

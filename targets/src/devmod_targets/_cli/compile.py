@@ -14,12 +14,11 @@ from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
-from devmod.targets import KINDS
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
-from devmod_targets.build.matrix import describe_languages, language_of, languages_of, suffix_of
-from devmod_targets.compilation import architecture_problem, validation_of
+from devmod_targets.build.matrix import describe_languages, language_of, suffix_of
+from devmod_targets.compilation import architecture_problem, languages_of, owner_of, validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -251,7 +250,7 @@ def assign(sources: Sequence[Path], targets: Sequence[str], language: str | None
         own = _own_language(source, len(sources), specs.values(), language)
         name = own or suffix_of(source.name)
         takers = [target for target, kind in zip(targets, kinds, strict=True) if name in languages_of(specs[kind])]
-        if not takers and len(specs) == 1 and own is None and _owner(name) is None:
+        if not takers and len(specs) == 1 and own is None and owner_of(name) is None:
             takers = list(targets)
         if not takers:
             raise click.UsageError(_no_taker(source, name, own, specs))
@@ -275,16 +274,11 @@ def _own_language(source: Path, count: int, specs: Iterable[TargetSpec], languag
     return None if takers and all(language not in names for names in takers) else language
 
 
-def _owner(name: str) -> TargetSpec | None:
-    """Return the spec of the first kind with a language or a suffix of this name."""
-    return next((spec for spec in map(find_spec, KINDS) if spec is not None and name in languages_of(spec)), None)
-
-
 def _no_taker(source: Path, name: str, language: str | None, specs: dict[str, TargetSpec]) -> str:
     takes = "; ".join(f"{kind} takes {describe_languages(spec)}" for kind, spec in specs.items())
     if str(source) == STDIN and language is None:
         return f"standard input has no suffix, so its language is unknown; give it with --language. {takes}"
-    other = _owner(name)
+    other = owner_of(name)
     if language is not None:
         what = "" if other is None else f". It is a language of {other.kind}"
         return f"no target takes the language {language!r}: {takes}{what}"

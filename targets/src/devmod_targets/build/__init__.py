@@ -5,13 +5,12 @@
 
 The files, in the order of a build:
 
-- `read`: `document` (the file), `toml_lines` (line numbers), `tables` and `sections` (types), `checks` (files, languages, targets),
-  `macros` (languages without a preprocessor), `manifest` (the values). `matrix` selects the settings and the sources of a kernel for a
-  target.
-- `plan`: the jobs. `build` runs them: `tasks`, `inputs` and `closure` (include files), `toolchains` (versions), `cache` and `cache_url`
-  (`threads`).
+- `read`: `document` (the file, and line numbers), `checks` (files, languages, targets), `manifest` (the values). `matrix` selects the
+  settings and the sources of a kernel for a target, without macros for languages that have no preprocessor.
+- `plan`: the jobs. `build` runs them, and writes the file: `closure` (include files), `toolchains` (versions), `cache` (`threads`),
+  `constants`.
 - `jobs` compiles one job, in a process of `pool` or on a `cluster`.
-- `constants` and `output`: the file. `progress`, `display` and `result`: the report.
+- `result` and `display`: the report.
 - `watch` and `skeleton` (``devmod init``) use these files. `packages`: errors of optional imports.
 
 docs/design/build.md has the reasons.

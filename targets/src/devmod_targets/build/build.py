@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial as partial_call
-from typing import TYPE_CHECKING
 
 import devmod
-from devmod.backend import file_name
+from devmod.backend import DiskCache, file_name, path_problem
 from devmod.errors import FormatError
-from devmod_targets._writable import check_writable
+from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
-from devmod_targets.build.cache import open_entries, pack_entry
-from devmod_targets.build.cache_url import CacheError
-from devmod_targets.build.closure import SourceTree
-from devmod_targets.build.output import check_output, record_of, save_bundle, store_record, texts_of_current
+from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
+from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.constants import load_constants
 from devmod_targets.build.plan import check_functions, plan_of
-from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
-from devmod_targets.build.result import BuildResult, JobResult, failure_of
+from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
 from devmod_targets.build.spelling import bundle_text
-from devmod_targets.build.tasks import Task
+from devmod_targets.build.toolchains import file_digest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from devmod import Module
     from devmod_targets.build.cache import Entries
+    from devmod_targets.build.closure import Closure
     from devmod_targets.build.cluster import Cluster
-    from devmod_targets.build.jobs import Outcome
-    from devmod_targets.build.plan import Plan
+    from devmod_targets.build.plan import Job, Plan
 
     #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
-    _Compiles = tuple[list[list[Task]], Iterator[tuple[int, Outcome]]]
+    _Compiles = tuple[list[list["Task"]], Iterator[tuple[int, Outcome]]]
 
 #: The longest wait of an interrupted build for the writes to its cache, in seconds.
 _GRACE = 10
+#: The digests of bundles, and the warnings and reports of their jobs, by `record_of` their inputs.
+_RECORDS = DiskCache("build")
 
 
 def build_manifest(
@@ -76,7 +79,7 @@ def build_manifest(
     strict
         Whether to compile all kernels with the option ``--strict``, as with ``strict = true`` in the manifest.
     progress
-        Receives the results as they come: an instance of a subclass of `devmod_targets.build.progress.Progress`.
+        Receives the results as they come: an instance of a subclass of `devmod_targets.build.result.Progress`.
 
     Returns
     -------
@@ -137,8 +140,7 @@ class _Build:
         if self._within:
             check_output(self._plan)
         with ExitStack() as stack:
-            if cache is not False:
-                self._entries = self._open_cache("" if cache is True else os.fspath(cache), or_local)
+            self._entries = self._open_cache(cache, or_local)
             cluster = self._open_cluster(dask, or_local) if dask else None
             if cluster is not None:
                 stack.enter_context(cluster)
@@ -153,7 +155,7 @@ class _Build:
             for text in self._plan.notes:
                 self._progress.report(text)
             for task, error in unreadable:
-                self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
+                self._end(task, "failed", Outcome(error=type(error).__name__, message=f"{task.job.source}: {error.strerror}"))
             try:
                 self._build(cluster)
                 self._close_cache()
@@ -167,7 +169,7 @@ class _Build:
 
     # -- inputs
 
-    def _open_cache(self, place: str, or_local: bool) -> Entries | None:
+    def _open_cache(self, place: str | os.PathLike[str] | bool, or_local: bool) -> Entries | None:
         try:
             return open_entries(place)
         except CacheError as error:
@@ -209,13 +211,9 @@ class _Build:
         return record_of(self._plan, keys)
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
-        results = [
-            JobResult(task.job, "cached", warnings=tuple(warnings), reports=tuple(reports))
-            for task, (warnings, reports) in zip(self._tasks, texts, strict=True)
-        ]
-        for each in results:
-            self._progress.add(each)
-        return BuildResult(self._output, results, written=False, problems=self._problems)
+        for task, (warnings, reports) in zip(self._tasks, texts, strict=True):
+            self._end(task, "cached", Outcome(warnings=tuple(warnings), reports=tuple(reports)))
+        return self._result()
 
     # -- jobs
 
@@ -240,12 +238,12 @@ class _Build:
             if data is None:
                 continue
             try:
-                task.module, warnings, reports = task.read_entry(data)
+                task.module, outcome = task.read_entry(data)
             except FormatError as error:
                 self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
                 result.append(task)
                 continue
-            self._end(task, "cached", texts=(warnings, reports))
+            self._end(task, "cached", outcome)
         return result
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
@@ -278,14 +276,8 @@ class _Build:
             if note:
                 outcome = outcome._replace(reports=(*outcome.reports, note))
             for task in members[number]:
-                self._take(task, outcome)
-
-    def _take(self, task: Task, outcome: Outcome) -> None:
-        failure = (outcome.error, outcome.message, outcome.log) if outcome.error else None
-        if failure is None:
-            task.module = devmod.loads(outcome.data)
-        texts = outcome.warnings, outcome.reports
-        self._end(task, "failed" if failure else "compiled", seconds=outcome.seconds, texts=texts, failure=failure)
+                task.module = None if outcome.error else devmod.loads(outcome.data)
+                self._end(task, "failed" if outcome.error else "compiled", outcome)
 
     def _store(self, task: Task, outcome: Outcome) -> str:
         """Write a result to the cache. Return why it is not written, or "" if the user need not know."""
@@ -296,22 +288,17 @@ class _Build:
         if problem or not task.closure.is_current:  # the compiler may have read other text than the key has
             task.key = ""
         if task.key:
-            self._entries.write(task.key, pack_entry(outcome.data, outcome.warnings, outcome.reports))
+            self._entries.write(task.key, pack_entry(outcome))
         return problem and f"{task.job.source} is not cached: {problem}"
 
-    def _end(
-        self,
-        task: Task,
-        status: str,
-        *,
-        seconds: float = 0.0,
-        texts: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-        failure: tuple[str, str, str] | None = None,
-    ) -> None:
-        """Set the result of a task and show it. `texts` are warnings and reports; `failure` is an exception's class, message and log."""
-        warnings, reports = texts
-        task.result = JobResult(task.job, status, seconds, warnings, failure_of(task.job, *failure) if failure else None, reports)
+    def _end(self, task: Task, status: str, outcome: Outcome) -> None:
+        """Set the result of a task and show it."""
+        task.result = result_of(task.job, status, outcome)
         self._progress.add(task.result)
+
+    def _result(self, modules: tuple[Module, ...] | None = None) -> BuildResult:
+        results = tuple(task.result for task in self._tasks if task.result is not None)
+        return BuildResult(self._output, results, problems=tuple(self._problems), _modules=modules)
 
     def _close_cache(self, seconds: float | None = None) -> None:
         """Complete the writes to the cache, in at most so many seconds."""
@@ -342,21 +329,164 @@ class _Build:
     # -- the bundle
 
     def _write(self, partial: bool, record: str) -> BuildResult:
-        results = [task.result for task in self._tasks if task.result is not None]
-        modules = list({id(task.module): task.module for task in self._tasks if task.module is not None}.values())
-        complete = all(each.failure is None for each in results)
-        result = BuildResult(self._output, results, written=False, problems=self._problems, modules=modules)
+        built = [(task.job, task.module) for task in self._tasks if task.module is not None]
+        modules = tuple({id(module): module for _, module in built}.values())  # equal jobs have one module
+        result = self._result(modules)
+        complete = not result.failures
         has_content = bool(modules or (complete and self._plan.constants.files))
         if not has_content or not (complete or partial):
             return result
-        check_functions((task.job, task.module) for task in self._tasks if task.module is not None)
+        check_functions(built)
         try:
             save_bundle(self._plan, modules, self._output, self._within)
         except FormatError as error:
-            error.args = (bundle_text(str(error), [(task.job, task.module) for task in self._tasks if task.module is not None]),)
+            error.args = (bundle_text(str(error), built),)
             raise
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():
-            store_record(self._output, record, [(each.warnings, each.reports) for each in results])
+            store_record(self._output, record, [(each.warnings, each.reports) for each in result.results])
         return result
+
+
+def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
+    """Return the kernel, the source, the target and the status of each job: "cached", "compile", or "missing" without a source."""
+    toolchains.clear()
+    entries = open_entries(cache)
+    tree = SourceTree()
+    rows = []
+    for job in plan.jobs:
+        task = Task(job)
+        try:
+            task.find_inputs(tree, toolchains.toolchain_of, with_sources=plan.with_sources)
+            status = "cached" if entries is not None and task.key and entries.read(task.key) is not None else "compile"
+        except OSError:
+            status = "missing"
+        rows.append((job.kernel, job.source, job.target, status))
+    return rows
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A job of a build, with its files, its key ("" if its inputs are unknown), its module and its result."""
+
+    job: Job
+    closure: Closure | None = None
+    key: str = ""
+    module: Module | None = None
+    result: JobResult | None = None
+
+    def find_inputs(self, tree: SourceTree, toolchain_of: Callable[[Job], str], *, with_sources: bool) -> None:
+        """Find the files and the key. Raise OSError if the source cannot be read."""
+        self.closure = job_closure(self.job, tree)
+        toolchain = toolchain_of(self.job) if toolchains.knows_headers(self.job) else ""
+        self.key = job_key(self.job, self.closure, toolchain, with_sources=with_sources)
+
+    def storing_problem(self, outcome: Outcome) -> str:
+        """Return why the key does not contain all files that the compiler read; "" if it does."""
+        assert self.closure is not None
+        if not self.closure.digest:
+            return "an include, or a test for a file, may name its file in a way that devmod does not evaluate, such as a macro"
+        if outcome.files is None:
+            return "its compiler does not list the files that it reads (Payload.files)" if self.key else ""
+        file = self.closure.unknown_file(outcome.files)
+        if not file and not self._is_result(devmod.loads(outcome.data)):
+            file = "a source in its origin"
+        read = "read" if outcome.files.get(file, "origin") else "may read"
+        return f"its compiler {read} {file}, which is not among the includes that devmod found in the text" if file else ""
+
+    def read_entry(self, data: bytes) -> tuple[Module, Outcome]:
+        """Return the module of a cache's entry, and an outcome with the warnings and the reports of its compile.
+
+        Raises
+        ------
+        FormatError
+            The entry is damaged, or it is the result of another job.
+        """
+        module, outcome = unpack_entry(data)
+        module.wire_parts()  # checks the digest
+        if not self._is_result(module):
+            raise FormatError("it was made from another source")
+        return module, outcome
+
+    def _is_result(self, module: Module) -> bool:
+        """Return whether a module is of the job's kind, and was made from the job's files alone."""
+        sources = module.origin.sources if module.origin is not None else {}
+        return module.kind == self.job.kind and self.closure is not None and self.closure.has_contents(sources.values())
+
+
+# -- The files that a job and a build read.
+
+
+def job_closure(job: Job, tree: SourceTree) -> Closure:
+    """Return the files of a job. Raise OSError if the source cannot be read."""
+    options = [option.removeprefix("-D").strip().replace("=", " ", 1) for option in job.options]
+    definitions = [*options, *(f"{name} {value}" for name, value in job.defines)]
+    return closure_of(
+        job.path, job.include_paths, tree, toolchains.system_headers(job), definitions, embedded=toolchains.embeds_includes(job)
+    )
+
+
+def input_files(plan: Plan) -> list[str]:
+    """Return the absolute paths of the manifest, the sources with everything that they may include, and the files of constants, sorted.
+
+    A source distribution must hold all of them. A file that a macro with parameters names is not in the list.
+
+    Raises
+    ------
+    OSError
+        A source cannot be read.
+    """
+    tree = SourceTree()
+    others = map(os.path.split, (os.path.abspath(plan.manifest), *constant_files(plan)))
+    paths = {os.path.join(os.path.realpath(folder), name) for folder, name in others}
+    for job in plan.jobs:
+        paths.update(job_closure(job, tree).files)
+    return sorted({*paths, *map(os.path.realpath, paths)})  # links, and their targets
+
+
+# -- The file of a build, and the check whether it is current.
+
+
+def record_of(plan: Plan, keys: Sequence[str]) -> str:
+    """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings and its constants."""
+    settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants))
+    return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(plan)))
+
+
+def constant_files(plan: Plan) -> list[str]:
+    """Return the paths of the files with constants."""
+    return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
+
+
+def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]] | None:
+    """Return the warnings and the reports of each job if a file is the bundle of a record; else None."""
+    data = _RECORDS.read(record)
+    try:
+        digest, texts = json.loads(data or b"")
+        return [(warnings, reports) for warnings, reports in texts] if digest == file_digest(path) else None
+    except (OSError, TypeError, ValueError):
+        return None
+
+
+def store_record(path: str, record: str, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+    """Store the digest of a written bundle and the warnings and the reports of its jobs under its record."""
+    _RECORDS.write(record, json.dumps([file_digest(path), texts]).encode())
+
+
+def check_output(plan: Plan) -> None:
+    """Raise FormatError if the output of the manifest, which may come from a stranger, has a symbolic link in the manifest's folder."""
+    problem = path_problem(plan.output, plan.folder)
+    if problem:
+        raise FormatError(
+            f"the output of {plan.manifest} is not written: {problem}. Remove it, or name the file: devmod build --output FILE"
+        )
+
+
+def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str) -> None:
+    """Write the bundle of a plan's modules. `within` is the parameter of `devmod.save`."""
+    constants = load_constants(plan.folder, plan.constants)
+    nodes = [*modules, *([constants] if constants is not None else [])]
+    root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
+    with noting_interrupts(path):
+        devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources, within=within)

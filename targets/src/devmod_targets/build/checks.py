@@ -10,35 +10,31 @@ from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets.build.macros import macro_mistakes
 from devmod_targets.build.matrix import (
     covers,
     describe_languages,
     kernel_targets,
     kernel_variants,
-    language_of,
-    languages_of,
+    macro_mistakes,
     parse_target,
-    sections_for,
-    sources_for,
     suffix_of,
+    use_of,
+    uses_of,
     variants,
 )
-from devmod_targets.compilation import architecture_problem
+from devmod_targets.compilation import architecture_problem, languages_of, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from devmod import TargetSpec
+    from devmod_targets.build.document import Document, KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
-    from devmod_targets.build.tables import Problems
-    from devmod_targets.build.toml_lines import KeyPath
+    from devmod_targets.build.matrix import Use
 
 #: Languages of compilers' output. Several kinds take them, and a file is for one kind.
 _LOW_LEVEL = ("ll", "bc", "s", "o")
-#: The names of GLSL. The entry point of each shader is `main`, so the function has the name of the file or of the key ``name``.
-_NAMED_BY_FILE = ("GLSL", "comp", "glsl")
 #: Options that name a program or files to load, with what is expected in a manifest.
 _UNTRUSTED = (
     (re.compile(r"-toolchain=(?!clang(?:-\d+)?$)"), "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program"),
@@ -47,12 +43,12 @@ _UNTRUSTED = (
 
 
 class Checks:
-    """The checks of one manifest. `run` adds the mistakes to `problems`."""
+    """The checks of one manifest. `run` adds the mistakes to the document."""
 
-    def __init__(self, manifest: Manifest, problems: Problems) -> None:
+    def __init__(self, manifest: Manifest, document: Document) -> None:
         self._manifest = manifest
-        self._add = problems.add
-        self._problems = problems
+        self._add = document.add
+        self._problems = document.problems
         self._folders: dict[str, dict[str, None]] = {}
         self._kinds = dict.fromkeys((*KINDS, *registered("devmod.targets")))
         self._specs = [spec for spec in map(find_spec, self._kinds) if spec is not None]
@@ -132,9 +128,8 @@ class Checks:
                 spec = find_spec(target.kind)
                 if spec is None or not spec.needs_arch or target.archs or target.kind in kernel.skip:
                     continue
-                _, sections = sections_for(self._manifest, kernel, target)
-                for source, language in sources_for(sections, target):
-                    problem = architecture_problem(spec, target, language_of(source.path, language, target))
+                for _, _, language in use_of(self._manifest, kernel, target).sources:
+                    problem = architecture_problem(spec, target, language)
                     if problem:
                         problems.setdefault((*keys, index), problem)
         for place, problem in problems.items():
@@ -228,7 +223,7 @@ class Checks:
             self._add((*keys, "skip"), "it leaves out every target of the kernel")
             return
         if self._check_languages(kernel, keys) and self._check_sources(kernel, targets, keys):
-            self._check_served(kernel, targets, keys)
+            self._check_served(kernel, keys)
 
     def _check_languages(self, kernel: KernelEntry, keys: KeyPath) -> bool:
         """Check that each language that a kernel names exists."""
@@ -271,7 +266,7 @@ class Checks:
             self._add(keys, f"{' and '.join(kinds)} both take files such as {source.path!r}, and each is for one kind. Name it: {one}")
         if kinds:
             return
-        spec = next((spec for spec in map(find_spec, KINDS) if spec is not None and name in languages_of(spec)), None)
+        spec = owner_of(name)
         if spec is None:
             hint = f'{{ path = "{source.path}", language = "OpenCL C" }}'
             self._add(keys, f"the suffix of {source.path!r} does not show its language; give it, as in {hint}")
@@ -282,20 +277,17 @@ class Checks:
             f"{source.path!r} is {title}, which no target of the kernel takes. Add a target, such as {spec.kind!r}, or remove the source",
         )
 
-    def _check_served(self, kernel: KernelEntry, targets: Sequence[Target], keys: KeyPath) -> None:
+    def _check_served(self, kernel: KernelEntry, keys: KeyPath) -> None:
         """Check that each target of a kernel has a source, and that settings for one source are not for several."""
         if kernel.section.sources is None and not kernel.target_sections:
             self._add(keys, 'the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]')
             return
         missing: dict[str, TargetSpec] = {}
-        for target in targets:
-            for variant in variants(target):
-                _, sections = sections_for(self._manifest, kernel, variant)
-                sources = sources_for(sections, variant)
-                spec = find_spec(variant.kind)
-                if not sources and spec is not None:
-                    missing[str(variant) if len(sections) > 1 else variant.kind] = spec
-                self._check_one_source(sections, len(sources), str(variant), keys)
+        for use in uses_of(self._manifest, kernel):
+            spec = find_spec(use.variant.kind)
+            if not use.sources and spec is not None:
+                missing[str(use.variant) if len(use.own) > 1 else use.variant.kind] = spec
+            self._check_one_source(use, keys)
         for name, spec in missing.items():
             self._add(
                 (*keys, "sources"),
@@ -303,10 +295,10 @@ class Checks:
                 f'skip = ["{spec.kind}"]',
             )
 
-    def _check_one_source(self, sections: Sequence[Section], count: int, target: str, keys: KeyPath) -> None:
-        if count < 2:
+    def _check_one_source(self, use: Use, keys: KeyPath) -> None:
+        if len(use.sources) < 2:
             return
-        for section in sections:
+        for section in use.own:
             place = (*keys, "target", section.target) if section.target else keys
             used = {
                 "name": bool(section.name),
@@ -316,23 +308,22 @@ class Checks:
             }
             for key in (key for key, value in used.items() if value):
                 what = "a block by function" if key == "block" else f"the key {key}"
-                self._add((*place, key), f"{what} is for one source, and {target!r} has {count}; make each source a kernel of its own")
+                have = f"{str(use.variant)!r} has {len(use.sources)}"
+                self._add((*place, key), f"{what} is for one source, and {have}; make each source a kernel of its own")
 
     def _check_names(self, kernel: KernelEntry, owners: dict[tuple[str, str], tuple[KernelEntry, Source]]) -> None:
         """Check that the shaders of a target have different names."""
-        for variant in kernel_variants(self._manifest, kernel):
-            _, sections = sections_for(self._manifest, kernel, variant)
-            sources = sources_for(sections, variant)
-            for index, (source, language) in enumerate(sources):
-                if (language or suffix_of(source.path)) not in _NAMED_BY_FILE:
+        for use in uses_of(self._manifest, kernel):
+            for index, (source, _, language) in enumerate(use.sources):
+                if language != "GLSL":  # the entry point of each shader is `main`
                     continue
-                name = kernel.name if len(sources) == 1 else posixpath.splitext(posixpath.basename(source.path))[0]
-                name = source.name or next((each.name for each in reversed(sections) if each.name), name)
-                owner, other = owners.setdefault((str(variant), name), (kernel, source))
+                name = kernel.name if len(use.sources) == 1 else posixpath.splitext(posixpath.basename(source.path))[0]
+                name = source.name or next((each.name for each in reversed(use.own) if each.name), name)
+                owner, other = owners.setdefault((str(use.variant), name), (kernel, source))
                 if other is not source:
                     both = f"{other.path!r} of the kernel {owner.name!r} and {source.path!r}"
                     hint = f'{{ path = "{source.path}", name = "…" }}'
                     self._add(
                         ("kernels", kernel.name, "sources", index),
-                        f"{both} are both the function {name!r} for {variant.kind}; name one: {hint}",
+                        f"{both} are both the function {name!r} for {use.variant.kind}; name one: {hint}",
                     )

@@ -14,6 +14,8 @@ import os
 from errno import EINVAL
 from functools import cached_property
 from hashlib import sha256
+from types import MappingProxyType
+from typing import NamedTuple
 
 from devmod.backend import open_regular
 from devmod_targets.authoring._included import IncludedNames, included_names, macro_files
@@ -55,7 +57,7 @@ class SourceFile:
         return self.digest if text is self.data else sha256(text).hexdigest()
 
 
-class SystemHeaders:
+class SystemHeaders(NamedTuple):
     """The headers of a compiler. Their own includes may find files in the user's folders.
 
     Attributes
@@ -68,10 +70,12 @@ class SystemHeaders:
         The names of the headers that the compiler includes before each source.
     """
 
-    __slots__ = ("first", "folders", "texts")
+    folders: Sequence[str] = ()
+    texts: Mapping[str, str] = MappingProxyType({})
+    first: Sequence[str] = ()
 
-    def __init__(self, folders: Sequence[str] = (), texts: Mapping[str, str] | None = None, first: Sequence[str] = ()) -> None:
-        self.folders, self.texts, self.first = tuple(folders), dict(texts or {}), tuple(first)
+
+_NO_HEADERS = SystemHeaders()
 
 
 class SourceTree:
@@ -123,7 +127,7 @@ class SourceTree:
         return (result, real != os.path.normpath(head)) if self.file(result) is not None else ("", False)
 
 
-class Closure:
+class Closure(NamedTuple):
     """The files of one compile.
 
     Attributes
@@ -139,11 +143,10 @@ class Closure:
         Whether an include leads through a linked folder.
     """
 
-    __slots__ = ("digest", "files", "is_linked", "missing")
-
-    def __init__(self, files: dict[str, SourceFile], digest: str, missing: Iterable[str], *, is_linked: bool) -> None:
-        self.files, self.digest, self.is_linked = files, digest, is_linked
-        self.missing = frozenset(missing)
+    files: dict[str, SourceFile]
+    digest: str
+    missing: frozenset[str]
+    is_linked: bool
 
     @property
     def is_current(self) -> bool:
@@ -173,7 +176,7 @@ def closure_of(
     source: str,
     include: Sequence[str],
     tree: SourceTree,
-    system: SystemHeaders | None = None,
+    system: SystemHeaders = _NO_HEADERS,
     definitions: Iterable[str] = (),
     *,
     embedded: bool = False,
@@ -200,7 +203,6 @@ def closure_of(
     OSError
         The source cannot be read. Or an include names a pipe, a socket or a device.
     """
-    system = system or SystemHeaders()
     tree.add_texts(system.texts)
     source = os.path.abspath(source)
     path = tree.find(os.path.realpath(os.path.dirname(source)), os.path.basename(source))[0] if os.path.isfile(source) else ""
@@ -214,8 +216,8 @@ def closure_of(
     is_known = walk.follow("\n".join(f"#define {each}" for each in definitions).encode("utf-8", "surrogateescape"))
     own = tuple(os.path.join(folder, "") for folder in system.folders)
     files = {each: file for each, file in walk.files.items() if not each.startswith(own)}
-    missing = [each for each in walk.missing if not each.startswith(own)]
-    return Closure(files, walk.digest() if is_known or embedded else "", missing, is_linked=walk.is_linked)
+    missing = frozenset(each for each in walk.missing if not each.startswith(own))
+    return Closure(files, walk.digest() if is_known or embedded else "", missing, walk.is_linked)
 
 
 class _Walk:

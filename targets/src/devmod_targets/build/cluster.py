@@ -11,8 +11,9 @@ from contextlib import suppress
 from importlib import import_module
 
 from devmod.errors import DevmodError, describe_error
-from devmod_targets.build.jobs import Outcome, pack_files
+from devmod_targets.build.jobs import pack_files
 from devmod_targets.build.packages import import_problem
+from devmod_targets.build.result import Outcome
 from devmod_targets.build.toolchains import toolchain_of
 
 TYPE_CHECKING = False

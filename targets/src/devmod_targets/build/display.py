@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 
-from devmod.commands import annotate, echo, echo_lines
+from devmod.backend import escape
+from devmod.commands import annotate, echo_lines
 from devmod.errors import with_log
-from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +25,34 @@ if TYPE_CHECKING:
 _TITLE = "devmod build"
 
 
-class LogProgress(Progress):
+class _Shown(Progress):
+    """What the log and the live display have in common. `show` prints lines in a colour."""
+
+    def add(self, result: JobResult) -> None:
+        """Show the warnings and the reports of a job."""
+        for text in result.warnings:
+            self.warn(f"{result.job}: {text}")
+        for text in result.reports:
+            self.report(f"{result.job}: {text}")
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self.show(f"devmod: warning: {text}", "yellow")
+
+    def report(self, text: str) -> None:
+        """Show a note about the build itself."""
+        self.show(f"devmod: note: {text}")
+
+    def note(self, text: str) -> None:
+        """Show a line for the user."""
+        self.show(text)
+
+    def show(self, text: str, colour: str = "") -> None:
+        """Print lines."""
+        raise NotImplementedError
+
+
+class LogProgress(_Shown):
     """A line for each compile on standard error."""
 
     def __init__(self) -> None:
@@ -32,35 +61,28 @@ class LogProgress(Progress):
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
         """Start."""
         self._total = len(jobs)
-        echo(f"{_counted(self._total, 'compile')}, {_counted(workers, 'worker')}", err=True)
+        self.show(f"{_counted(self._total, 'compile')}, {_counted(workers, 'worker')}")
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         self._count += 1
-        for text in result.warnings:
-            self.warn(f"{result.job}: {text}")
-        for text in result.reports:
-            self.report(f"{result.job}: {text}")
+        super().add(result)
         if result.status != "cached":
             seconds = f" ({result.seconds:.2f} s)" if result.seconds else ""
-            echo(f"[{self._count}/{self._total}] {result.status} {result.job}{seconds}", err=True)
+            self.show(f"[{self._count}/{self._total}] {result.status} {result.job}{seconds}")
         if result.failure is not None:
-            echo_lines(_indented(result.failure), err=True)
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-        echo_lines(f"devmod: warning: {text}", err=True)
-
-    def report(self, text: str) -> None:
-        """Show a note about the build itself."""
-        echo_lines(f"devmod: note: {text}", err=True)
+            self.show(_indented(result.failure))
 
     def note(self, text: str) -> None:
         """Show a line for the user, below the terminal's ^C."""
-        echo_lines(f"\n{text}", err=True)
+        self.show(f"\n{text}")
+
+    def show(self, text: str, colour: str = "") -> None:
+        """Print lines. A log has no colours."""
+        echo_lines(text, err=True)
 
 
-class LiveProgress(Progress):
+class LiveProgress(_Shown):
     """A bar for each target in the terminal, with the failures above it. It needs rich."""
 
     def __init__(self, console: Any) -> None:
@@ -70,50 +92,34 @@ class LiveProgress(Progress):
         columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}")]
         self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._tasks: dict[str, Any] = {}
-        self._failed: dict[str, int] = {}
+        self._failed: Counter[str] = Counter()
 
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
         """Start."""
-        totals: dict[str, int] = {}
-        for job in jobs:
-            totals[job.target] = totals.get(job.target, 0) + 1
-        self._tasks = {target: self._bars.add_task(_plain(target), total=total, state="") for target, total in totals.items()}
+        totals = Counter(job.target for job in jobs)
+        self._tasks = {target: self._bars.add_task(escape(target), total=total, state="") for target, total in totals.items()}
         self._bars.start()
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         target = result.job.target
-        for text in result.warnings:
-            self.warn(f"{result.job}: {text}")
-        for text in result.reports:
-            self.report(f"{result.job}: {text}")
+        super().add(result)
         if result.failure is not None:
-            self._failed[target] = self._failed.get(target, 0) + 1
-            self._print(f"failed {result.job}\n{_indented(result.failure)}", "red")
+            self._failed[target] += 1
+            self.show(f"failed {result.job}\n{_indented(result.failure)}", "red")
         if target in self._tasks:
-            failed = self._failed.get(target)
+            failed = self._failed[target]
             self._bars.update(self._tasks[target], advance=1, state=f"{failed} failed" if failed else "")
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-        self._print(f"devmod: warning: {text}", "yellow")
-
-    def report(self, text: str) -> None:
-        """Show a note about the build itself."""
-        self._print(f"devmod: note: {text}", "")
-
-    def note(self, text: str) -> None:
-        """Show a line for the user."""
-        self._print(text, "")
 
     def close(self) -> None:
         """End the display, and restore the terminal."""
         self._bars.stop()
 
-    def _print(self, text: str, style: str) -> None:
+    def show(self, text: str, colour: str = "") -> None:
+        """Print lines above the bars."""
         from rich.text import Text
 
-        self._bars.console.print(Text("\n".join(map(_plain, text.split("\n"))), style=style))
+        self._bars.console.print(Text("\n".join(map(escape, text.split("\n"))), style=colour))
 
 
 class Annotations(Progress):
@@ -216,9 +222,3 @@ def _indented(failure: Failure) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _plain(text: str) -> str:
-    from devmod.backend import escape
-
-    return escape(text)

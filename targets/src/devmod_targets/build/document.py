@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 
 from devmod.backend import file_name, open_regular
 from devmod.errors import FormatError
-from devmod_targets.build.toml_lines import key_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from devmod_targets.build.toml_lines import KeyPath
+    KeyPath = tuple[str | int, ...]
+
 
 MANIFEST_NAME = "devmod.toml"
 PYPROJECT = "pyproject.toml"
 #: The largest size of a manifest. A thousand kernels take about 200 kB.
 _LARGEST = 16 << 20
 #: The largest number of mistakes in a message, and of those that are looked for.
-_MAX_SHOWN, MAX_PROBLEMS = 20, 1000
+_MAX_SHOWN, _MAX_PROBLEMS = 20, 1000
 #: The largest depth of tables and arrays. A struct in a struct takes two.
 _MAX_DEPTH = 32
 #: A dotted key that is deeper than that. tomllib takes time and memory in proportion to the square of its length.
@@ -56,7 +56,7 @@ class ManifestError(FormatError):
         lines = [f"{path}:{line}: {key}: {text}" if line else f"{path}: {key}: {text}" for line, key, text in self.problems]
         if len(lines) > 1:
             hidden = len(lines) - _MAX_SHOWN
-            count = f"{len(lines)} mistakes{' or more' if len(lines) >= MAX_PROBLEMS else ''}"
+            count = f"{len(lines)} mistakes{' or more' if len(lines) >= _MAX_PROBLEMS else ''}"
             lines = [f"{path} has {count}:", *lines[:_MAX_SHOWN], *([f"… and {hidden} more"] if hidden > 0 else [])]
         super().__init__("\n".join(lines))
 
@@ -82,6 +82,8 @@ class Document:
     def __init__(self, path: str, text: str, data: Mapping[str, Any], prefix: KeyPath = ()) -> None:
         self.path = path
         self.data = data
+        #: The mistakes so far, each once.
+        self.problems: dict[Problem, None] = {}
         self._text = text
         self._prefix = prefix
 
@@ -93,6 +95,12 @@ class Document:
         """Return the line of a key, or of the nearest table around it; 0 if the manifest has no line."""
         path = (*self._prefix, *keys)
         return next((self._lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self._lines), 0)
+
+    def add(self, keys: KeyPath, text: str) -> None:
+        """Add a mistake at a key. Raise ManifestError if there are too many to look for more."""
+        self.problems.setdefault(self.problem(keys, text))
+        if len(self.problems) >= _MAX_PROBLEMS:
+            raise ManifestError(self.path, [*self.problems])
 
     def problem(self, keys: KeyPath, text: str) -> Problem:
         """Return a mistake at a key."""
@@ -215,3 +223,115 @@ def _check_values(path: str, text: str, data: Mapping[str, Any]) -> None:
 
 def _too_deep() -> Problem:
     return Problem(0, "the file", "its arrays or tables are nested too deeply")
+
+
+# -- The lines of the keys in a TOML document. tomllib returns values without their places.
+#
+# The functions expect a document that tomllib has accepted, so they check nothing.
+
+
+# A possessive repetition (``*+``) keeps no place for each character to come back to. A multi-line string may end with one or two quotes
+# of its own before the three that close it.
+_STRING = r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?:[^\"\\]++|\\.)*+\"|'[^']*'"""
+#: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are in no group.
+_TOKEN = re.compile(rf"({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+", re.DOTALL)
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line, from 1, of each key and of each member of an array. A table has the line that names it first."""
+    return _Scanner(text.replace("\r\n", "\n")).scan()
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the tokens with their lines; "" at the end."""
+    line = 1
+    for match in _TOKEN.finditer(text):
+        token = match[1] or match[2]
+        if token:
+            yield token, line
+        line += match[0].count("\n")
+    yield "", line
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self._rest = _tokens(text)
+        self._token, self._line = next(self._rest)
+        self._lines: dict[KeyPath, int] = {}
+        #: The number of tables in each array of tables.
+        self._counts: dict[KeyPath, int] = {}
+
+    def scan(self) -> dict[KeyPath, int]:
+        table: KeyPath = ()
+        while self._skip_breaks():
+            line = self._line
+            if not self._take("["):
+                self._pair(table)
+                continue
+            is_array = self._take("[")
+            table = self._path_of_header(self._key(), is_array)
+            while self._take("]"):
+                pass
+            for length in range(1, len(table) + 1):
+                self._lines.setdefault(table[:length], line)
+        return self._lines
+
+    def _path_of_header(self, names: list[str], is_array: bool) -> KeyPath:
+        """Return the path of a header. The name of an array of tables refers to its last table."""
+        path: KeyPath = ()
+        for number, name in enumerate(names, 1):
+            path = (*path, name)
+            if is_array and number == len(names):
+                self._counts[path] = self._counts.get(path, 0) + 1
+            if path in self._counts:
+                path = (*path, self._counts[path] - 1)
+        return path
+
+    def _pair(self, table: KeyPath) -> None:
+        """Read ``key = value``."""
+        line, path = self._line, table
+        for name in self._key():
+            path = (*path, name)
+            self._lines.setdefault(path, line)
+        self._take("=")
+        self._value(path)
+
+    def _value(self, path: KeyPath) -> None:
+        if self._take("["):
+            index = 0
+            while self._skip_breaks() and not self._take("]"):
+                if not self._take(","):
+                    self._lines[(*path, index)] = self._line
+                    self._value((*path, index))
+                    index += 1
+        elif self._take("{"):
+            while self._skip_breaks() and not self._take("}"):
+                if not self._take(","):
+                    self._pair(path)
+        else:
+            while self._token not in ("", ",", "]", "}", "\n"):  # a string, or the parts of another scalar
+                self._next()
+
+    def _key(self) -> list[str]:
+        """Read a dotted key."""
+        names: list[str] = []
+        while not names or self._take("."):
+            token = self._next()
+            names.append(str(tomllib.loads(f"key = {token}")["key"]) if token.startswith(('"', "'")) else token)
+        return names
+
+    def _skip_breaks(self) -> bool:
+        """Skip line breaks. Return whether a token follows."""
+        while self._take("\n"):
+            pass
+        return self._token != ""
+
+    def _take(self, mark: str) -> bool:
+        """Skip the token if it is `mark`, and return whether it was."""
+        return self._token == mark and self._next() == mark
+
+    def _next(self) -> str:
+        """Return the token, and go on to the next one."""
+        token = self._token
+        self._token, self._line = next(self._rest)
+        return token

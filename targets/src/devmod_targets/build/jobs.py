@@ -16,6 +16,7 @@ from typing import NamedTuple
 import devmod
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod_targets.authoring import CompilerReport
+from devmod_targets.build.result import Outcome
 from devmod_targets.build.spelling import in_manifest
 from devmod_targets.build.toolchains import toolchain_of
 from devmod_targets.compilation import files_read, validation_of
@@ -27,36 +28,6 @@ if TYPE_CHECKING:
 
 #: Recording warnings changes a table of the whole process.
 _lock = Lock()
-
-
-class Outcome(NamedTuple):
-    """The result of one job.
-
-    Attributes
-    ----------
-    data
-        The ``.devmod`` file; b"" for a failure.
-    error, message, log
-        The name of the exception's class, its text, and the compiler's output; "" for a success.
-    warnings, reports
-        The texts of the warnings, and of the compiler's reports.
-    seconds
-        The CPU time of the compiler and of the programs that it ran.
-    toolchain
-        The result of `toolchain_of` on a worker of another machine; "" on this machine.
-    files
-        The files that the compiler read, path to SHA-256; None if they are unknown.
-    """
-
-    data: bytes = b""
-    error: str = ""
-    message: str = ""
-    log: str = ""
-    warnings: tuple[str, ...] = ()
-    reports: tuple[str, ...] = ()
-    seconds: float = 0.0
-    toolchain: str = ""
-    files: Mapping[str, str] | None = None
 
 
 class PackedFile(NamedTuple):
@@ -75,22 +46,6 @@ class PackedFile(NamedTuple):
     name: str
     path: str
     data: bytes | str
-
-
-def run_job(job: Job, *, with_sources: bool = False) -> tuple[bytes, dict[str, str] | None, str]:
-    """Compile a job. The errors are those of `devmod.compile`.
-
-    Returns
-    -------
-    bytes
-        The ``.devmod`` file, with the sources or without.
-    dict of str to str, or None
-        The files that the compiler read, as in `Payload.files`.
-    str
-        Why no validator checked the source; "" if one did, or the compiler is one.
-    """
-    module = devmod.compile(Path(job.path), job.target, **job.arguments())
-    return devmod.dumps(module, with_sources=with_sources), files_read(module), validation_of(module)[1]
 
 
 def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = False) -> Outcome:
@@ -156,27 +111,28 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
     with _lock, warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
-        problem: Mapping[str, str] = {}
-        data, files, unvalidated = b"", None, ""
         try:
-            data, files, unvalidated = run_job(job, with_sources=with_sources)
+            module = devmod.compile(Path(job.path), job.target, **job.arguments())
+            unvalidated = validation_of(module)[1]
+            notes = (f"not validated: {unvalidated}",) if unvalidated else ()
+            outcome = Outcome(devmod.dumps(module, with_sources=with_sources), files=files_read(module), reports=notes)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
-            problem = describe_failure(error, job.kernel)
-        reports = dict.fromkeys(str(each.message) for each in records if issubclass(each.category, CompilerReport))
-        if unvalidated:
-            reports[f"not validated: {unvalidated}"] = None
-        texts = tuple(dict.fromkeys(str(each.message) for each in records if not issubclass(each.category, CompilerReport)))
-    return Outcome(data, **problem, warnings=texts, reports=tuple(reports), seconds=_cpu_time() - start, files=files)
+            outcome = _failed(error, job.kernel)
+    texts: dict[bool, dict[str, None]] = {False: {}, True: {}}
+    for each in records:
+        texts[issubclass(each.category, CompilerReport)][str(each.message)] = None
+    reports = dict.fromkeys((*texts[True], *outcome.reports))
+    return outcome._replace(warnings=tuple(texts[False]), reports=tuple(reports), seconds=_cpu_time() - start)
 
 
-def describe_failure(error: Exception, kernel: str) -> dict[str, str]:
-    """Return the fields `error`, `message` and `log` of an Outcome. The message has the words of the manifest."""
+def _failed(error: Exception, kernel: str) -> Outcome:
+    """Return the outcome of a job that raised. The message has the words of the manifest."""
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     else:
         text = in_manifest(error, kernel) if isinstance(error, DevmodError) else describe_error(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-    return {"error": type(error).__name__, "message": text + notes, "log": error.log if isinstance(error, CompileError) else ""}
+    return Outcome(error=type(error).__name__, message=text + notes, log=error.log if isinstance(error, CompileError) else "")
 
 
 def _cpu_time() -> float:

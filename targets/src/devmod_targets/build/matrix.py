@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from devmod import Target
 from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError
 from devmod.targets import KINDS
-from devmod_targets.compilation import variants_of
+from devmod_targets.build.document import key_text
+from devmod_targets.compilation import languages_of, variants_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from devmod import TargetSpec
+    from devmod import Target, TargetSpec
+    from devmod_targets.build.document import KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
+
+
+#: Cached: a manifest has few targets, and each is parsed and split for every kernel.
+parse_target, _split = cache(Target.parse), cache(Target.variants)
 
 
 def kernel_targets(manifest: Manifest, kernel: KernelEntry) -> list[Target]:
     """Return the targets of a kernel, in order."""
     return [target for target in map(parse_target, kernel.targets or manifest.targets) if target.kind not in kernel.skip]
-
-
-@cache
-def parse_target(text: str) -> Target:
-    """Return the result of `Target.parse`, cached: a manifest has few targets, and each is parsed for every kernel."""
-    return Target.parse(text)
 
 
 def variants(target: Target) -> tuple[Target, ...]:
@@ -39,20 +41,43 @@ def variants(target: Target) -> tuple[Target, ...]:
         return target.variants()
 
 
-@cache
-def _split(target: Target) -> tuple[Target, ...]:
-    return target.variants()
-
-
 def kernel_variants(manifest: Manifest, kernel: KernelEntry) -> Iterator[Target]:
     """Yield the variants of a kernel's targets, in order."""
     for target in kernel_targets(manifest, kernel):
         yield from variants(target)
 
 
-def sections_for(manifest: Manifest, kernel: KernelEntry, variant: Target) -> tuple[list[Section], list[Section]]:
-    """Return the settings for a variant, the more specific ones last: those of the manifest, and those of the kernel."""
-    return _matching(manifest.section, manifest.target_sections, variant), _matching(kernel.section, kernel.target_sections, variant)
+class Use(NamedTuple):
+    """A kernel for a variant of a target.
+
+    Attributes
+    ----------
+    kernel, variant
+        The kernel, and the variant.
+    common, own
+        The settings of the manifest and those of the kernel, the more specific ones last.
+    sources
+        The sources that the variant takes, each with the language of its declaration ("" for that of its suffix) and the language's name.
+    """
+
+    kernel: KernelEntry
+    variant: Target
+    common: list[Section]
+    own: list[Section]
+    sources: list[tuple[Source, str, str]]
+
+
+def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
+    """Return the use of a kernel for a variant."""
+    own = _matching(kernel.section, kernel.target_sections, variant)
+    sources = [(source, language, language_of(source.path, language, variant)) for source, language in _sources_for(own, variant)]
+    return Use(kernel, variant, _matching(manifest.section, manifest.target_sections, variant), own, sources)
+
+
+def uses_of(manifest: Manifest, kernel: KernelEntry) -> Iterator[Use]:
+    """Yield the uses of a kernel, in the order of its variants."""
+    for variant in kernel_variants(manifest, kernel):
+        yield use_of(manifest, kernel, variant)
 
 
 def _matching(section: Section, targets: Sequence[Section], variant: Target) -> list[Section]:
@@ -60,7 +85,7 @@ def _matching(section: Section, targets: Sequence[Section], variant: Target) -> 
     return [section, *sorted(matching, key=lambda each: " " in each.target)]  # [target.cuda] before [target."cuda -arch=sm_90"]
 
 
-def sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Source, str]]:
+def _sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Source, str]]:
     """Return the sources of a kernel's sections that a target takes, each with its language, or "" for that of its suffix."""
     sources: Sequence[Source] = ()
     language = ""
@@ -70,11 +95,6 @@ def sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Sour
     takes = languages_of(find_spec(variant.kind))
     named = [(source, source.language or language) for source in sources]
     return [(source, own) for source, own in named if (own or suffix_of(source.path)) in takes]
-
-
-def languages_of(spec: TargetSpec | None) -> frozenset[str]:
-    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
-    return frozenset(spec.languages) | frozenset(spec.languages.values()) if spec is not None else frozenset()
 
 
 def describe_languages(spec: TargetSpec) -> str:
@@ -105,3 +125,57 @@ def covers(target: Target, variant: Target) -> bool:
         and (not target.archs or set(variant.archs) <= set(target.archs))
         and set(target.options) <= set(variant.options)
     )
+
+
+# -- Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`; docs/design/build.md, The manifest).
+#
+# Those of the whole manifest are for the other languages. Those of a table that such a source alone has are mistakes.
+
+
+_KEYS = ("defines", "include")
+
+
+def has_preprocessor(kind: str, language: str) -> bool:
+    """Return whether a kind's compiles of a language take macros and include folders."""
+    spec = find_spec(kind)
+    return spec is not None and language in spec.preprocessed
+
+
+def shared_sections(sections: Sequence[Section], kind: str, language: str) -> Sequence[Section]:
+    """Return the settings of all kernels as they apply to a source: without macros for a language that has none."""
+    return sections if has_preprocessor(kind, language) else [replace(each, defines=(), include=()) for each in sections]
+
+
+def macro_notes(uses: Iterable[Use]) -> Iterator[str]:
+    """Yield a sentence for each language of the targets that the macros of all kernels are not for."""
+    for use in uses:
+        keys = " and ".join(key for key in _KEYS if any(getattr(section, key) for section in use.common))
+        for _, _, language in use.sources if keys else ():
+            if not has_preprocessor(use.variant.kind, language):
+                yield f"{keys} of the manifest: not used for {use.variant.kind}, because {language} has no preprocessor"
+
+
+def macro_mistakes(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the keys with macros or include folders that no source can use, and what is wrong with each."""
+    for section in manifest.target_sections:
+        spec = find_spec(section.target.partition(" ")[0])
+        if spec is not None and not spec.preprocessed:
+            yield from _mistakes(section, (), f"{spec.kind} takes {describe_languages(spec)}")
+    for kernel in manifest.kernels:
+        yield from dict(_kernel_mistakes(manifest, kernel)).items()  # a table applies to several variants
+
+
+def _kernel_mistakes(manifest: Manifest, kernel: KernelEntry) -> Iterator[tuple[KeyPath, str]]:
+    for use in uses_of(manifest, kernel):
+        for source, _, language in use.sources:
+            if not has_preprocessor(use.variant.kind, language):
+                for section in use.own:
+                    yield from _mistakes(section, ("kernels", kernel.name), f"{source.path!r} is {language}")
+
+
+def _mistakes(section: Section, keys: KeyPath, reason: str) -> Iterator[tuple[KeyPath, str]]:
+    place = (*keys, "target", section.target) if section.target else keys
+    hint = "remove the key" if section.target else f"move the key to the targets that have one: [{key_text((*keys, 'target', 'KIND'))}]"
+    for key in _KEYS:
+        if getattr(section, key):
+            yield (*place, key), f"{reason}, which has no preprocessor; {hint}"

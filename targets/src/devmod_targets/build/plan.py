@@ -9,15 +9,15 @@ from typing import Any
 
 from devmod import Local, Target, load_metadata_from_json
 from devmod.errors import FormatError, did_you_mean, list_names
-from devmod_targets.build.macros import macro_notes, shared_sections
-from devmod_targets.build.matrix import covers, kernel_variants, language_of, sections_for, sources_for
+from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, uses_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from devmod import Module
-    from devmod_targets.build.manifest import Blocks, Constants, Define, KernelEntry, Locals, Manifest, Section, Source
+    from devmod_targets.build.manifest import Blocks, Constants, Define, Locals, Manifest, Source
+    from devmod_targets.build.matrix import Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +155,22 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
     """
     manifest = replace(manifest, strict=manifest.strict or strict)
     chosen = [_choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)]
-    pairs = [
-        (kernel, variant)
+    uses = [
+        use
         for kernel in manifest.kernels
-        for variant in kernel_variants(manifest, kernel)
-        if not chosen or any(covers(target, variant) for target in chosen)
+        for use in uses_of(manifest, kernel)
+        if not chosen or any(covers(target, use.variant) for target in chosen)
     ]
-    jobs = [job for kernel, variant in pairs for job in _jobs(manifest, kernel, variant)]
     return Plan(
         manifest.path,
         manifest.folder,
         os.path.join(manifest.folder, *manifest.output.split("/")),
-        tuple(jobs),
+        tuple(_job(manifest, use, *source) for use in uses for source in use.sources),
         manifest.constants,
         manifest.mixed,
         manifest.with_sources,
         manifest.compress,
-        tuple(dict.fromkeys(macro_notes(manifest, pairs))),
+        tuple(dict.fromkeys(macro_notes(uses))),
     )
 
 
@@ -205,22 +204,13 @@ def _choice(manifest: Manifest, text: str) -> Target:
     return target
 
 
-def _jobs(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Iterator[Job]:
-    common, own = sections_for(manifest, kernel, variant)
-    sources = sources_for(own, variant)
-    for source, language in sources:
-        shared = shared_sections(common, variant.kind, language_of(source.path, language, variant))
-        yield _job(manifest, kernel, source, language, len(sources) == 1, variant, [*shared, *own])
-
-
-def _job(
-    manifest: Manifest, kernel: KernelEntry, source: Source, language: str, alone: bool, variant: Target, sections: Sequence[Section]
-) -> Job:
+def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: str) -> Job:
+    sections = [*shared_sections(use.common, use.variant.kind, language), *use.own]
     defines: dict[str, Define] = {}
     functions: dict[str, Any] = {}
     local: dict[tuple[str, str], tuple[int, bool]] = {}
     block: Blocks = ()
-    name = kernel.name if alone else ""
+    name = use.kernel.name if len(use.sources) == 1 else ""
     for section in sections:
         defines |= dict(section.defines)
         functions |= {key: json.loads(text) for key, text in section.functions}
@@ -228,11 +218,11 @@ def _job(
         block = section.block or block
         name = section.name or name
     return Job(
-        kernel=kernel.name,
+        kernel=use.kernel.name,
         folder=manifest.folder,
         source=source.path,
-        target=str(variant),
-        language=language,
+        target=str(use.variant),
+        language=declared,
         name=source.name or name,
         options=(*(option for section in sections for option in section.options), *["--strict"] * manifest.strict),
         defines=tuple(defines.items()),

@@ -21,8 +21,8 @@ from importlib import import_module
 from threading import Lock, Thread
 
 from devmod.worker import Worker, answer_writer, can_start_python
-from devmod_targets.build.jobs import Outcome
 from devmod_targets.build.plan import Job
+from devmod_targets.build.result import Outcome
 from devmod_targets.build.threads import Threads
 
 TYPE_CHECKING = False

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
+from datetime import date, datetime, time
+from math import isfinite
+from typing import Any
 
+from devmod import load_metadata_from_json
+from devmod.backend import COMPRESS_LEVELS
+from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import ManifestError, read_document
-from devmod_targets.build.manifest import Constants, ConstantsFile, Manifest
-from devmod_targets.build.sections import read_common, read_kernel, read_target_tables
-from devmod_targets.build.tables import Problems, Table, check_path, describe
+from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, Section, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_targets.build.document import Document
+    from collections.abc import Iterator, Mapping
 
-_COMPRESS = re.compile(r"zstd(:[0-9]{1,2})?", re.ASCII)
-_MOVED = "; it belongs to one kernel: [kernels.NAME]"
+    from devmod_targets.build.document import Document, KeyPath
+    from devmod_targets.build.manifest import Define
+
+
+#: Keys of a kernel that are not for all kernels.
+_KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local")
 #: Likely mistakes at the top of a manifest, each with the end of the message about an unknown key.
 _HINTS = {
     "kernel": ". Did you mean 'kernels', as in [kernels.twice]?",
-    "sources": _MOVED,
-    "block": _MOVED,
-    "local": _MOVED,
-    "functions": _MOVED,
-    "name_expressions": _MOVED,
-    "name": _MOVED,
+    **dict.fromkeys(_KERNEL_KEYS, "; it belongs to one kernel: [kernels.NAME]"),
     "tool": ". Only a pyproject.toml has [tool.devmod]; in this file its keys are at the top",
 }
 #: The suffixes of files with constants.
@@ -53,8 +57,7 @@ def read_manifest(path: str | os.PathLike[str] = ".") -> Manifest:
 
 def manifest_of(document: Document) -> Manifest:
     """Return the manifest of a document. The errors are those of `read_manifest`."""
-    problems = Problems(document)
-    table = Table(document.data, (), problems)
+    table = Table(document.data, (), document)
     manifest = Manifest(
         path=document.path,
         folder=os.path.dirname(os.path.abspath(document.path)),
@@ -70,11 +73,11 @@ def manifest_of(document: Document) -> Manifest:
         strict=table.boolean("strict"),
     )
     table.check_keys(_HINTS)
-    if not manifest.kernels and not manifest.constants.files and not problems:
+    if not manifest.kernels and not manifest.constants.files and not document.problems:
         table.add("the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources", "kernels")
-    Checks(manifest, problems).run()
-    if problems:
-        raise ManifestError(document.path, [*problems])
+    Checks(manifest, document).run()
+    if document.problems:
+        raise ManifestError(document.path, [*document.problems])
     return manifest
 
 
@@ -99,29 +102,20 @@ def _targets(table: Table) -> tuple[str, ...]:
 
 def _compress(table: Table) -> str:
     value = table.get("compress")
-    if value is None or value == "":
-        return ""
-    if not isinstance(value, str) or not _COMPRESS.fullmatch(value):
-        table.add(f'expected "zstd", or "zstd:19" for another level, got {describe(value)}', "compress")
-        return ""
-    return value
+    if value in ["", *COMPRESS_LEVELS]:
+        return value or ""
+    table.add(f'expected "zstd", or "zstd:19" for another level, got {describe(value)}', "compress")
+    return ""
 
 
 def _constants(table: Table) -> Constants:
-    value = table.get("constants")
+    value = table.typed("constants", dict, "a table with files")
     if value is None:
-        return Constants()
-    if not isinstance(value, dict):
-        table.add(f"expected a table with files, got {describe(value)}", "constants")
         return Constants()
     own = table.table(value, "constants")
     files = _constants_files(own)
-    functions = own.get("functions")
-    if functions is not None and not isinstance(functions, dict):
-        own.add(f'expected a table of functions, such as {{ load_weights = ["w", "b"] }}, got {describe(functions)}', "functions")
-        functions = {}
-    inner = own.table(functions or {}, "functions")
-    named = [(name, inner.strings(name, '["w", "b"]')) for name in functions or {}]
+    functions = own.table(own.typed("functions", dict, 'a table of functions, such as { load_weights = ["w", "b"] }') or {}, "functions")
+    named = [(name, functions.strings(name, '["w", "b"]')) for name in functions.data]
     own.check_keys({"file": ". Did you mean 'files'?", "symbols": ". Did you mean 'functions'?"})
     if "files" not in value:
         own.add('the key is missing. It lists the files, as in files = ["weights.npz"]', "files")
@@ -129,24 +123,11 @@ def _constants(table: Table) -> Constants:
 
 
 def _constants_files(table: Table) -> tuple[ConstantsFile, ...]:
-    value = table.get("files")
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        table.add(f'expected an array of paths, such as ["weights.npz"], got {describe(value)}', "files")
-        return ()
     result = []
-    for index, each in enumerate(value):
-        name = ""
-        names: tuple[str, ...] = ()
-        if isinstance(each, dict):
-            entry = table.table(each, "files", index)
-            path, name, names = entry.string("path"), entry.string("name"), entry.strings("names", '["w", "b"]') or ()
-            entry.check_keys()
-            if "path" not in each:
-                entry.add('the file has no path, as in { path = "w.npy", name = "weights" }')
-        else:
-            path = table.check_string(each, "files", index)
+    for index, each in enumerate(table.typed("files", list, 'an array of paths, such as ["weights.npz"]') or ()):
+        path, entry = _entry(table, each, "files", index, 'the file has no path, as in { path = "w.npy", name = "weights" }')
+        name, names = entry.string("name"), entry.strings("names", '["w", "b"]') or ()
+        entry.check_keys()
         path = check_path(table, path, "files", index)
         suffix = posixpath.splitext(path)[1].lower()
         if path and suffix not in CONSTANTS_SUFFIXES:
@@ -158,3 +139,309 @@ def _constants_files(table: Table) -> tuple[ConstantsFile, ...]:
             table.add(f"the key names is for .npz and .safetensors; {path!r} has one array. To name it: name", "files", index)
         result.append(ConstantsFile(path, name, names))
     return tuple(result)
+
+
+def _entry(table: Table, value: object, name: str, index: int, missing: str) -> tuple[str, Table]:
+    """Return the path of a file in an array, and the table with its other keys, which is empty for a path alone."""
+    if not isinstance(value, dict):
+        return table.check_string(value, name, index), table.table({}, name, index)
+    entry = table.table(value, name, index)
+    if "path" not in value:
+        entry.add(missing)
+    return entry.string("path"), entry
+
+
+# -- Read the settings of a kernel, of a target or of the whole manifest.
+
+
+_MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
+_SIZE = re.compile(r"([1-9][0-9]{0,17})(/thread)?", re.ASCII)
+_THREADS = "expected the threads of a block, an integer of 1 or more, or an array of up to three for x, y, z"
+#: Likely mistakes in the name of a key, each with the end of the message about an unknown key.
+_SECTION_HINTS = {
+    "source": ". Did you mean 'sources'?",
+    "files": ". Did you mean 'sources'?",
+    "target": ". Did you mean 'targets'?",
+    "flags": ". Did you mean 'options'?",
+    "args": ". Did you mean 'options', or the table 'functions'?",
+    "arguments": ". Did you mean the table 'functions', which declares the arguments of a function?",
+    "fmap": ". Did you mean the table 'functions'?",
+    "includes": ". Did you mean 'include'?",
+    "include_dirs": ". Did you mean 'include'?",
+    "macros": ". Did you mean 'defines'?",
+    "werror": """. To make each warning an error: options = ["--werror"]""",
+}
+
+
+def read_kernel(name: str, table: Table) -> KernelEntry:
+    """Return a kernel."""
+    if not name.strip() or not name.isprintable():
+        table.add("a kernel's name is text without control characters")
+    section = read_section(table)
+    targets = tuple(read_target_tables(table, in_kernel=True))
+    own = table.strings("targets", '["opencl", "cuda -arch=sm_90"]')
+    skip = table.strings("skip", '["vulkan"]') or ()
+    if own == ():
+        table.add("the array is empty; without this key the kernel has the targets of the manifest", "targets")
+    table.check_keys(_SECTION_HINTS | {"output": "; the manifest has one output for all kernels"})
+    return KernelEntry(name, section, targets, own or (), skip)
+
+
+def read_target_tables(table: Table, *, in_kernel: bool) -> Iterator[Section]:
+    """Yield the settings of each target in a manifest or a kernel."""
+    for key, target in table.tables("target", "targets, such as [target.cuda]"):
+        yield read_section(target, key) if in_kernel else read_common(target, key)
+        moved = f"; it belongs to one kernel: [kernels.NAME.target.{key}]"
+        target.check_keys(_SECTION_HINTS if in_kernel else _SECTION_HINTS | dict.fromkeys(_KERNEL_KEYS, moved))
+
+
+def read_common(table: Table, target: str = "") -> Section:
+    """Return the settings that any table may have."""
+    return Section(target=target, options=_options(table), defines=_defines(table), include=_include(table))
+
+
+def read_section(table: Table, target: str = "") -> Section:
+    """Return the settings of a kernel, or of a target of it."""
+    return Section(
+        target=target,
+        sources=_sources(table),
+        language=table.string("language"),
+        name=table.string("name"),
+        options=_options(table),
+        defines=_defines(table),
+        include=_include(table),
+        name_expressions=table.strings("name_expressions", '["scale<float>"]') or (),
+        functions=tuple(_functions(table)),
+        block=tuple(_blocks(table)),
+        local=tuple(_locals(table)),
+    )
+
+
+def _options(table: Table) -> tuple[str, ...]:
+    return table.strings("options", '["--use_fast_math"]') or ()
+
+
+def _include(table: Table) -> tuple[str, ...]:
+    paths = table.strings("include", '["include"]') or ()
+    return tuple(check_path(table, each, "include", index) for index, each in enumerate(paths))
+
+
+def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
+    result: list[tuple[str, Define]] = []
+    for macro, text in (table.typed("defines", dict, "a table of macros, such as { WIDTH = 16 }") or {}).items():
+        if not _MACRO.fullmatch(macro):
+            table.add('expected the name of a macro, or a name with parameters such as "F(x)"', "defines", macro)
+        elif not isinstance(text, (str, int, float)):
+            table.add(f"expected a string, a number or a boolean, got {describe(text)}", "defines", macro)
+        elif isinstance(text, str) and not text.isprintable():
+            table.add(f"the string has a line break or a control character: {text!r}", "defines", macro)
+        elif isinstance(text, float) and not isfinite(text):
+            table.add(f"expected a finite number, got {text}", "defines", macro)
+        else:
+            result.append((macro, text))
+    return tuple(result)
+
+
+def _sources(table: Table) -> tuple[Source, ...] | None:
+    expected = 'an array of paths, such as ["twice.cl", "twice.cu"]'
+    value = table.typed("sources", list, expected)
+    if value is None:
+        return None
+    if not value:
+        table.add(f"expected {expected}, got an empty array", "sources")
+    result = []
+    for index, each in enumerate(value):
+        path, entry = _entry(table, each, "sources", index, 'the source has no path, as in { path = "k.inc", language = "OpenCL C" }')
+        language, name = entry.string("language"), entry.string("name")
+        entry.check_keys()
+        if any(mark in path for mark in "*?["):
+            table.add(f"patterns are not supported, got {path!r}; name each file. devmod init lists them", "sources", index)
+            path = ""
+        result.append(Source(check_path(table, path, "sources", index), language, name))
+    return tuple(result)
+
+
+def _functions(table: Table) -> Iterator[tuple[str, str]]:
+    """Yield the declared functions, each as JSON of a metadata file."""
+    for name, function in table.tables("functions", "functions, such as [kernels.twice.functions.twice]"):
+        fields: dict[str, Any] = {"name": function.string("name", name)}
+        for key in ("arg_types", "launch_param_tags", "arg_extra_tags"):
+            value = function.typed(key, list, "an array")
+            if value is not None:
+                fields[key] = value
+        params, interface = function.get("params"), function.get("interface")
+        function.check_keys({"symbol": ". Did you mean 'name', the symbol in the source?", "args": ". Did you mean 'params'?"})
+        if params is not None and interface is not None:
+            function.add("the interface has its own params; give one of the two", "params")
+            continue
+        if params is not None:
+            interface = {"params": params}
+        if interface is not None:
+            fields["interface"] = interface
+        fields.setdefault("arg_types", _types_of(interface))
+        try:
+            text = json.dumps({"func_info": {name: fields}}, allow_nan=False)
+            load_metadata_from_json(text)
+        except FormatError as error:
+            detail = str(error).removeprefix(f"the metadata of the function {name!r}: ").removeprefix(f"the function {name!r}: ")
+            function.add(f"the declaration is invalid: {detail}")
+        except (TypeError, ValueError):
+            function.add("the declaration has a date, a time or a number that is not finite")
+        else:
+            yield name, json.dumps(fields)
+
+
+def _types_of(interface: Any) -> list[Any]:
+    """Return the types of the arguments in the params of an interface; [] for an invalid one, which the later check reports."""
+    params = interface.get("params") if isinstance(interface, dict) else None
+    if not isinstance(params, list) or not all(isinstance(each, dict) for each in params):
+        return []
+    return [each.get("type", "") if each.get("kind") in ("scalar", "uniform") else "handle" for each in params]
+
+
+def _blocks(table: Table) -> Iterator[tuple[str, tuple[int, ...]]]:
+    value = table.get("block")
+    items = value.items() if isinstance(value, dict) else [("", value)] if value is not None else []
+    for function, dims in items:
+        keys = ("block", function) if isinstance(value, dict) else ("block",)
+        numbers = dims if isinstance(dims, list) else [dims]
+        if 1 <= len(numbers) <= 3 and all(type(each) is int and 1 <= each < 2**31 for each in numbers):
+            yield function, tuple(numbers)
+        else:
+            table.add(f"{_THREADS}, got {json.dumps(dims) if _is_numbers(dims) else describe(dims)}", *keys)
+
+
+def _is_numbers(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= 8 and all(type(each) is int for each in value)
+
+
+def _locals(table: Table) -> Iterator[tuple[str, str, int, bool]]:
+    value = table.typed("local", dict, 'a table of sizes by parameter, such as { scratch = "4/thread" }')
+    for key, size in (value or {}).items():
+        if isinstance(size, dict):
+            yield from (each for parameter, own in size.items() if (each := _local(table, key, parameter, own)))
+        elif local := _local(table, "", key, size):
+            yield local
+
+
+def _local(table: Table, function: str, parameter: str, size: object) -> tuple[str, str, int, bool] | None:
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else _SIZE.fullmatch(str(size)) if type(size) is int else None
+    if match is None:
+        keys = ("local", function, parameter) if function else ("local", parameter)
+        table.add(f'expected bytes of 1 or more, such as 1024, or "4/thread", got {describe(size)}', *keys)
+        return None
+    return function, parameter, int(match[1]), bool(match[2])
+
+
+# -- Read values of a manifest's tables and check their types. Mistakes are collected, so that one message lists all of them.
+
+
+class Table:
+    """A table of a manifest. A read of an absent key returns the default; a read of a wrong type adds a mistake and returns the default."""
+
+    def __init__(self, data: Mapping[str, Any], keys: KeyPath, document: Document) -> None:
+        self.data = data
+        self.keys = keys
+        self.document = document
+        self._known: list[str] = []
+
+    def add(self, text: str, *keys: str | int) -> None:
+        """Add a mistake at this table, or at a key in it."""
+        self.document.add((*self.keys, *keys), text)
+
+    def get(self, name: str) -> Any:
+        """Return the value of a key, or None. The key counts as known."""
+        self._known.append(name)
+        return self.data.get(name)
+
+    def typed(self, name: str, expected_type: type, expected: str) -> Any:
+        """Return a value of a type; None if it is absent, and after a mistake."""
+        value = self.get(name)
+        if value is None or isinstance(value, expected_type):
+            return value
+        self.add(f"expected {expected}, got {describe(value)}", name)
+        return None
+
+    def string(self, name: str, default: str = "") -> str:
+        """Return a string that is neither empty nor has control characters."""
+        value = self.get(name)
+        return default if value is None else self.check_string(value, name) or default
+
+    def strings(self, name: str, example: str) -> tuple[str, ...] | None:
+        """Return an array of strings, "" in the place of a wrong one; None if it is absent or no array."""
+        value = self.typed(name, list, f"an array of strings, such as {example}")
+        if value is None:
+            return None
+        return tuple(self.check_string(each, name, index) for index, each in enumerate(value))
+
+    def boolean(self, name: str) -> bool:
+        """Return a boolean; False if it is absent."""
+        return self.typed(name, bool, "true or false") is True
+
+    def tables(self, name: str, what: str) -> list[tuple[str, Table]]:
+        """Return the tables in a table, by name."""
+        result = []
+        for key, table in (self.typed(name, dict, f"a table of {what}") or {}).items():
+            if isinstance(table, dict):
+                result.append((key, self.table(table, name, key)))
+            else:
+                self.add(f"expected a table, got {describe(table)}", name, key)
+        return result
+
+    def table(self, data: Mapping[str, Any], *keys: str | int) -> Table:
+        """Return a table in this one."""
+        return Table(data, (*self.keys, *keys), self.document)
+
+    def check_string(self, value: object, *keys: str | int) -> str:
+        """Return a string; "" after a mistake."""
+        if not isinstance(value, str):
+            self.add(f"expected a string, got {describe(value)}", *keys)
+        elif not value.strip():
+            self.add("the string is empty", *keys)
+        elif not value.isprintable():
+            self.add(f"the string has a line break or a control character: {value!r}", *keys)
+        else:
+            return value
+        return ""
+
+    def check_keys(self, hints: Mapping[str, str] | None = None) -> None:
+        """Add a mistake for each key that was not read. `hints` has a sentence for some."""
+        for name in self.data:
+            if name not in self._known:
+                hint = (hints or {}).get(name) or did_you_mean(name, self._known)
+                self.add(f"unknown key{hint or f'; the keys here are {list_names(dict.fromkeys(self._known))}'}", name)
+
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def check_path(table: Table, value: str, *keys: str | int) -> str:
+    """Return a relative path without ``.`` and needless ``..``; "" for an empty one, and after a mistake."""
+    import posixpath
+
+    if value.startswith(("/", "~")) or _DRIVE.match(value):
+        table.add(f"expected a path relative to the manifest's folder, got {value!r}: other machines have other folders", *keys)
+    elif "\\" in value:
+        table.add(f"expected slashes in a path, got {value!r}; write {value.replace(chr(92), '/')!r}", *keys)
+    elif value.startswith("$") or "${" in value:
+        table.add(f"environment variables are not replaced, got {value!r}", *keys)
+    elif value:
+        return posixpath.normpath(value)
+    return ""
+
+
+def describe(value: object) -> str:
+    """Return a value for a message, with TOML's name of its type."""
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, str):
+        return f"the string {quote_name(value)}"
+    if isinstance(value, int):
+        return f"the integer {value}" if abs(value) < 10**30 else "an integer"
+    if isinstance(value, float):
+        return f"the float {value}"
+    if isinstance(value, (datetime, date, time)):
+        return f"the date or time {value}"
+    if isinstance(value, list):
+        return "an array"
+    return "a table"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from devmod.errors import CompileError, with_log
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from devmod import Module
     from devmod_targets.build.plan import Job
+
 
 #: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``.
 _PLACE = re.compile(r"(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))")
@@ -74,6 +77,37 @@ class JobResult:
     reports: tuple[str, ...] = ()
 
 
+class Outcome(NamedTuple):
+    """The result of one job.
+
+    Attributes
+    ----------
+    data
+        The ``.devmod`` file; b"" for a failure.
+    error, message, log
+        The name of the exception's class, its text, and the compiler's output; "" for a success.
+    warnings, reports
+        The texts of the warnings, and of the compiler's reports.
+    seconds
+        The CPU time of the compiler and of the programs that it ran.
+    toolchain
+        The result of `toolchain_of` on a worker of another machine; "" on this machine.
+    files
+        The files that the compiler read, path to SHA-256; None if they are unknown.
+    """
+
+    data: bytes = b""
+    error: str = ""
+    message: str = ""
+    log: str = ""
+    warnings: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
+    seconds: float = 0.0
+    toolchain: str = ""
+    files: Mapping[str, str] | None = None
+
+
+@dataclass(eq=False, repr=False)
 class BuildResult:
     """The result of `devmod.build`.
 
@@ -89,20 +123,11 @@ class BuildResult:
         Warnings about the build itself, such as a damaged entry of the cache.
     """
 
-    def __init__(
-        self,
-        output: str,
-        results: Sequence[JobResult],
-        *,
-        written: bool,
-        problems: Sequence[str] = (),
-        modules: Sequence[Module] | None = None,
-    ) -> None:
-        self.output = output
-        self.results = tuple(results)
-        self.written = written
-        self.problems = tuple(problems)
-        self._modules = None if modules is None else tuple(modules)
+    output: str
+    results: tuple[JobResult, ...]
+    written: bool = False
+    problems: tuple[str, ...] = ()
+    _modules: tuple[Module, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<BuildResult {self.output!r}: {self.summary}>"
@@ -136,9 +161,9 @@ class BuildResult:
     @property
     def summary(self) -> str:
         """The number of jobs by status: "3 compiled, 2 from the cache, 1 failed"."""
-        counts = {status: sum(each.status == status for each in self.results) for status in ("compiled", "cached", "failed")}
+        counts = Counter(each.status for each in self.results)
         words = {"compiled": "compiled", "cached": "from the cache", "failed": "failed"}
-        return ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count) or "no jobs"
+        return ", ".join(f"{counts[status]} {text}" for status, text in words.items() if counts[status]) or "no jobs"
 
     def raise_for_failures(self) -> None:
         """Raise CompileError if a job failed. The message has the first failure, `log` has all."""
@@ -159,16 +184,23 @@ class BuildResult:
         }
 
 
-def failure_of(job: Job, error: str, message: str, log: str) -> Failure:
+def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
+    """Return the result of a job."""
+    failure = failure_of(job, outcome) if outcome.error else None
+    return JobResult(job, status, outcome.seconds, outcome.warnings, failure, outcome.reports)
+
+
+def failure_of(job: Job, outcome: Outcome) -> Failure:
     """Return the failure of a job, with the place in the compiler's output."""
+    texts = outcome.error, outcome.message, outcome.log
     own = os.path.basename(job.source)
     first: tuple[str, int] | None = None
-    for match in _PLACE.finditer(f"{message}\n{log}"):
+    for match in _PLACE.finditer(f"{outcome.message}\n{outcome.log}"):
         place = match["file"], int(match["line"] or match["in_brackets"])
         if os.path.basename(place[0]) == own:
-            return Failure(job, error, message, log, job.source, place[1])
+            return Failure(job, *texts, job.source, place[1])
         first = first or place
-    return Failure(job, error, message, log, *(first or (job.source, 0)))
+    return Failure(job, *texts, *(first or (job.source, 0)))
 
 
 def _job_to_dict(result: JobResult) -> dict[str, Any]:
@@ -187,3 +219,28 @@ def _job_to_dict(result: JobResult) -> dict[str, Any]:
         failure = result.failure
         fields |= {"error": failure.error, "message": failure.message, "log": failure.log, "file": failure.file, "line": failure.line}
     return fields
+
+
+# -- The receiver of a build's results. `devmod_targets.build.display` has the subclasses with output.
+
+
+class Progress:
+    """Receives the results of a build as they come. This class prints nothing. A subclass overrides the methods that it needs."""
+
+    def begin(self, jobs: Sequence[Job], workers: int) -> None:
+        """Receive the jobs, before the first result. If no input has changed, results come without this call."""
+
+    def add(self, result: JobResult) -> None:
+        """Receive the result of a job."""
+
+    def warn(self, text: str) -> None:
+        """Receive a warning about the build itself."""
+
+    def report(self, text: str) -> None:
+        """Receive a note about the build itself, which is no problem."""
+
+    def note(self, text: str) -> None:
+        """Receive a line for the user, such as what an interrupted build is waiting for."""
+
+    def close(self) -> None:
+        """Release resources. The build calls it after `begin`, also after an exception."""

@@ -6,9 +6,10 @@ import json
 import os
 import re
 from importlib.resources import files
+from string import Template
 
 from devmod import Target, registered
-from devmod.backend import find_spec
+from devmod.backend import COMPRESS_LEVELS, find_spec
 from devmod.errors import FormatError
 from devmod.targets import KINDS
 from devmod_targets.build.document import key_text
@@ -46,8 +47,14 @@ _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
 
 def schema_text() -> str:
-    """Return the JSON schema of manifests."""
-    return (files("devmod_targets.build") / SCHEMA_NAME).read_text(encoding="utf-8")
+    """Return the JSON schema of manifests. Its file leaves out the compressions, which core has."""
+    schema = json.loads(_resource(SCHEMA_NAME))
+    schema["properties"]["compress"]["enum"] = ["", *filter(None, COMPRESS_LEVELS)]
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _resource(name: str) -> str:
+    return (files("devmod_targets.build") / name).read_text(encoding="utf-8")
 
 
 def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], list[str]]:
@@ -99,15 +106,14 @@ def manifest_text(
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:
         raise FormatError(f"no source is for the target {missing[0]!r}")
-    lines = [f"#:schema ./{SCHEMA_NAME}"] if schema else []
-    lines += _HEAD.format(output=_quote(output), targets=_array(targets, 88)).splitlines()
+    kernels: list[str] = []
     for name, own in _kernels(sources).items():
         skip = [spec.kind for spec in specs if not any(suffix_of(source) in spec.languages for source in own)]
-        lines += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
-        lines += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
-        lines += _local_lines(folder, name, own)
-    lines += _TAIL.splitlines()
-    return "\n".join(lines) + "\n"
+        kernels += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
+        kernels += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
+        kernels += _local_lines(folder, name, own)
+    texts = {"output": _quote(output), "targets": _array(targets, 88), "kernels": "\n".join(kernels)}
+    return (f"#:schema ./{SCHEMA_NAME}\n" if schema else "") + Template(_resource("skeleton.toml")).substitute(texts)
 
 
 def example_target(source: str) -> str:
@@ -194,40 +200,3 @@ def _array(items: Sequence[str], width: int) -> str:
     quoted = [_quote(item) for item in items]
     line = f"[{', '.join(quoted)}]"
     return line if len(line) <= width else "[\n" + "".join(f"    {item},\n" for item in quoted) + "]"
-
-
-_HEAD = """\
-# The manifest of `devmod build`. Paths are relative to this file, with slashes.
-output = {output}
-
-# Each source is compiled for the targets that take its language. Several architectures give several variants.
-# Of the candidates that fit a device, the first in this order runs.
-targets = {targets}
-
-# compress = "zstd"        # smaller files
-# with_sources = true      # keep the sources of binary payloads in the file
-# strict = true            # an error for what a device's compiler may refuse
-# defines = {{ WIDTH = 16 }}  # for all kernels; so are options and include
-# include = ["include"]
-
-# [target.cuda]            # for all kernels of a target
-# options = ["--use_fast_math"]\
-"""
-
-_TAIL = """\
-
-# More keys of a kernel, shown for one with the name NAME:
-# [kernels.NAME]
-# defines = { TILE = 8 }
-# block = 64                              # the default block of threads
-# local = { scratch = "4/thread" }        # the default size of a parameter of local memory
-# [kernels.NAME.target.cuda]              # the same keys for one target
-# name_expressions = ["scale<float>"]     # instances of templates
-# [kernels.NAME.functions.NAME]           # arguments that the source does not show, such as those of LLVM IR
-# params = [{ name = "x", kind = "buffer", type = "float32", access = "rw" }, { name = "n", kind = "scalar", type = "int32" }]
-
-# Arrays beside the kernels, and the functions that return them:
-# [constants]
-# files = ["weights.npz"]
-# functions = { load_weights = ["w", "b"] }\
-"""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from threading import Condition, Thread
+from queue import Empty, Queue
+from threading import Thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,21 +22,17 @@ class Threads:
     def __init__(self, count: int) -> None:
         self._count = count
         self._threads: list[Thread] = []
-        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._running = 0
+        self._calls: Queue[tuple[Callable[..., None], tuple[Any, ...]]] = Queue()
         self._closed = False
-        self._changed = Condition()
 
     @property
     def open(self) -> int:
         """The number of calls that have not ended."""
-        return len(self._calls) + self._running
+        return self._calls.unfinished_tasks
 
     def start(self, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function in one of the threads. It must not raise."""
-        with self._changed:
-            self._calls.append((function, arguments))
-            self._changed.notify_all()
+        self._calls.put((function, arguments))
         if len(self._threads) < self._count:
             self._threads.append(Thread(target=self._run, name="devmod-build", daemon=True))
             self._threads[-1].start()
@@ -44,28 +40,23 @@ class Threads:
     def wait(self, seconds: float | None = None) -> None:
         """Wait until all calls have ended, or until the time is over."""
         end = None if seconds is None else time.monotonic() + seconds
-        with self._changed:
+        with self._calls.all_tasks_done:
             while self.open and (end is None or time.monotonic() < end):
-                self._changed.wait(0.2)  # with a limit: on Windows, a wait without one cannot be interrupted
+                self._calls.all_tasks_done.wait(0.2)  # with a limit: on Windows, a wait without one cannot be interrupted
 
     def close(self) -> None:
         """End the threads. Calls that have not begun are never made, and count as `open`."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._closed = True
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not (self._calls or self._closed):
-                    self._changed.wait()
-                if self._closed:
-                    return
-                function, arguments = self._calls.popleft()
-                self._running += 1
+        while not self._closed:
+            try:
+                function, arguments = self._calls.get(timeout=1)
+            except Empty:
+                continue
+            if self._closed:
+                return
             try:
                 function(*arguments)
             finally:
-                with self._changed:
-                    self._running -= 1
-                    self._changed.notify_all()
+                self._calls.task_done()

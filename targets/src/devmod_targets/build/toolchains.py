@@ -16,6 +16,9 @@ from functools import cache
 from hashlib import sha256
 from importlib import import_module
 
+import devmod
+import devmod_readers
+import devmod_targets
 from devmod.backend import DiskCache, environment_text, find_program, open_regular
 from devmod.plugins import CORE, find_spec, registered
 from devmod_targets.build.closure import SystemHeaders, state_of
@@ -98,7 +101,7 @@ def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
 
 @cache
 def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
-    parts = [f"{name} {version}" for name, version in _own_versions()]
+    parts = _own_versions().copy()
     if kind not in _WHEELS:
         own = _plugin_toolchain(kind, target, options)
         return "\n".join([*parts, own]) if own else ""
@@ -227,18 +230,13 @@ def _nvidia_headers() -> list[str]:
 
 
 @cache
-def _own_versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions of devmod's own distributions. A development version has a digest of its files too."""
-    import devmod
-    import devmod_targets
-
+def _own_versions() -> list[str]:
+    """Return devmod's own distributions with their version, which all have. A development version has a digest of its files too."""
     result = []
-    for name, module in ((CORE, devmod), ("devmod-targets", devmod_targets)):
-        version = devmod.__version__
-        if _DEVELOPMENT.search(version):
-            version += " " + _tree_digest(os.path.dirname(str(module.__file__)))
-        result.append((name, version))
-    return tuple(result)
+    for name, module in ((CORE, devmod), ("devmod-readers", devmod_readers), ("devmod-targets", devmod_targets)):
+        digest = " " + _tree_digest(os.path.dirname(str(module.__file__))) if _DEVELOPMENT.search(devmod.__version__) else ""
+        result.append(f"{name} {devmod.__version__}{digest}")
+    return result
 
 
 def _tree_digest(folder: str) -> str:

@@ -8,10 +8,9 @@ from importlib import import_module
 from devmod.backend import cache_dir
 from devmod.commands import echo, echo_lines
 from devmod.errors import DevmodError, describe_error
+from devmod_targets.build.build import constant_files, job_closure
 from devmod_targets.build.closure import SourceTree
 from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT
-from devmod_targets.build.inputs import job_closure
-from devmod_targets.build.output import constant_files
 from devmod_targets.build.packages import import_problem
 
 TYPE_CHECKING = False

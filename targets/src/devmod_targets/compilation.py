@@ -1,0 +1,542 @@
+"""The implementation of `devmod.compile`: reading the source, checking the arguments, calling the kind's compiler, making the module.
+
+`devmod.compile` calls `compile_source`. Programs call `devmod.compile`.
+
+docs/design/targets.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from functools import partial
+from importlib import import_module
+from math import isfinite
+
+import devmod
+from devmod import Local, Target
+from devmod.backend import check_fmap, detect_form, find_spec, open_regular
+from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names, not_installed
+from devmod.targets import KINDS
+from devmod_readers.sources import closed_source
+from devmod_targets._text import is_utf8
+from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from devmod import FunctionInfo, Module, TargetSpec
+
+    Compiler = Callable[[CompileRequest], Payload]
+    Path = str | os.PathLike[str]
+    Define = str | int | float | bool | None
+    Source = str | os.PathLike[str]
+    Dims = int | Sequence[int]
+    Blocks = Dims | Mapping[str, Dims]
+    Locals = Mapping[str, Local | Mapping[str, Local]]
+
+
+#: The options of devmod itself, for every target.
+_WERROR, _STRICT = "--werror", "--strict"
+#: The attribute of a module with the result of `validation_of`.
+_VALIDATION = "_devmod_validation"
+
+
+def compile_source(
+    spec: TargetSpec,
+    source: Path | bytes | bytearray | memoryview,
+    target: Target,
+    *,
+    name: str | None,
+    language: str | None,
+    fmap: Mapping[str, FunctionInfo] | None,
+    options: str | Iterable[str],
+    defines: Mapping[str, Define] | None,
+    include: Path | Iterable[Path],
+    name_expressions: Iterable[str],
+    block: Blocks | None,
+    local: Locals | None,
+) -> Module:
+    """Return the module of a source. `devmod.compile` documents the parameters and the errors.
+
+    Parameters
+    ----------
+    spec
+        The spec of the target's kind. It names a compiler.
+    source, target, name, language, fmap, options, defines, include, name_expressions, block, local
+        The arguments of `devmod.compile`, with the target parsed.
+    """
+    try:
+        compiler, variants = _import_compiler(spec)
+        text, data, file_name, folder, suffix = _read_source(source, spec, language)
+        if name is not None and not (isinstance(name, str) and name):
+            raise CompileError(f"name= is a function's name, not {name!r}")
+        known = _language_of(spec, language, suffix)
+        own_language = known or next(iter(spec.languages.values()), "")
+        problem = architecture_problem(spec, target, own_language, assumed=not known)
+        if problem:
+            raise CompileError(problem)
+        all_options = _strings("options", options.split() if isinstance(options, str) else options)
+        request = partial(
+            CompileRequest,
+            text,
+            data=data or b"",
+            name=file_name or ("<text>" if data is None else "<bytes>"),
+            folder=folder,
+            stem=name or os.path.splitext(file_name)[0] or "main",
+            language=own_language,
+            fmap=None if fmap is None else check_fmap(spec.kind, fmap),
+            options=tuple(option for option in all_options if option not in (_WERROR, _STRICT)),
+            warnings_as_errors=_WERROR in all_options,
+            strict=_STRICT in all_options,
+            defines=_macros(defines),
+            include=_folders(include),
+            name_expressions=_strings("name_expressions", name_expressions),
+        )
+        modules = []
+        for variant in variants(target):
+            try:
+                modules.append(_build(spec, compiler, request(variant), block, local))
+            except CompileError as error:
+                if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
+                    error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
+                raise
+        return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+    except CompileError as error:
+        error.kind = error.kind or spec.kind
+        raise
+
+
+def variants_of(target: Target) -> tuple[Target, ...]:
+    """Return the targets of single payloads: one for each architecture, or one for all of a fatbin."""
+    if len(target.archs) < 2:
+        return (target,)
+    spec = find_spec(target.kind)
+    if spec is None or not spec.compiler:
+        return target.variants()
+    return tuple(_import_compiler(spec)[1](target))
+
+
+def _import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
+    """Return the compiler of a kind, and the function that splits a target into the targets of single payloads.
+
+    That function is `Target.variants`, or the function ``variants`` of the compiler's module.
+    """
+    module, _, function = spec.compiler.partition(":")
+    try:
+        compiler_module = import_module(module)
+        return getattr(compiler_module, function), getattr(compiler_module, "variants", devmod.Target.variants)
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else ""
+        if missing != module.partition(".")[0] or not spec.build_extra:
+            raise PluginError(
+                f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: {type(error).__name__}: {error}",
+                kind=spec.kind,
+                key=f"devmod.targets.{spec.kind}",
+            ) from error
+        text = not_installed("its compiler", spec.build_distribution)
+        raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
+
+
+def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block: Blocks | None, local: Locals | None) -> Module:
+    payload = compiler(request)
+    if not isinstance(payload, Payload) or payload.kind != spec.kind:
+        got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
+        raise PluginError(
+            f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: it returned {got}, not a devmod Payload of that kind",
+            kind=spec.kind,
+            key=f"devmod.targets.{spec.kind}",
+        )
+    if request.strict and payload.unvalidated:
+        raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}")
+    if payload.fmt in spec.source_formats and spec.preprocessed:
+        _check_closed(payload)
+    fmap = _with_defaults(payload.kind, payload.fmap, block, local)
+    module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
+    # `create` has no parameter for the origin and for the files.
+    module.__dict__["_devmod_origin"] = payload.origin
+    module.__dict__[_VALIDATION] = (payload.validator, payload.unvalidated)
+    if payload.files is not None:
+        module.__dict__["_devmod_files"] = {**_own_file(request), **payload.files}
+    return module
+
+
+def validation_of(module: Module) -> tuple[str, str]:
+    """Return `Payload.validator` and `Payload.unvalidated` of a module that was compiled in this process."""
+    result: tuple[str, str] = vars(module).get(_VALIDATION, ("", ""))
+    return result
+
+
+def _check_closed(payload: Payload) -> None:
+    """Raise CompileError for a source that receivers refuse because it could name one of their files."""
+    codes = [payload.code] if isinstance(payload.code, (bytes, memoryview)) else payload.code.values()
+    for code in dict.fromkeys(map(bytes, codes)):  # the kernels of one file have equal texts
+        try:
+            closed_source(payload.kind, code.decode())
+        except FormatError as error:
+            raise CompileError(str(error)) from None
+
+
+def _own_file(request: CompileRequest) -> dict[str, str]:
+    """Return the source itself if it is a file, path to SHA-256."""
+    from hashlib import sha256
+
+    path = os.path.join(request.folder, request.name)
+    return {path: sha256(request.data or request.text.encode()).hexdigest()} if request.folder else {}
+
+
+def files_read(module: Module) -> dict[str, str] | None:
+    """Return the files that the compile of a module has read, path to SHA-256; None if they are unknown."""
+    files: dict[str, str] = {}
+    for each in module.imports if module.kind == "bundle" else (module,):
+        read = each.__dict__.get("_devmod_files")
+        if read is None:
+            return None
+        files |= read
+    return files
+
+
+# -- Checks of the arguments of `devmod.compile`: strings, defines and folders.
+
+
+def _strings(argument: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return the strings of an argument.
+
+    Raises
+    ------
+    CompileError
+        `values` is no sequence of strings, or one has a lone surrogate.
+    """
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise CompileError(f"{argument}= is a sequence of strings, not {values!r}")
+    result = tuple(values)
+    for value in result:
+        if not isinstance(value, str):
+            raise CompileError(f"{argument}= has {value!r}; each is a string")
+        if not is_utf8(value):
+            raise CompileError(f"{argument}= has {value!r}, which UTF-8 cannot encode")
+    return result
+
+
+def _macros(defines: Mapping[str, object] | None) -> dict[str, str | None]:
+    """Return the defines with their values in C; None for a define without a value.
+
+    Raises
+    ------
+    CompileError
+        `defines` is no map of name to value.
+    """
+    if defines is not None and not hasattr(defines, "items"):
+        raise CompileError(f"defines= is a map of name to value, not {defines!r}")
+    for macro in defines or {}:
+        if not isinstance(macro, str):
+            raise CompileError(f"defines= has the name {macro!r}; a name is a string")
+    return {macro: _value(macro, value) for macro, value in (defines or {}).items()}
+
+
+def _value(macro: str, value: object) -> str | None:
+    """Return a define's value in C."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return float.__repr__(value)
+    if not isinstance(value, float):
+        try:
+            return str(operator.index(value))  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    raise CompileError(f"the define {macro} has the value {value!r}; a value is a str, an int, a finite float, a bool or None")
+
+
+def _folders(include: Path | Iterable[Path]) -> tuple[str, ...]:
+    """Return the absolute paths of the include folders.
+
+    Raises
+    ------
+    CompileError
+        `include` is no folder's path and no sequence of them, or a folder does not exist.
+    """
+    if not isinstance(include, (str, os.PathLike)) and not hasattr(include, "__iter__"):
+        raise CompileError(f"include= is a folder's path, or a sequence of them, not {include!r}")
+    result = []
+    for folder in [include] if isinstance(include, (str, os.PathLike)) else include:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise CompileError(f"include= has {folder!r}; each is a folder's path")
+        path = os.path.abspath(os.fsdecode(folder))
+        if not os.path.isdir(path):
+            raise CompileError(f"include= has {os.fsdecode(folder)!r}, which is not a folder")
+        result.append(path)
+    return tuple(result)
+
+
+# -- Reading the source of `devmod.compile`: text, bytes or a file, and its language.
+
+
+#: The suffixes of sources that are neither text nor payloads: LLVM bitcode, and objects.
+_BINARY_SUFFIXES = ("bc", "o")
+#: The maximum number of characters of a path.
+_MAX_PATH = 4096
+
+
+def _read_source(
+    source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
+) -> tuple[str, bytes | None, str, str, str]:
+    """Return the text of a source, its bytes if it is not text, and its file's name, folder and suffix ("" without a file)."""
+    binary = _binary_languages(spec)
+    if isinstance(source, (bytes, bytearray, memoryview)) and binary:
+        data = bytes(source)
+        payload = spec.compiled_as.get(detect_form(data), "")
+        other = next((suffix for suffix in binary if suffix in _BINARY_SUFFIXES), next(iter(binary)))
+        suffix = payload if payload in spec.languages and payload not in spec.source_formats else other
+        if (language is None and suffix not in binary) or language in _payload_texts(spec):
+            # A text payload as bytes, as compilers return it: with a zero byte at its end.
+            return decode_source(data.rstrip(b"\0"), "<bytes>", spec.kind), None, "", "", suffix
+        if language not in (None, *binary, *binary.values()):
+            expected = ", ".join(binary.values())
+            raise CompileError(f"the source is bytes, which are {expected} and not {language}")
+        return "", data, "", "", suffix
+    if isinstance(source, str):
+        if language in (*binary, *binary.values()):
+            raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path")
+        suffix = os.path.splitext(source.strip())[1][1:].lower()
+        if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
+            raise CompileError(f"the source is a str of one line that ends in '.{suffix}': a str is always text. {_file_hint(source)}")
+        return check_source_text(source, "<text>", spec.kind), None, "", "", ""
+    if not isinstance(source, os.PathLike):
+        expected = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
+        raise CompileError(f"a source is {expected}, not {type(source).__name__}")
+    path = os.path.abspath(os.fsdecode(source))
+    if not is_utf8(os.path.basename(path)):
+        raise CompileError(f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file")
+    try:
+        with open_regular(path, hint="Pass the text, or - on the command line for standard input") as file:
+            data = file.read()
+    except FormatError as error:
+        raise CompileError(str(error)) from None
+    folder, name = os.path.split(path)
+    suffix = os.path.splitext(name)[1][1:].lower()
+    if language is None and suffix not in spec.languages:
+        _check_suffix(spec, name, suffix)
+    if (suffix if language is None else language) in (*binary, *(() if language is None else binary.values())):
+        return "", data, name, folder, suffix
+    return decode_source(data, name, spec.kind), None, name, folder, suffix
+
+
+def _resembles_path(text: str) -> bool:
+    """Return whether a source that does not compile may be intended as a path: one word with a slash or a dot."""
+    word = text.strip()
+    return len(word) <= _MAX_PATH and len(word.split()) == 1 and not set(word) & set("{}()#;") and bool(set(word) & set("/\\."))
+
+
+def _file_hint(path: str) -> str:
+    return f"For the file, pass pathlib.Path({path.strip()!r})"
+
+
+def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
+    """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
+    other = owner_of(suffix)
+    if other is not None and spec.languages:
+        languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
+        default = next(iter(spec.languages.values()))
+        raise CompileError(
+            f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. If the suffix "
+            f"is wrong, pass the language: devmod.compile(…, language={default!r})"
+        )
+
+
+def owner_of(name: str) -> TargetSpec | None:
+    """Return the spec of the first of core's kinds with a language, or a suffix of source files, of this name."""
+    return next((spec for spec in map(find_spec, KINDS) if name in languages_of(spec)), None)
+
+
+def languages_of(spec: TargetSpec | None) -> frozenset[str]:
+    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
+    return frozenset(spec.languages) | frozenset(spec.languages.values()) if spec is not None else frozenset()
+
+
+def _binary_languages(spec: TargetSpec) -> dict[str, str]:
+    """Return the languages that are not text."""
+    return {
+        suffix: language
+        for suffix, language in spec.languages.items()
+        if suffix in _BINARY_SUFFIXES or spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
+    }
+
+
+def _payload_texts(spec: TargetSpec) -> set[str]:
+    """Return the names of the languages that are payloads in text, such as PTX."""
+    own = {suffix: language for suffix, language in spec.languages.items() if suffix in set(spec.text_formats) - set(spec.source_formats)}
+    return {*own, *own.values()}
+
+
+def _suffixes(spec: TargetSpec) -> set[str]:
+    """Return the suffixes of source and payload files of the target and of core's targets."""
+    specs = [spec, *filter(None, map(find_spec, KINDS))]
+    return {suffix for one in specs for suffix in (*one.languages, *one.suffixes)} | {"c", "cc", "cpp", "h", "hpp"}
+
+
+def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
+    if language is None:
+        return spec.languages.get(suffix, "")
+    if language not in languages_of(spec):
+        names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
+        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
+    return spec.languages.get(language, language)
+
+
+# -- The check that a target names an architecture where its kind needs one.
+
+
+def architecture_problem(spec: TargetSpec, target: Target, language: str, *, assumed: bool = False) -> str:
+    """Return the message that a target must name an architecture; "" if it names one, or need not for sources of the language.
+
+    Parameters
+    ----------
+    spec, target
+        The target, and the spec of its kind.
+    language
+        The language.
+    assumed
+        Whether the caller of `devmod.compile` may have omitted another language.
+    """
+    example = spec.needs_arch.get(language)
+    if target.archs or not example or dict(target.options).get("format") in spec.source_formats:
+        return ""
+    text = f"the target {str(target)!r} names no architecture. Name those of the devices: {str(Target(spec.kind, arch=example))!r}"
+    formats = [spec.suffixes.get(suffix) for suffix, name in spec.languages.items() if name == language]
+    kept = next((fmt for fmt in formats if fmt in spec.source_formats), "")
+    if kept:
+        text += f". Or keep the source, which the receiver compiles: '{spec.kind} -format={kept}'"
+    others = [name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch]
+    hint = f": pass the language, as in devmod.compile(…, language={others[0]!r})" if others and assumed else ""
+    return text + (f". {', '.join(others)} need none{hint}" if others else "")
+
+
+# -- The defaults of calls that `devmod.compile` stores in the interfaces: the block of threads, and the sizes of local memory.
+
+
+def _with_defaults(kind: str, fmap: Mapping[str, FunctionInfo], block: Blocks | None, local: Locals | None) -> Mapping[str, FunctionInfo]:
+    """Return the functions with the defaults in their interfaces.
+
+    Parameters
+    ----------
+    kind, fmap
+        The kind, for a message, and the functions.
+    block, local
+        The arguments of `devmod.compile`.
+
+    Raises
+    ------
+    CompileError
+        A default is invalid, contradicts the kernel, or is for a function or a parameter that does not exist.
+    """
+    if block is None and local is None:
+        return fmap
+    result = dict(fmap)
+    for name, dims in _blocks(fmap, block).items():
+        result[name] = _with_block(kind, name, result[name], dims)
+    for (name, parameter), default in _locals(fmap, local).items():
+        interface = result[name].interface
+        assert interface is not None  # it has the parameter
+        params = [param.replace(default=default) if param.name == parameter else param for param in interface.params]
+        result[name] = result[name].replace(interface=interface.replace(params=params))
+    return result
+
+
+def _blocks(fmap: Mapping[str, FunctionInfo], block: Any) -> dict[str, tuple[int, int, int]]:
+    if block is None:
+        return {}
+    if not hasattr(block, "items"):
+        return dict.fromkeys(fmap, _dims("block=", block))
+    for name in block:
+        _check_function(fmap, "block", name)
+    return {name: _dims(f"block= of {name!r}", dims) for name, dims in block.items()}
+
+
+def _dims(subject: str, value: Any) -> tuple[int, int, int]:
+    parts = list(value) if isinstance(value, (list, tuple)) else [value]
+    try:
+        numbers = [int(part.__index__()) for part in parts]
+    except (AttributeError, TypeError):
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or min(numbers) < 1 or max(numbers) >= 2**31:
+        expected = "expected the threads of a block, an int of 1 or more, or up to three for x, y, z"
+        raise CompileError(f"{subject}: {expected}, got {value!r}", argument="block")
+    x, y, z = [*numbers, 1, 1][:3]
+    return x, y, z
+
+
+def _with_block(kind: str, name: str, info: FunctionInfo, block: tuple[int, int, int]) -> FunctionInfo:
+    interface = info.interface
+    if interface is None:
+        raise CompileError(
+            f"block= needs the interface of {name!r}, and the compiler found none: declare it with fmap=", function=name, argument="block"
+        )
+    if interface.block == block:
+        return info
+    if interface.block is not None:
+        raise CompileError(
+            f"block={block} contradicts the source: the {kind} function {name!r} is built for blocks of {interface.block} threads",
+            function=name,
+            argument="block",
+        )
+    return info.replace(interface=interface.replace(default_block=block))
+
+
+def _locals(fmap: Mapping[str, FunctionInfo], local: Locals | None) -> dict[tuple[str, str], Local]:
+    """Return the defaults by function and parameter."""
+    if local is None:
+        return {}
+    if not hasattr(local, "items"):
+        raise CompileError(f"local= is a map of a parameter's name to a devmod.Local, not {local!r}")
+    result: dict[tuple[str, str], Local] = {}
+    names = {name: _local_names(info) for name, info in fmap.items()}
+    for key, value in local.items():
+        if hasattr(value, "items"):
+            _check_function(fmap, "local", key)
+            for parameter, default in value.items():
+                _check_parameter(parameter, names[key], f"the function {key!r} has")
+                result[key, parameter] = _check_local(parameter, default)
+            continue
+        owners = [name for name, parameters in names.items() if key in parameters]
+        _check_parameter(key, [each for parameters in names.values() for each in parameters], "there are")
+        if len(owners) > 1:
+            raise CompileError(
+                f"local= has {key!r}, which is a parameter of {list_names(owners)}: give it by function, as in "
+                f"local={{{owners[0]!r}: {{{key!r}: {value!r}}}}}",
+                argument="local",
+            )
+        result[owners[0], key] = _check_local(key, value)
+    return result
+
+
+def _local_names(info: FunctionInfo) -> list[str]:
+    return [param.name for param in info.interface.params if param.kind == "local" and param.name] if info.interface is not None else []
+
+
+def _check_local(parameter: str, value: object) -> Local:
+    if not isinstance(value, Local):
+        raise CompileError(
+            f"local= has {value!r} for {parameter!r}: expected a devmod.Local, such as devmod.Local(1024) or devmod.Local(per_thread=4)",
+            argument=parameter,
+        )
+    return value
+
+
+def _check_function(fmap: Mapping[str, FunctionInfo], argument: str, name: str) -> None:
+    if name not in fmap:
+        raise CompileError(
+            f"{argument}= has {name!r}, and the source has no such function; it has: {list_names(fmap)}{did_you_mean(str(name), fmap)}",
+            argument=argument,
+        )
+
+
+def _check_parameter(name: str, parameters: Sequence[str], have: str) -> None:
+    if name not in parameters:
+        raise CompileError(
+            f"local= has {name!r}, which is not a parameter of local memory; {have}: {list_names(dict.fromkeys(parameters))}"
+            f"{did_you_mean(str(name), parameters)}",
+            argument="local",
+        )
