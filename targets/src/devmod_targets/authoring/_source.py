@@ -17,8 +17,8 @@ A source without options, defines and includes is stored byte for byte.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 
-from devmod.backend import Value
 from devmod.errors import CompileError, FormatError
 from devmod_readers.sources import OPTIONS_LINE, option_problem, split_options
 from devmod_targets.authoring._includes import Inliner, line_directive
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _DEFINED = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
 
 
-class SelfContainedSource(Value):
+@dataclass(frozen=True, slots=True)
+class SelfContainedSource:
     """The text of a source payload, and its parts.
 
     Parameters
@@ -51,24 +52,17 @@ class SelfContainedSource(Value):
         The `files` of the payload.
     """
 
-    __slots__ = ("defines", "files", "names", "options", "sources", "text")
-    defines: Mapping[str, str]
-    files: Mapping[str, str]
-    names: Mapping[str, str]
-    options: tuple[str, ...]
-    sources: Mapping[str, str]
     text: str
+    options: tuple[str, ...]
+    defines: Mapping[str, str]
+    sources: Mapping[str, str]
+    names: Mapping[str, str]
+    files: Mapping[str, str]
 
-    def __init__(
-        self,
-        text: str,
-        options: tuple[str, ...],
-        defines: Mapping[str, str],
-        sources: Mapping[str, str],
-        names: Mapping[str, str],
-        files: Mapping[str, str],
-    ) -> None:
-        self._set(text=text, options=options, defines=defines, sources=sources, names=names, files=files)
+    def with_lines(self, lines: str) -> SelfContainedSource:
+        """Return the source with lines at its end, such as `explicit_instances`."""
+        end = "" if self.text.endswith("\n") or not lines else "\n"
+        return replace(self, text=self.text + end + lines)
 
 
 def complete_source(request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False) -> SelfContainedSource:

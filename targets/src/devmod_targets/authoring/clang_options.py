@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from devmod import Origin
-from devmod.backend import Value
 from devmod.errors import CompileError
 from devmod_targets.authoring._source import options_and_defines
 from devmod_targets.authoring.llvm import LlvmToolchain, find_toolchain
@@ -74,7 +74,8 @@ _SUPPORTED = re.compile(
 _LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 
 
-class ClangOptions(Value):
+@dataclass(frozen=True, slots=True)
+class ClangOptions:
     """The options of a request, as clang takes them.
 
     Attributes
@@ -89,14 +90,10 @@ class ClangOptions(Value):
         `options` after the default optimization level and the default standard, for each that they do not set.
     """
 
-    __slots__ = ("defines", "flags", "options", "toolchain")
     toolchain: LlvmToolchain
     options: tuple[str, ...]
     defines: Mapping[str, str]
     flags: tuple[str, ...]
-
-    def __init__(self, toolchain: LlvmToolchain, options: tuple[str, ...], defines: Mapping[str, str], flags: tuple[str, ...]) -> None:
-        self._set(toolchain=toolchain, options=options, defines=defines, flags=flags)
 
     def origin(self, request: CompileRequest, readers: Iterable[str], sources: Mapping[str, str]) -> Origin:
         """Return the origin of the payload. `readers` are the programs that read the signatures, such as "libclang 18.1.1"."""

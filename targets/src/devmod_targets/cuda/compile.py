@@ -199,11 +199,7 @@ def _check_clock(text: str, name: str) -> None:
 
 def with_instances(request: CompileRequest, source: SelfContainedSource) -> SelfContainedSource:
     """Append an explicit instantiation for each template instance of `name_expressions` to the source."""
-    lines = explicit_instances(request.name_expressions, "__global__ ")
-    if not lines:
-        return source
-    whole = source.text + ("" if source.text.endswith("\n") else "\n") + lines
-    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names, source.files)
+    return source.with_lines(explicit_instances(request.name_expressions, "__global__ "))
 
 
 def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str]) -> None:

@@ -7,11 +7,12 @@ call the driver. It searches no folder of the system or of the current directory
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import Lock
 
-from devmod.backend import Value, compile_error
+from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
@@ -39,7 +40,8 @@ _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _load_lock = Lock()
 
 
-class Program(Value):
+@dataclass(frozen=True, slots=True)
+class Program:
     """The output of NVRTC for one program.
 
     Parameters
@@ -56,15 +58,11 @@ class Program(Value):
         The version of NVRTC.
     """
 
-    __slots__ = ("cubin", "log", "lowered", "ptx", "version")
     ptx: bytes
     cubin: bytes
     log: str
     lowered: Mapping[str, str]
     version: tuple[int, int]
-
-    def __init__(self, ptx: bytes, cubin: bytes, log: str, lowered: Mapping[str, str], version: tuple[int, int]) -> None:
-        self._set(ptx=ptx, cubin=cubin, log=log, lowered=dict(lowered), version=version)
 
 
 class _Library:

@@ -116,7 +116,4 @@ def _with_instances(request: CompileRequest, source: SelfContainedSource) -> Sel
         if not _INSTANCE.fullmatch(text) or not text.isprintable():
             raise CompileError(f"name_expressions= contains {text!r}; expected a template instance such as 'scale<float>'", kind="metal")
         lines.append(f'template [[host_name("{text}")]] [[kernel]] decltype({text}) {text};\n')
-    if not lines:
-        return source
-    whole = source.text + ("" if source.text.endswith("\n") else "\n") + "".join(lines)
-    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names, source.files)
+    return source.with_lines("".join(lines))

@@ -286,11 +286,8 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
             raise CompileError(
                 f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc", kind="rocm"
             )
-    text = source.text
     check_explicit("rocm", request.name_expressions)
-    instances = explicit_instances(request.name_expressions, "__global__ ")
-    if instances:
-        text += ("" if text.endswith("\n") else "\n") + instances
+    text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
     checked, warnings, reports = compile_code(
         request.replace(
             text=text,
