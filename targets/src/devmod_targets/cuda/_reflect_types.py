@@ -8,7 +8,7 @@ from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.nvidia import TENSOR_MAP_BYTES
 from devmod_readers.reflection import with_members
-from devmod_targets.authoring._clang_records import record_members, uses_location
+from devmod_targets.authoring.c_functions import record_members, uses_location
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
 from devmod_targets.cuda._device_types import TENSOR_MAPS, dtypes
 

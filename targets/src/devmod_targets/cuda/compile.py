@@ -18,13 +18,13 @@ from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.authoring.instances import explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
-from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._headers import has_header
-from devmod_targets.cuda._log import diagnostics, read_reports
+from devmod_targets.cuda._image import join
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
 from devmod_targets.cuda._target import variants as variants
+from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

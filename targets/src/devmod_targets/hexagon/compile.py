@@ -13,8 +13,7 @@ from devmod_targets.authoring import CompileRequest, Payload, check_target_optio
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang
-from devmod_targets.authoring.clang_build import ClangBuild
-from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag
+from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.instances import ending_of, explicit_instances, keys_of
 from devmod_targets.hexagon import _headers
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring.clang_options import ClangOptions
+    from devmod_targets.authoring.clang_build import ClangOptions
 
 
 #: The versions that clang supports.

@@ -10,7 +10,7 @@ from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_targets.authoring import Payload
 from devmod_targets.authoring._process import run_program
-from devmod_targets.authoring.clang_options import check_supported
+from devmod_targets.authoring.clang_build import check_supported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl import SPEC
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets.authoring import include_hint
-from devmod_targets.authoring._clang_records import record_members
 from devmod_targets.authoring._open_block import open_functions
+from devmod_targets.authoring.c_functions import record_members
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 from devmod_targets.opencl import _prelude
 

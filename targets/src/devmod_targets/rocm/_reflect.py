@@ -8,7 +8,7 @@ from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm import SPEC
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets.authoring._open_block_cuda import open_kernels
+from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, load_libclang, type_kind
 from devmod_targets.rocm import _headers
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from devmod_readers.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring.clang_options import ClangOptions
+    from devmod_targets.authoring.clang_build import ClangOptions
 
 _RECORD = 105
 _ELEMENTS = {

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+from pathlib import Path
 
 from devmod import Origin, Target
-from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
-from devmod.errors import CompileError, FormatError
+from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text, parse_dtype
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import read_code_object
 from devmod_readers.options.rocm import is_supported
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.authoring.clang_build import HEADERS, ClangBuild
-from devmod_targets.authoring.clang_options import SAVE_TEMPS, TOOLCHAIN, check_symbols, clang_options, split_option, take_flag
+from devmod_targets.authoring.clang_build import (
+    HEADERS,
+    SAVE_TEMPS,
+    TOOLCHAIN,
+    ClangBuild,
+    check_symbols,
+    clang_options,
+    split_option,
+    take_flag,
+)
 from devmod_targets.authoring.instances import check_explicit, explicit_instances, instance_variables
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
-from devmod_targets.rocm import _device_libs, _headers
-from devmod_targets.rocm._device_libs import OPTION as DEVICE_LIBS
+from devmod_targets.rocm import _headers
 from devmod_targets.rocm._reflect import read_kernels
 
 TYPE_CHECKING = False
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
 
     Compiled = tuple[Payload, list[str], list[str]]
+    from devmod_targets.authoring.clang_build import LlvmToolchain
 
 
 _LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
@@ -83,10 +94,10 @@ def _compile(request: CompileRequest) -> Compiled:
     """Compile a source to a code object. Return the payload, the warnings, and the reports that options request."""
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
-    request, library = split_option(request, _device_libs.OPTION)
+    request, library = split_option(request, DEVICE_LIBS)
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
     options = clang_options(request, SPEC, standard, _RESERVED)
-    modules = _device_libs.find_modules(library)
+    modules = find_modules(library)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
@@ -96,7 +107,7 @@ def _compile(request: CompileRequest) -> Compiled:
     with compiler_folder() as folder:
         headers = _headers.files() if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
-        library_flags = _device_libs.link_flags(modules, arch, options.toolchain, folder)
+        library_flags = link_flags(modules, arch, options.toolchain, folder)
         target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
         flags = [*target_flags, *version, *library_flags, *options.flags]
         if language != "assembler":
@@ -113,7 +124,7 @@ def _compile(request: CompileRequest) -> Compiled:
         sources, files = build.sources(), build.files
     kernels = _read_kernels(request, code)
     reflected: Mapping[str, ReflectedFunction] | None = None
-    readers = [_device_libs.describe_modules(modules)] if modules else []
+    readers = [describe_modules(modules)] if modules else []
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
     if language == "hip":
         try:
@@ -223,7 +234,7 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
     elif of_library:
         uses.append(
             f"uses {', '.join(of_library)}, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
-            f"library: use the float functions that docs/rocm.md lists, or {_device_libs.ADVICE}"
+            f"library: use the float functions that docs/rocm.md lists, or {ADVICE}"
         )
     return CompileError(f"the {request.language} source {request.name} {'. It also '.join(uses)}", kind="rocm", log=error.log)
 
@@ -305,3 +316,100 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
         warnings,
         reports,
     )
+
+
+# -- ROCm's device library, if the user names it: the math functions that amdgcn does not compute by itself.
+#
+# The library is bitcode (``ocml.bc``, ``ockl.bc``). It reads constants such as ``__oclc_ISA_version``, which a control module defines.
+# The published modules stop at gfx940 and gfx1036, so the module is devmod's own.
+
+
+DEVICE_LIBS = "-device-libs="
+_PLACE = "DEVMOD_ROCM_DEVICE_LIBS"
+#: The two modules, with the suffixes of Debian and of AMD's own packages.
+_MODULES = ("ocml", "ockl")
+_SUFFIXES = (".bc", ".amdgcn.bc")
+_CONTROL = "devmod_control"
+#: Where to get the library, for errors.
+ADVICE = (
+    f"name the folder of ROCm's device library with the option {DEVICE_LIBS}FOLDER or the environment variable {_PLACE} (Debian and Ubuntu: "
+    "apt install rocm-device-libs, /usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)"
+)
+
+
+def find_modules(folder: str) -> list[Path]:
+    """Return the modules of the library in a folder, or in that of DEVMOD_ROCM_DEVICE_LIBS; [] if neither is set.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The folder does not contain the library.
+    """
+    place = folder or environment_text(_PLACE)
+    if not place:
+        return []
+    results = []
+    for name in _MODULES:
+        path = next((each for suffix in _SUFFIXES if (each := Path(place, name + suffix)).is_file()), None)
+        if path is None:
+            source = f"{DEVICE_LIBS}{place}" if folder else f"{_PLACE}={place}"
+            raise ToolchainNotFoundError(f"{source} has no {name}.bc; {ADVICE}", kind="rocm")
+        results.append(path)
+    return results
+
+
+def describe_modules(modules: list[Path]) -> str:
+    """Return the library with the digest of its modules, for an origin."""
+    digest = hashlib.sha256()
+    for path in modules:
+        digest.update(path.read_bytes())
+    return f"device library sha256:{digest.hexdigest()[:16]}"
+
+
+def link_flags(modules: list[Path], arch: str, toolchain: LlvmToolchain, folder: str) -> list[str]:
+    """Return clang's flags that link the library. The control module is written to the folder of the build.
+
+    Raises
+    ------
+    CompileError
+        clang cannot compile the control module.
+    """
+    if not modules:
+        return []
+    Path(folder, f"{_CONTROL}.ll").write_text(_control_module(arch), encoding="utf-8")
+    arguments = ["-x", "ir", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", f"{_CONTROL}.ll", "-o", f"{_CONTROL}.bc"]
+    code, output = toolchain.clang(arguments, folder, "rocm")
+    if code:
+        raise CompileError(f"clang cannot compile the control module of ROCm's device library: {output}", kind="rocm", log=output)
+    paths = [*(os.path.abspath(each) for each in modules), f"{_CONTROL}.bc"]
+    return [part for path in paths for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", path)]
+
+
+def _control_module(arch: str) -> str:
+    constants = [
+        ("finite_only_opt", "i8", 0),
+        ("unsafe_math_opt", "i8", 0),
+        ("daz_opt", "i8", 0),
+        ("correctly_rounded_sqrt32", "i8", 1),
+        ("wavefrontsize64", "i8", int(_major(arch) < 10)),
+        ("ISA_version", "i32", isa_version(arch)),
+        ("ABI_version", "i32", 600 if arch.endswith("-generic") else 500),
+    ]
+    lines = [
+        f"@__oclc_{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {type_} {value}" for name, type_, value in constants
+    ]
+    return "\n".join(['target triple = "amdgcn-amd-amdhsa"', *lines, ""])
+
+
+def isa_version(arch: str) -> int:
+    """Return the number of an architecture in the device library: 11000 for gfx1100, 9010 for gfx90a."""
+    generic = re.fullmatch(r"gfx(\d+)(?:-(\d))?-generic", arch)
+    if generic:
+        return int(generic[1]) * 1000 + int(generic[2] or 0) * 100
+    digits = arch.partition(":")[0].removeprefix("gfx")
+    return _major(arch) * 1000 + int(digits[-2], 16) * 100 + int(digits[-1], 16)
+
+
+def _major(arch: str) -> int:
+    name = arch.partition(":")[0].removeprefix("gfx")
+    return int(name.partition("-")[0] if "generic" in name else name[:-2])

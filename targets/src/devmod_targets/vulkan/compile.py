@@ -17,8 +17,7 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.vulkan._build import Build
-from devmod_targets.vulkan._tools import Environment
+from devmod_targets.vulkan._build import Build, Environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
