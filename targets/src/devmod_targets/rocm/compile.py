@@ -332,8 +332,8 @@ _SUFFIXES = (".bc", ".amdgcn.bc")
 _CONTROL = "devmod_control"
 #: Where to get the library, for errors.
 ADVICE = (
-    f"name the folder of ROCm's device library with the option {DEVICE_LIBS}FOLDER or the environment variable {_PLACE} (Debian and Ubuntu: "
-    "apt install rocm-device-libs, /usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)"
+    f"name the folder of ROCm's device library with the option {DEVICE_LIBS}FOLDER or the environment variable {_PLACE} (Debian and "
+    "Ubuntu: apt install rocm-device-libs, /usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)"
 )
 
 
