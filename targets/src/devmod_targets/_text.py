@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from devmod.errors import CompileError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
 
 
 def decode_source(data: bytes, name: str, kind: str) -> str:
@@ -46,9 +53,24 @@ def is_utf8(path: str) -> bool:
 
 
 def header_text(package: str, name: str) -> str:
-    """Return the text of a file in the folder ``headers`` of a package, which may be in a zip file."""
+    """Return the text of a file of a package, such as "headers/begin.h". The package may be in a zip file."""
     from pkgutil import get_data
 
-    data = get_data(package, f"headers/{name}")
+    data = get_data(package, name)
     assert data is not None
     return data.decode()
+
+
+@cache
+def header_files(package: str, folder: str = "headers") -> dict[str, str]:
+    """Return the text of each file in a folder of a package, which may be in a zip file, by its name in an include."""
+    from importlib.resources import files
+
+    def read(place: Traversable, start: str) -> Iterator[tuple[str, str]]:
+        for each in place.iterdir():
+            if each.is_dir():
+                yield from read(each, f"{start}{each.name}/")
+            else:
+                yield start + each.name, each.read_text(encoding="utf-8")
+
+    return dict(sorted(read(files(package) / folder, "")))

@@ -14,7 +14,7 @@ from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
 from devmod_targets.cuda import _prelude
-from devmod_targets.cuda._host_headers import predefined
+from devmod_targets.cuda._headers import predefined
 from devmod_targets.cuda._prelude import conditions_agree, include_names
 from devmod_targets.cuda._reflect_types import incomplete_name
 

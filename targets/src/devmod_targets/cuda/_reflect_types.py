@@ -10,7 +10,7 @@ from devmod_readers.nvidia import TENSOR_MAP_BYTES
 from devmod_readers.reflection import with_members
 from devmod_targets.authoring.c_functions import record_members, uses_location
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
-from devmod_targets.cuda._device_types import TENSOR_MAPS, dtypes
+from devmod_targets.cuda._device_types import DTYPES, TENSOR_MAPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def incomplete_name(type_: Any) -> str:
 
 def _named(name: str) -> str:
     name = _INLINE.sub("cuda::std::", name)
-    return dtypes().get(name) or _COMPLEX.get(name, "")
+    return DTYPES.get(name) or _COMPLEX.get(name, "")
 
 
 def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: bool, known: dict[str, Argument]) -> Argument:

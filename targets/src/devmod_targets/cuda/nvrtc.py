@@ -18,8 +18,7 @@ from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
-from devmod_targets.cuda._headers import header_of, missing_header
-from devmod_targets.cuda._host_headers import host_headers, predefined
+from devmod_targets.cuda._headers import header_of, host_headers, missing_header, predefined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

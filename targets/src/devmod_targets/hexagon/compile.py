@@ -9,13 +9,13 @@ from devmod.targets.hexagon import SPEC
 from devmod_readers.dwarf import read_functions
 from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang
 from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.instances import ending_of, explicit_instances, keys_of
-from devmod_targets.hexagon import _headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     is_source, source = language in ("c", "c++"), _own_source(request)
     with compiler_folder() as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
-        build = ClangBuild(request, options.toolchain, language, _headers.files(), folder, ending=ending)
+        build = ClangBuild(request, options.toolchain, language, header_files(__package__), folder, ending=ending)
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
         freestanding = ["-ffreestanding"] if is_source else []
         log: list[str] = []
@@ -228,7 +228,7 @@ def _read_functions(
     library = load_libclang(SPEC, request.language)
     flags = ["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"]
     request = request.replace(text=text_with_instances(request.text, symbols, request.name_expressions))
-    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
+    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, header_files(__package__))
     source = CFunctions(library, unit, "hexagon", "function")
     functions = source.functions_by_name(symbols, request.name_expressions).items()
     reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in functions}

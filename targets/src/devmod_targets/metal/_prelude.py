@@ -69,31 +69,12 @@ _METHODS = (
     "template <class... B> uint get_depth(B...) const; uint get_array_size() const; uint get_num_mip_levels() const; "
     "uint get_num_samples() const; void fence() const;"
 )
-_ENUMS = {
-    "access": "sample read write read_write",
-    "coord": "normalized pixel",
-    "filter": "nearest linear bicubic",
-    "min_filter": "nearest linear bicubic",
-    "mag_filter": "nearest linear bicubic",
-    "mip_filter": "none nearest linear",
-    "address": "clamp_to_zero clamp_to_edge repeat mirrored_repeat clamp_to_border",
-    "s_address": "clamp_to_zero clamp_to_edge repeat mirrored_repeat clamp_to_border",
-    "t_address": "clamp_to_zero clamp_to_edge repeat mirrored_repeat clamp_to_border",
-    "r_address": "clamp_to_zero clamp_to_edge repeat mirrored_repeat clamp_to_border",
-    "border_color": "transparent_black opaque_black opaque_white",
-    "compare_func": "never less less_equal greater greater_equal equal not_equal always",
-    "component": "x y z w",
-}
-_MATH = """
-M_E 2.71828183 M_LOG2E 1.44269504 M_LOG10E 0.434294482 M_LN2 0.693147181 M_LN10 2.30258509 M_PI 3.14159265 M_PI_2 1.57079633
-M_PI_4 0.785398163 M_1_PI 0.318309886 M_2_PI 0.636619772 M_2_SQRTPI 1.12837917 M_SQRT2 1.41421356 M_SQRT1_2 0.707106781
-"""
 
 
 @cache
 def text() -> str:
     """Return the header's text."""
-    lines = [header_text(__package__, "begin.h")]
+    lines = [header_text(__package__, "headers/begin.h")]
     for number in _NUMBERS:
         for lanes in "234":
             name = number + lanes
@@ -102,21 +83,17 @@ def text() -> str:
             lines.append(f"typedef metal::__devmod_packed<{number}, {lanes}> packed_{name}; typedef {name} vector_{name}, simd_{name};")
             lines.append(f"namespace metal {{ using ::{name}; using ::packed_{name}; }}")
     lines.append("namespace metal {")
-    lines.append("enum memory_coherence { memory_coherence_threadgroup, memory_coherence_device, memory_coherence_system };")
-    lines += [f"enum class {name} {{ {', '.join(values.split())} }};" for name, values in _ENUMS.items()]
     lines += [f"template <class... A> constexpr typename __devmod_one<A...>::type {name}(A...);" for name in _FUNCTIONS.split()]
     lines += [
         f"template <class T, access = access::sample, memory_coherence = memory_coherence_threadgroup> struct {name} {{ {_METHODS} }};"
         for name in _TEXTURES.split()
     ]
-    lines.append(header_text(__package__, "end.h"))
-    words = _MATH.split()
-    lines += [f"#define {name}_{suffix} {value}" for name, value in zip(words[::2], words[1::2], strict=True) for suffix in "FH"]
+    lines.append(header_text(__package__, "headers/end.h"))
     for number in ("half", "float"):
         for shape in (f"{columns}x{rows}" for columns in "234" for rows in "234"):
             lines.append(
                 f"typedef metal::matrix<{number}, {shape[0]}, {shape[2]}> {number}{shape}, matrix_{number}{shape}, simd_{number}{shape};"
             )
-            lines.append(f"namespace metal {{ using ::{name}; }}")
+            lines.append(f"namespace metal {{ using ::{number}{shape}; }}")
     lines += [f"#define {number}{lanes}(...) __devmod_make<{number}{lanes}>(__VA_ARGS__)" for number in _NUMBERS for lanes in "234"]
     return "\n".join(lines)

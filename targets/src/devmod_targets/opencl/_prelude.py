@@ -32,42 +32,15 @@ sub_sat tan tanh tanpi tgamma trunc upsample
 """
 FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 
-_MATHEMATICS = {
-    "M_E": "2.718281828459045235360287",
-    "M_LOG2E": "1.442695040888963407359925",
-    "M_LOG10E": "0.434294481903251827651129",
-    "M_LN2": "0.693147180559945309417232",
-    "M_LN10": "2.302585092994045684017991",
-    "M_PI": "3.141592653589793238462643",
-    "M_PI_2": "1.570796326794896619231322",
-    "M_PI_4": "0.785398163397448309615661",
-    "M_1_PI": "0.318309886183790671537768",
-    "M_2_PI": "0.636619772367581343075535",
-    "M_2_SQRTPI": "1.128379167095512573896159",
-    "M_SQRT2": "1.414213562373095048801689",
-    "M_SQRT1_2": "0.707106781186547524400844",
-}
-
-#: The channel types and orders of images, in the order of OpenCL's numbers.
-_CHANNEL_TYPES = (
-    "SNORM_INT8 SNORM_INT16 UNORM_INT8 UNORM_INT16 UNORM_SHORT_565 UNORM_SHORT_555 UNORM_INT_101010 SIGNED_INT8 "
-    "SIGNED_INT16 SIGNED_INT32 UNSIGNED_INT8 UNSIGNED_INT16 UNSIGNED_INT32 HALF_FLOAT FLOAT UNORM_INT24 UNORM_INT_101010_2"
-)
-_CHANNEL_ORDERS = "R A RG RA RGB RGBA BGRA ARGB INTENSITY LUMINANCE Rx RGx RGBx DEPTH DEPTH_STENCIL sRGB sRGBx sRGBA sBGRA ABGR"
-
 
 @cache
 def text() -> str:
     """Return the header's text."""
     lines = [f"#undef {name}" for name in _VENDORS.split()]
-    lines.append(header_text(__package__, "begin.h"))
+    lines.append(header_text(__package__, "headers/begin.h"))
     for number in _NUMBERS:
         lines += [f"typedef {number} {number}{lanes} __attribute__((ext_vector_type({lanes})));" for lanes in _LANES]
         lines += [f"#define as_{name}(x) __builtin_astype((x), {name})" for name in [number] + [f"{number}{lanes}" for lanes in _LANES]]
     lines += [f"#define as_{name}(x) __builtin_astype((x), {name})" for name in ("size_t", "ptrdiff_t", "intptr_t", "uintptr_t")]
-    lines.append(header_text(__package__, "end.h"))
-    for name, digits in _MATHEMATICS.items():
-        lines += [f"#define {name} {digits}", f"#define {name}_F {digits}f", f"#define {name}_H {digits}h"]
-    lines += [f"#define CLK_{name} {0x10D0 + index}" for index, name in enumerate(_CHANNEL_TYPES.split())]
-    lines += [f"#define CLK_{name} {0x10B0 + index}" for index, name in enumerate(_CHANNEL_ORDERS.split())]
+    lines.append(header_text(__package__, "headers/end.h"))
     return "\n".join(lines) + "\n"

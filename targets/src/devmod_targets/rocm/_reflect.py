@@ -8,10 +8,10 @@ from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm import SPEC
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._text import header_files
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, load_libclang, type_kind
-from devmod_targets.rocm import _headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def read_kernels(
     ]
     open_names = open_kernels(request.text)
     request = request.replace(text=text_with_instances(request.text, kernels, request.name_expressions))
-    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
+    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, header_files(__package__))
     source = CFunctions(library, unit, "rocm", "kernel", number_type=_value_type, pointee_type=_pointee_type)
     functions = {}
     for name, (symbol, cursor) in source.functions_by_name(kernels, request.name_expressions).items():

@@ -13,6 +13,7 @@ from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import read_code_object
 from devmod_readers.options.rocm import is_supported
+from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.clang_build import (
@@ -27,7 +28,6 @@ from devmod_targets.authoring.clang_build import (
 )
 from devmod_targets.authoring.instances import check_explicit, explicit_instances, instance_variables
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
-from devmod_targets.rocm import _headers
 from devmod_targets.rocm._reflect import read_kernels
 
 TYPE_CHECKING = False
@@ -105,7 +105,7 @@ def _compile(request: CompileRequest) -> Compiled:
     warnings: list[str] = []
     reports: list[str] = []
     with compiler_folder() as folder:
-        headers = _headers.files() if language == "hip" else {}
+        headers = header_files(__package__) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
         library_flags = link_flags(modules, arch, options.toolchain, folder)
         target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
@@ -291,7 +291,7 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
     for name in (TOOLCHAIN, DEVICE_LIBS):
         request, value = split_option(request, name)
         own += [f"{name}{value}"] if value else []
-    source = complete_source(request, lambda name: name in _headers.files())
+    source = complete_source(request, lambda name: name in header_files(__package__))
     for option in source.options:
         if not is_supported(option):
             raise CompileError(

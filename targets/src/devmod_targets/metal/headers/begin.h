@@ -105,3 +105,19 @@ __devmod_members(3, __devmod_list(x, y, z), __devmod_list(r, g, b))
 __devmod_members(4, __devmod_list(x, y, z, w), __devmod_list(r, g, b, a))
 template <class T, class...> struct __devmod_one { typedef T type; };
 }
+namespace metal {
+enum memory_coherence { memory_coherence_threadgroup, memory_coherence_device, memory_coherence_system };
+enum class access { sample, read, write, read_write };
+enum class coord { normalized, pixel };
+enum class filter { nearest, linear, bicubic };
+enum class min_filter { nearest, linear, bicubic };
+enum class mag_filter { nearest, linear, bicubic };
+enum class mip_filter { none, nearest, linear };
+enum class address { clamp_to_zero, clamp_to_edge, repeat, mirrored_repeat, clamp_to_border };
+enum class s_address { clamp_to_zero, clamp_to_edge, repeat, mirrored_repeat, clamp_to_border };
+enum class t_address { clamp_to_zero, clamp_to_edge, repeat, mirrored_repeat, clamp_to_border };
+enum class r_address { clamp_to_zero, clamp_to_edge, repeat, mirrored_repeat, clamp_to_border };
+enum class border_color { transparent_black, opaque_black, opaque_white };
+enum class compare_func { never, less, less_equal, greater, greater_equal, equal, not_equal, always };
+enum class component { x, y, z, w };
+}

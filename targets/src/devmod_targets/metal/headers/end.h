@@ -166,3 +166,29 @@ template <auto, class S> struct matmul2d {
   template <class... A> void run(A &&...);
 };
 } }
+#define M_E_F 2.71828183
+#define M_E_H 2.71828183
+#define M_LOG2E_F 1.44269504
+#define M_LOG2E_H 1.44269504
+#define M_LOG10E_F 0.434294482
+#define M_LOG10E_H 0.434294482
+#define M_LN2_F 0.693147181
+#define M_LN2_H 0.693147181
+#define M_LN10_F 2.30258509
+#define M_LN10_H 2.30258509
+#define M_PI_F 3.14159265
+#define M_PI_H 3.14159265
+#define M_PI_2_F 1.57079633
+#define M_PI_2_H 1.57079633
+#define M_PI_4_F 0.785398163
+#define M_PI_4_H 0.785398163
+#define M_1_PI_F 0.318309886
+#define M_1_PI_H 0.318309886
+#define M_2_PI_F 0.636619772
+#define M_2_PI_H 0.636619772
+#define M_2_SQRTPI_F 1.12837917
+#define M_2_SQRTPI_H 1.12837917
+#define M_SQRT2_F 1.41421356
+#define M_SQRT2_H 1.41421356
+#define M_SQRT1_2_F 0.707106781
+#define M_SQRT1_2_H 0.707106781
