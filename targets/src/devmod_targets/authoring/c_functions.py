@@ -129,7 +129,6 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
 _SKIP_BODIES = 0x40
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _FUNCTION = "FUNCTION_DECL"
-_SCOPES = ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
 
 
 def parse_source(
@@ -174,6 +173,36 @@ def included_files(unit: Any, options: ClangOptions) -> dict[str, str]:
     return digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, options.toolchain.include))
 
 
+def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the declarations of a translation unit, also in namespaces, in the order of the source.
+
+    Parameters
+    ----------
+    parent
+        The cursor of the unit.
+    is_own
+        Returns whether a declaration is in a file of the source.
+
+    Yields
+    ------
+    str, clang.cindex.Cursor
+        The scope, such as "a::b::" without anonymous namespaces, and the declaration.
+    """
+    for cursor in filter(is_own, parent.get_children()):
+        kind = cursor.kind.name
+        if kind == "NAMESPACE":
+            yield from declarations(cursor, is_own, f"{scope}{cursor.spelling}::" if cursor.spelling else scope)
+        elif kind in ("LINKAGE_SPEC", "UNEXPOSED_DECL"):
+            yield from declarations(cursor, is_own, scope)
+        else:
+            yield scope, cursor
+
+
+def is_in(file: str) -> Callable[[Any], bool]:
+    """Return the function that returns whether a cursor is in a file."""
+    return lambda cursor: str(cursor.location.file) == file
+
+
 def text_with_instances(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:
     """Return a source with the variables by which `CFunctions.functions_by_name` finds the instances of templates."""
     return text + instance_variables(_all_expressions(symbols, expressions))
@@ -216,7 +245,9 @@ class CFunctions:
 
     def declarations(self) -> Iterator[Any]:
         """Yield the cursor of each declaration of a function outside of system headers, also in namespaces, in the order of the source."""
-        yield from self._declarations(self._unit.cursor)
+        for _, cursor in declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header):
+            if cursor.kind.name == _FUNCTION:
+                yield cursor
 
     def functions_by_name(self, symbols: Collection[str], expressions: Sequence[str]) -> dict[str, tuple[str, Any]]:
         """Return the symbol and the cursor of each function of the linked file, by its name for callers.
@@ -260,16 +291,6 @@ class CFunctions:
             cursors.setdefault(cursor.mangled_name, (name, cursor))
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
-
-    def _declarations(self, parent: Any) -> Iterator[Any]:
-        for cursor in parent.get_children():
-            kind = cursor.kind.name
-            if kind in (_FUNCTION, *_SCOPES) and cursor.location.is_in_system_header:
-                continue
-            if kind == _FUNCTION:
-                yield cursor
-            elif kind in _SCOPES:
-                yield from self._declarations(cursor)
 
     @staticmethod
     def qualified_name(cursor: Any) -> str:

@@ -8,6 +8,7 @@ from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.nvidia import TENSOR_MAP_BYTES
 from devmod_readers.reflection import with_members
+from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring.c_functions import record_members, uses_location
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
 from devmod_targets.cuda._device_types import DTYPES, TENSOR_MAPS
@@ -30,31 +31,7 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile) ")
 #: The inline namespaces of CCCL are in its mangled names.
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 _COMPLEX = {"cuda::std::complex<float>": "complex64", "cuda::std::complex<double>": "complex128"}
-_BUILTINS = {
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "char8_t": "uint8",
-    "short": "int16",
-    "unsigned short": "uint16",
-    "char16_t": "uint16",
-    "int": "int32",
-    "unsigned int": "uint32",
-    "wchar_t": "int32",
-    "char32_t": "uint32",
-    "long": "int64",
-    "long long": "int64",
-    "unsigned long": "uint64",
-    "unsigned long long": "uint64",
-    "_Float16": "float16",
-    "__bf16": "bfloat16",
-    "float": "float32",
-    "double": "float64",
-    "long double": "float64",
-    "_Complex float": "complex64",
-    "_Complex double": "complex128",
-}
+_BUILTINS = dict(BUILTINS.values()) | {"_Complex float": "complex64", "_Complex double": "complex128"}
 
 
 class Argument:

@@ -18,7 +18,7 @@ from devmod.targets.metal import SPEC
 from devmod_readers.closure import bits, closure
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
 from devmod_targets.authoring._open_block import open_functions
-from devmod_targets.authoring.c_functions import record_members
+from devmod_targets.authoring.c_functions import declarations, is_in, record_members
 from devmod_targets.authoring.clang import (
     MAX_ERRORS,
     SYNTAX_CATEGORIES,
@@ -30,11 +30,12 @@ from devmod_targets.authoring.clang import (
     load_libclang,
     type_kind,
 )
+from devmod_targets.authoring.instances import template_of
 from devmod_targets.metal import _prelude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from devmod import Member
@@ -314,8 +315,8 @@ class KernelReader:
 
     def kernels(self) -> dict[str, ReflectedFunction]:
         """Return the kernels by their names in Metal."""
-        declarations: list[tuple[str, Any, list[str]]] = []
-        for scope, cursor in self._declarations(self._unit.cursor, ""):
+        found: list[tuple[str, Any, list[str]]] = []
+        for scope, cursor in declarations(self._unit.cursor, is_in(MAIN)):
             kind = cursor.kind
             if kind == self._kinds.ENUM_DECL:
                 self._numbers |= {
@@ -329,14 +330,14 @@ class KernelReader:
             self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
             if kind == self._kinds.FUNCTION_DECL:
                 marks = self._marks(cursor)
-                pattern = self._pattern(cursor)
+                pattern = template_of(cursor, self._library)
                 if "metal.kernel" in marks or "metal.kernel=" in marks or (pattern is not None and self._is_kernel(pattern)):
                     host = next((mark[16:] for mark in marks if mark.startswith("metal.host_name=")), "")
                     if host or pattern is None:
-                        declarations.append((host or scope + cursor.spelling, cursor, marks))
+                        found.append((host or scope + cursor.spelling, cursor, marks))
         kernels: dict[str, ReflectedFunction] = {}
         first: dict[str, Any] = {}
-        for name, cursor, marks in declarations:
+        for name, cursor, marks in found:
             # A declaration and its definition have one canonical cursor.
             if first.setdefault(name, cursor.canonical) != cursor.canonical:
                 lines = " and ".join(f"{self._name}:{self._library.location(each.location)[1]}" for each in (first[name], cursor))
@@ -344,28 +345,11 @@ class KernelReader:
             kernels[name] = self._kernel(name, cursor, marks)
         return kernels
 
-    def _declarations(self, cursor: Any, scope: str) -> Iterator[tuple[str, Any]]:
-        for each in cursor.get_children():
-            file = each.location.file
-            if file is None or str(file) != MAIN:
-                continue
-            if each.kind == self._kinds.NAMESPACE:
-                yield from self._declarations(each, f"{scope}{each.spelling}::" if each.spelling else scope)
-            elif each.kind in (self._kinds.LINKAGE_SPEC, self._kinds.UNEXPOSED_DECL):
-                yield from self._declarations(each, scope)
-            else:
-                yield scope, each
-
     def _marks(self, cursor: Any) -> list[str]:
         return [each.spelling for each in cursor.get_children() if each.kind == self._kinds.ANNOTATE_ATTR]
 
     def _is_kernel(self, cursor: Any) -> bool:
         return any(mark in ("metal.kernel", "metal.kernel=") for mark in self._marks(cursor))
-
-    def _pattern(self, cursor: Any) -> Any:
-        """Return the template of a declared instance, or None."""
-        template = self._library.cindex.conf.lib.clang_getSpecializedCursorTemplate(cursor)
-        return template if template is not None and template.kind == self._kinds.FUNCTION_TEMPLATE else None
 
     def _variable(self, cursor: Any) -> None:
         name, type_ = cursor.spelling, cursor.type.get_canonical()
@@ -406,7 +390,7 @@ class KernelReader:
 
     def _kernel(self, name: str, cursor: Any, marks: Sequence[str]) -> ReflectedFunction:
         file, line, _ = self._library.location(cursor.location)
-        pattern = self._pattern(cursor)
+        pattern = template_of(cursor, self._library)
         parameters = self._parameters(cursor)
         if pattern is not None:
             # A template may have attributes that its instance does not repeat.
