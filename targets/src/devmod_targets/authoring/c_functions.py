@@ -12,7 +12,7 @@ from devmod import Param
 from devmod.errors import CompileError
 from devmod_readers.reflection import MemberType, describe_members, with_members
 from devmod_targets.authoring._process import digests_of
-from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type, lane_type, type_kind
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type, lane_type, load_libclang, type_kind
 from devmod_targets.authoring.instances import (
     expression_number,
     function_name,
@@ -25,12 +25,12 @@ from devmod_targets.authoring.instances import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import Member
+    from devmod import Member, TargetSpec
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring.clang import Libclang, LocationSet
+    from devmod_targets.authoring.clang import LocationSet
     from devmod_targets.authoring.clang_build import ClangOptions
 
 
@@ -128,49 +128,6 @@ def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
 #: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target have hundreds.
 _SKIP_BODIES = 0x40
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
-_FUNCTION = "FUNCTION_DECL"
-
-
-def parse_source(
-    library: Libclang,
-    request: CompileRequest,
-    options: ClangOptions,
-    flags: Sequence[str],
-    prefixes: tuple[str, ...],
-    headers: Mapping[str, str],
-) -> Any:
-    """Parse the source of a request with libclang. Return the translation unit.
-
-    Parameters
-    ----------
-    library, request, options
-        libclang, the request, and the options with which clang compiled it.
-    flags
-        The target's own flags for libclang.
-    prefixes
-        The prefixes of the flags in `options` that libclang takes too.
-    headers
-        The target's own headers, name to text.
-
-    Raises
-    ------
-    CompileError
-        libclang cannot parse the source.
-    """
-    main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
-    arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
-    arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
-    arguments += [f"-I{folder}" for folder in request.include]
-    arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
-    files = [(main, request.text), *((os.path.join(VIRTUAL_FOLDER, name), text) for name, text in headers.items())]
-    kind = str(request.target.kind)
-    description = f"the {request.language} source {request.name}"
-    return library.parse(main, arguments, files, kind=kind, description=description, options=_SKIP_BODIES)
-
-
-def included_files(unit: Any, options: ClangOptions) -> dict[str, str]:
-    """Return the SHA-256 of each user header that libclang has read, by its path."""
-    return digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, options.toolchain.include))
 
 
 def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") -> Iterator[tuple[str, Any]]:
@@ -203,76 +160,95 @@ def is_in(file: str) -> Callable[[Any], bool]:
     return lambda cursor: str(cursor.location.file) == file
 
 
-def text_with_instances(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:
-    """Return a source with the variables by which `CFunctions.functions_by_name` finds the instances of templates."""
-    return text + instance_variables(_all_expressions(symbols, expressions))
-
-
-def _all_expressions(symbols: Iterable[str], expressions: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([*expressions, *source_instances(symbols)]))
-
-
 class CFunctions:
-    """The functions of a translation unit.
+    """The functions of a source that clang has compiled, as libclang reads them.
 
     Parameters
     ----------
-    library, unit
-        libclang, and the unit that it has parsed.
-    kind, noun
-        The target's kind, and its word for a function in errors, such as "kernel".
+    spec, noun
+        The target's spec, and its word for a function in errors, such as "kernel".
+    request, options
+        The source, and the options with which clang compiled it.
+    symbols
+        The functions of the linked file.
+    flags
+        The target's own flags for libclang.
+    prefixes
+        The prefixes of the flags in `options` that libclang takes too.
+    headers
+        The target's own headers, name to text.
     number_type
         Returns what `element_type` returns, for the types of one language.
     pointee_type
         Returns the same for the elements behind a pointer.
+
+    Attributes
+    ----------
+    toolchain
+        The reader, such as "libclang 18.1.1".
+    files
+        The SHA-256 of each user header that libclang has read, by its path.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        libclang cannot parse the source.
     """
 
     def __init__(
         self,
-        library: Libclang,
-        unit: Any,
-        kind: str,
+        spec: TargetSpec,
         noun: str,
+        request: CompileRequest,
+        options: ClangOptions,
+        symbols: Collection[str],
         *,
+        flags: Sequence[str],
+        prefixes: tuple[str, ...],
+        headers: Mapping[str, str],
         number_type: Callable[[Any], tuple[str, int]] = element_type,
         pointee_type: Callable[[Any], tuple[str, int]] = element_type,
     ) -> None:
-        self._library, self._unit, self._kind, self._noun = library, unit, kind, noun
+        library = load_libclang(spec, request.language)
+        #: A variable for each follows the program. The first ones are those of the request.
+        expressions = list(dict.fromkeys([*request.name_expressions, *source_instances(symbols)]))
+        main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
+        arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
+        arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
+        arguments += [f"-I{folder}" for folder in request.include]
+        arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
+        files = [(main, request.text + instance_variables(expressions))]
+        files += [(os.path.join(VIRTUAL_FOLDER, name), text) for name, text in headers.items()]
+        description = f"the {request.language} source {request.name}"
+        unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_SKIP_BODIES)
+        self.toolchain = library.toolchain
+        self.files = digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, options.toolchain.include))
+        self._library, self._unit, self._kind, self._noun = library, unit, spec.kind, noun
+        self._symbols, self._requested, self._expressions = symbols, request.name_expressions, expressions
         self._type, self._pointee_type = number_type, pointee_type
         self._unknown = LocationSet(
             (str(each.location.file), each.location.line, each.location.column) for each in unit.diagnostics if each.severity >= each.Error
         )
 
-    def declarations(self) -> Iterator[Any]:
-        """Yield the cursor of each declaration of a function outside of system headers, also in namespaces, in the order of the source."""
-        for _, cursor in declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header):
-            if cursor.kind.name == _FUNCTION:
-                yield cursor
-
-    def functions_by_name(self, symbols: Collection[str], expressions: Sequence[str]) -> dict[str, tuple[str, Any]]:
+    def functions_by_name(self) -> dict[str, tuple[str, Any]]:
         """Return the symbol and the cursor of each function of the linked file, by its name for callers.
-
-        Parameters
-        ----------
-        symbols
-            The functions of the linked file.
-        expressions
-            The name expressions of the request. `text_with_instances` has made the parsed text.
 
         Raises
         ------
         CompileError
-            An expression names no function of the linked file.
+            A name expression of the request names no function of the linked file.
         """
-        all_expressions = _all_expressions(symbols, expressions)
+        symbols = self._symbols
         instances = {}
-        for cursor in self._unit.cursor.get_children() if all_expressions else ():
+        for cursor in self._unit.cursor.get_children() if self._expressions else ():
             number = expression_number(cursor)
             function = referenced_function(cursor, self._library) if number is not None else None
             if number is not None and function is not None:
-                instances[all_expressions[number]] = function
+                instances[self._expressions[number]] = function
         named = {}
-        for expression in expressions:
+        for expression in self._requested:
             symbol = instances[expression].mangled_name if expression in instances else ""
             if symbol not in symbols:
                 raise CompileError(
@@ -282,8 +258,8 @@ class CFunctions:
                 )
             named[symbol] = function_name(expression)
         cursors: dict[str, tuple[str, Any]] = {}
-        for cursor in self.declarations():
-            symbol = cursor.mangled_name
+        for _, cursor in declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header):
+            symbol = cursor.mangled_name if cursor.kind.name == "FUNCTION_DECL" else ""
             # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
             if symbol in symbols and (symbol not in cursors or all(parameter_names(cursor, self._library))):
                 cursors[symbol] = (self.qualified_name(cursor), cursor)

@@ -12,8 +12,8 @@ from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
-from devmod_targets.authoring.clang import element_type, load_libclang
+from devmod_targets.authoring.c_functions import CFunctions
+from devmod_targets.authoring.clang import element_type
 from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.instances import ending_of, explicit_instances, keys_of
 
@@ -125,14 +125,47 @@ def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
 def _read_source(
     request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
 ) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str]]:
-    """Return the signatures, or None if the caller declares them; the reader for the origin; and the files that it read."""
+    """Read the exported functions of a C or C++ source with libclang.
+
+    Return the signatures by name, or None if the caller's fmap has all functions and libclang is missing or refuses the source; the reader
+    for the origin; and the files that it read.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        A function has a parameter that devmod does not support.
+    """
     try:
-        reflected, reader, files = _read_functions(request, language, options, symbols)
+        source = CFunctions(
+            SPEC,
+            "function",
+            request,
+            options,
+            symbols,
+            flags=["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"],
+            prefixes=("-std=", "-U", "-f", "-mhvx"),
+            headers=header_files(__package__),
+        )
+        reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in source.functions_by_name().items()}
     except CompileError:
-        if not _declares_all(request, symbols):
+        if not {info.name for info in (request.fmap or {}).values()} >= set(symbols):
             raise
         return None, [], {}
-    return reflected, [reader], files
+    return reflected, [source.toolchain], source.files
+
+
+def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction:
+    types, params = source.parameters(cursor)
+    result = cursor.result_type.get_canonical()
+    extra = {}
+    if result.spelling != "void":
+        dtype, align = element_type(result)
+        if not dtype or align or "x" in dtype:
+            raise source.unsupported(cursor, f"returns {cursor.result_type.spelling!r}")
+        extra = {"result": dtype}
+    return ReflectedFunction(symbol, types, params, None, source.location(cursor), extra=extra)
 
 
 def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
@@ -183,68 +216,6 @@ def _check_arch(request: CompileRequest, code: bytes) -> None:
             f"'hexagon -arch={actual}'",
             kind="hexagon",
         )
-
-
-def _declares_all(request: CompileRequest, symbols: Sequence[str]) -> bool:
-    """Return whether the caller's fmap has the types of every function, so that reflection is not needed."""
-    declared = request.fmap or {}
-    return bool(declared) and {info.name for info in declared.values()} >= set(symbols)
-
-
-# -- Read the signatures of the functions that a C or C++ source exports, with libclang.
-
-
-_FRONTEND_OPTIONS = ("-std=", "-U", "-f", "-mhvx")
-
-
-def _read_functions(
-    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
-) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
-    """Read the exported functions of a source.
-
-    Parameters
-    ----------
-    request, language, options
-        The source, and the arguments with which clang compiled it.
-    symbols
-        The exported symbols.
-
-    Returns
-    -------
-    dict of str to ReflectedFunction
-        The functions by name, qualified in C++, in the order of the source.
-    str
-        The reader, such as "libclang 18.1.1".
-    dict of str to str
-        The files that libclang read, as in `Payload.files`.
-
-    Raises
-    ------
-    ToolchainNotFoundError
-        libclang is not installed, or cannot be loaded.
-    CompileError
-        A function has a parameter that devmod does not support.
-    """
-    library = load_libclang(SPEC, request.language)
-    flags = ["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"]
-    request = request.replace(text=text_with_instances(request.text, symbols, request.name_expressions))
-    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, header_files(__package__))
-    source = CFunctions(library, unit, "hexagon", "function")
-    functions = source.functions_by_name(symbols, request.name_expressions).items()
-    reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in functions}
-    return reflected, library.toolchain, included_files(unit, options)
-
-
-def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction:
-    types, params = source.parameters(cursor)
-    result = cursor.result_type.get_canonical()
-    extra = {}
-    if result.spelling != "void":
-        dtype, align = element_type(result)
-        if not dtype or align or "x" in dtype:
-            raise source.unsupported(cursor, f"returns {cursor.result_type.spelling!r}")
-        extra = {"result": dtype}
-    return ReflectedFunction(symbol, types, params, None, source.location(cursor), extra=extra)
 
 
 # -- The functions that a shared object exports, in the order of their addresses, their signatures, and those that an object hides.

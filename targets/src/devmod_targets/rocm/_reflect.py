@@ -10,8 +10,8 @@ from devmod.targets.rocm import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_files
 from devmod_targets.authoring._open_block import open_kernels
-from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
-from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, load_libclang, type_kind
+from devmod_targets.authoring.c_functions import CFunctions
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, type_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _ELEMENTS = {
 #: The vectors of HIP's headers. Those of three elements have no padding.
 _VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in _ELEMENTS.items() for lanes in (2, 3, 4)}
 _VECTORS |= {f"{name}1": dtype for name, dtype in _ELEMENTS.items()} | {"__half2": "float16x2"}
-_FRONTEND_OPTIONS = ("-std=", "-U", "-f")
 
 
 def read_kernels(
@@ -69,7 +68,6 @@ def read_kernels(
     CompileError
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
-    library = load_libclang(SPEC, "HIP")
     flags = [
         "-x",
         "hip",
@@ -82,17 +80,26 @@ def read_kernels(
         os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"),
     ]
     open_names = open_kernels(request.text)
-    request = request.replace(text=text_with_instances(request.text, kernels, request.name_expressions))
-    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, header_files(__package__))
-    source = CFunctions(library, unit, "rocm", "kernel", number_type=_value_type, pointee_type=_pointee_type)
+    source = CFunctions(
+        SPEC,
+        "kernel",
+        request,
+        options,
+        kernels,
+        flags=flags,
+        prefixes=("-std=", "-U", "-f"),
+        headers=header_files(__package__),
+        number_type=_value_type,
+        pointee_type=_pointee_type,
+    )
     functions = {}
-    for name, (symbol, cursor) in source.functions_by_name(kernels, request.name_expressions).items():
+    for name, (symbol, cursor) in source.functions_by_name().items():
         types, params = source.parameters(cursor)
         location, block = source.location(cursor), kernels[symbol].block
         _check_places(name, location, types, kernels[symbol])
         is_open = cursor.spelling in open_names and block is None
         functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
-    return functions, library.toolchain, included_files(unit, options)
+    return functions, source.toolchain, source.files
 
 
 def _value_type(type_: Any) -> tuple[str, int]:
