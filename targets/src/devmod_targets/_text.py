@@ -52,6 +52,7 @@ def is_utf8(path: str) -> bool:
     return True
 
 
+@cache
 def header_text(package: str, name: str) -> str:
     """Return the text of a file of a package, such as "headers/begin.h". The package may be in a zip file."""
     from pkgutil import get_data

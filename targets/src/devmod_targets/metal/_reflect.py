@@ -17,6 +17,7 @@ from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
 from devmod_readers.closure import bits, closure
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
+from devmod_targets._text import header_text
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.c_functions import declarations, is_in, record_members
 from devmod_targets.authoring.clang import (
@@ -31,7 +32,6 @@ from devmod_targets.authoring.clang import (
     type_kind,
 )
 from devmod_targets.authoring.instances import template_of
-from devmod_targets.metal import _prelude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,12 +203,36 @@ def _annotation(attribute: str) -> str:
 
 
 # -- Parse a Metal program with libclang, and sort clang's diagnostics into errors and warnings.
+#
+# libclang reads Metal as C++ after the header ``headers/devmod_metal.h``. Metal's address spaces become clang's address spaces for SYCL.
+# These convert to the generic one as in Metal: a struct can be copied from any of them, and its methods can be called. Only names matter,
+# and the types, sizes and address spaces of a kernel's arguments, so functions are templates that accept any arguments. Vectors are
+# clang's, for their components. C++ has no ``float4(a, b)`` for these, so a macro of that form replaces it.
 
 
+#: A pointer into each address space. clang's numbers of the address spaces differ between versions.
+SPACES = "".join(f"__attribute__(({name})) int *{name};\n" for name in ("opencl_global", "opencl_global_host", "opencl_local"))
+#: The name of the header that clang includes before the program.
+NAME = "devmod_metal.h"
+_HEADERS = """
+stdlib algorithm array assert atomic command_buffer common compute compute_private config cooperative_tensor depth extended_vector
+functional geometric graphics imageblocks initializer_list integer interpolate iterator limits logging math matrix mesh numeric pack
+packed_vector pull_vertex_inputs quadgroup raytracing relational simdgroup simdgroup_matrix tensor tessellation texture tile_attributes
+type_traits types tuple uniform utility vector visible_function_table
+"""
+#: The headers that programs include; they are empty.
+HEADERS = (
+    *(f"metal_{name}" for name in _HEADERS.split()),
+    "simd/simd.h",
+    "simd/vector_types.h",
+    "simd/matrix_types.h",
+    "TargetConditionals.h",
+    "MetalPerformancePrimitives/MetalPerformancePrimitives.h",
+)
 _ARGUMENTS = [
     *("-x", "c++", "-std=c++20", "-target", "x86_64-unknown-linux-gnu", "-nostdinc", "-w", "-ferror-limit=0", "-fno-char8_t"),
     *("-Xclang", "-fsycl-is-device", "-Xclang", "-cl-single-precision-constant"),
-    *("-isystem", VIRTUAL_FOLDER, "-include", os.path.join(VIRTUAL_FOLDER, _prelude.NAME)),
+    *("-isystem", VIRTUAL_FOLDER, "-include", os.path.join(VIRTUAL_FOLDER, NAME)),
 ]
 MAIN = os.path.join(VIRTUAL_FOLDER, "program.metal")
 _STANDARD = re.compile(r"-std=(?:macos-|ios-)?metal(\d)\.(\d)")
@@ -228,8 +252,8 @@ _UNKNOWN = re.compile(
 
 def parse_program(library: Libclang, request: CompileRequest, source: SelfContainedSource, text: str) -> Any:
     standard = next((match[1] + match[2] for match in map(_STANDARD.fullmatch, reversed(source.options)) if match), _DEFAULT)
-    files = [(MAIN, text), (os.path.join(VIRTUAL_FOLDER, _prelude.NAME), _prelude.text())]
-    files += [(os.path.join(VIRTUAL_FOLDER, *name.split("/")), "") for name in _prelude.HEADERS]
+    files = [(MAIN, text), (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}"))]
+    files += [(os.path.join(VIRTUAL_FOLDER, *name.split("/")), "") for name in HEADERS]
     arguments = [*_ARGUMENTS, f"-D__METAL_VERSION__={standard}0"]
     return library.parse(MAIN, arguments, files, kind="metal", description=f"the Metal source {request.name}")
 
@@ -270,7 +294,7 @@ def diagnostics(
 @cache
 def address_spaces(library: Libclang) -> tuple[int, int, int]:
     """Return clang's numbers of the address spaces device, constant and threadgroup."""
-    files = [(MAIN, _prelude.SPACES)]
+    files = [(MAIN, SPACES)]
     unit = library.cindex.Index.create().parse(MAIN, args=_ARGUMENTS[:-2], unsaved_files=files)
     device, constant, threadgroup = (each.type.get_pointee().get_address_space() for each in unit.cursor.get_children())
     return device, constant, threadgroup

@@ -16,11 +16,11 @@ from devmod import Param
 from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl import SPEC
 from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_targets._text import header_text
 from devmod_targets.authoring import include_hint
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.c_functions import record_members
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
-from devmod_targets.opencl import _prelude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
+
+#: The header that libclang includes after it has declared the built-in functions (``-fdeclare-opencl-builtins``). It has the types, the
+#: constants and the feature macros, from the folder ``headers``. Only names and types matter: no program runs with these values.
+NAME = "opencl-c-base.h"
+#: The built-in functions of OpenCL C 1.2 whose names a kernel may have by mistake (the specification's chapters 6.12.2 to 6.12.6 and
+#: 6.12.12). PoCL's headers rename them by macros, and other compilers refuse a second declaration.
+_FUNCTION_NAMES = """
+abs abs_diff acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi barrier bitselect cbrt ceil clamp clz
+copysign cos cosh cospi cross degrees distance dot erf erfc exp exp10 exp2 expm1 fabs fast_distance fast_length fast_normalize fdim
+floor fma fmax fmin fmod fract frexp hadd hypot ilogb isfinite isinf isnan isnormal ldexp length lgamma log log10 log1p log2 logb mad
+mad24 mad_hi mad_sat max maxmag min minmag mix modf mul24 mul_hi nan nextafter normalize popcount pow pown powr prefetch printf radians
+remainder remquo rhadd rint rootn rotate round rsqrt select shuffle shuffle2 sign signbit sin sincos sinh sinpi smoothstep sqrt step
+sub_sat tan tanh tanpi tgamma trunc upsample
+"""
+FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 _DEFINES = "defines"
 #: Compiler options that change macros and types.
 _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
@@ -101,7 +116,7 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
                 kind="opencl",
             )
     kernels = _kernels(library, unit, "" if warnings else source.text)
-    messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in _prelude.FUNCTIONS]
+    messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
         messages.append("\n".join([_DEVICES_DECIDE, *warnings]))
     return kernels, messages, library.toolchain
@@ -139,7 +154,7 @@ def _parse(
     arguments += [f"-I{folder}" for folder in request.include]
     files = [
         (main, request.text),
-        (os.path.join(VIRTUAL_FOLDER, _prelude.NAME), _prelude.text()),
+        (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
         (defines, "".join(f"#define {name} {value}\n" for name, value in source.defines.items()) + stand_ins),
     ]
     with_options = f" with the options {' '.join(source.options)}" if source.options else ""
