@@ -9,7 +9,7 @@ from devmod_targets.authoring._request import Payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devmod import Member, TargetSpec
     from devmod_readers.reflection import ReflectedFunction
@@ -149,7 +149,7 @@ def _with_tags(spec: TargetSpec, info: FunctionInfo, types: Sequence[str], inter
     tags = info.launch_param_tags
     if spec.has_grid and not any(tag in GRID_TAGS for tag in tags):
         tags = (*GRID_TAGS, *tags)
-    tags = _with_shared_memory_last(tags)
+    tags = tuple(sorted(tags, key=lambda tag: tag == DYNAMIC_SHARED_MEMORY))  # it is the last one
     if problem := tag_problem(tags):
         raise CompileError(
             f"the {spec.kind} function {info.name!r} of the declared fmap cannot be called: {problem}", kind=spec.kind, function=info.name
@@ -243,9 +243,3 @@ def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence
         warnings.warn(escape(text), UserWarning, stacklevel=6)
     for text in reports:
         warnings.warn(escape(text), CompilerReport, stacklevel=6)
-
-
-def _with_shared_memory_last(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags with the tag of dynamic shared memory at the end."""
-    tags = tuple(tags)
-    return (*(tag for tag in tags if tag != DYNAMIC_SHARED_MEMORY), *(tag for tag in tags if tag == DYNAMIC_SHARED_MEMORY))

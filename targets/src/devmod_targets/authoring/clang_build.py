@@ -203,6 +203,11 @@ _SUPPORTED = re.compile(
     ),
     re.ASCII,
 )
+#: Options that devmod sets itself, or that change the kind of output.
+_RESERVED = re.compile(
+    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|mv\d+t?|shared|static|fPIC|fpic|g.*|M.*|emit-llvm|"
+    r"isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|ffile-prefix-map.*|save-temps.*|v|###)$"
+)
 _LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 
 
@@ -245,7 +250,7 @@ def take_flag(request: CompileRequest, flag: str) -> tuple[CompileRequest, bool]
     return request.replace(options=[option for option in request.options if option != flag]), flag in request.options
 
 
-def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, reserved: re.Pattern[str]) -> ClangOptions:
+def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> ClangOptions:
     """Return the options of a request.
 
     Parameters
@@ -254,8 +259,6 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
         The request, and its target.
     standard
         The default of ``-std=``; "" for LLVM IR, which has neither a standard nor a preprocessor.
-    reserved
-        Matches an option that devmod sets itself.
 
     Raises
     ------
@@ -268,7 +271,7 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
     request, program = split_option(request, TOOLCHAIN)
     options, defines = options_and_defines(request)
     for option in options:
-        if reserved.match(option):
+        if _RESERVED.match(option):
             raise CompileError(
                 f"the {kind} option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of "
                 "output itself",

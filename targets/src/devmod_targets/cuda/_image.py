@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from importlib import import_module
 
 from devmod import Origin
 from devmod.backend import compile_error
@@ -216,12 +215,7 @@ def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tupl
 
 def _load(name: str) -> Any:
     try:
-        bindings = import_module("cuda.bindings")
-        path = _wheels.library(int(str(bindings.__version__).partition(".")[0]), "nvJitLink")
-        if not path:
-            raise ImportError("the wheel is not installed")
-        _wheels.preload(path)
-        return import_module("cuda.bindings.nvjitlink")
+        return _wheels.load("nvJitLink")
     except (ImportError, OSError) as error:
         both = (_PACKAGE,) if _wheels.version("cuda-bindings") else (nvrtc.DISTRIBUTION, _PACKAGE)
         missing = not_installed(f"the library nvJitLink (the wheel {_PACKAGE})", " ".join(both), "cuda", "nvidia")
@@ -255,12 +249,7 @@ def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
         The library is not installed.
     """
     try:
-        library = import_module("cuda.bindings.nvfatbin")
-        major = int(str(import_module("cuda.bindings").__version__).partition(".")[0])
-        path = _wheels.library(major, "nvfatbin")
-        if not path:
-            raise ImportError("the wheel is not installed")
-        _wheels.preload(path)
+        library = _wheels.load("nvfatbin")
         version = ".".join(map(str, library.version()))
     except (ImportError, OSError, RuntimeError) as error:
         missing = not_installed("the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION, "cuda", "nvidia")

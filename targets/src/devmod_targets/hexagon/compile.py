@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon import SPEC
 from devmod_readers.dwarf import read_functions
@@ -38,11 +36,6 @@ _LANGUAGES = {
 }
 #: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names them.
 _LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack")
-#: Options that devmod sets itself, or that change the kind of output.
-_RESERVED = re.compile(
-    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|mcpu.*|mv\d+t?|march.*|shared|static|fPIC|fpic|g.*|M.*|"
-    r"emit-llvm|isystem.*|-sysroot.*|nostd.*|ffile-prefix-map.*|fdebug.*|save-temps.*|v|###)$"
-)
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -72,7 +65,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
-    options = clang_options(request, SPEC, standard, _RESERVED)
+    options = clang_options(request, SPEC, standard)
     if language == "object":
         _check_object(request)
     is_source, source = language in ("c", "c++"), _own_source(request)

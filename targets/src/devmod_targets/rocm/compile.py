@@ -43,11 +43,6 @@ if TYPE_CHECKING:
 
 
 _LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
-#: Options that devmod sets itself, or that change the kind of output.
-_RESERVED = re.compile(
-    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|"
-    r"emit-llvm|isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|save-temps.*|v|###)$"
-)
 #: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
@@ -96,7 +91,7 @@ def _compile(request: CompileRequest) -> Compiled:
     language, standard = _LANGUAGES[request.language]
     request, library = split_option(request, DEVICE_LIBS)
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
-    options = clang_options(request, SPEC, standard, _RESERVED)
+    options = clang_options(request, SPEC, standard)
     modules = find_modules(library)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]

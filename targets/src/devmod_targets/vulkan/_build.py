@@ -281,17 +281,12 @@ class Build:
     # -- one module
 
     def _compiled(self, folder: str, command: list[str], files: Files, language: str) -> bytes:
-        out = os.path.join(folder, "compiled.spv")
-        if os.path.exists(out):
-            os.unlink(out)
-        status, output = run(command, folder)
+        data, output, failure = _written(folder, command, "compiled.spv")
         errors, warnings = files.messages(output)
-        if status or not os.path.exists(out):
-            first = next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
-            raise compile_error("vulkan", language, errors or [first], "\n".join(errors + warnings) or output)
+        if failure:
+            raise compile_error("vulkan", language, errors or [failure], "\n".join(errors + warnings) or output)
         self._warnings |= dict.fromkeys(warnings)
-        with open(out, "rb") as file:
-            return file.read()
+        return data
 
     def _functions(self, data: bytes, *, include_unused: bool) -> dict[str, ReflectedFunction]:
         request = self.request
@@ -351,17 +346,11 @@ class Build:
         if toolchain not in self.toolchain:
             self.toolchain.append(toolchain)
         self._write(folder, data)
-        out = os.path.join(folder, "optimized.spv")
-        if os.path.exists(out):
-            os.unlink(out)
         command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
-        command += ["input.spv", "-o", "optimized.spv"]
-        status, output = run(command, folder)
-        if status or not os.path.exists(out):
-            first = next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
-            raise CompileError(f"spirv-opt cannot optimize the SPIR-V of {self.request.name}: {first}", kind="vulkan", log=output)
-        with open(out, "rb") as file:
-            return file.read()
+        optimized, output, failure = _written(folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
+        if failure:
+            raise CompileError(f"spirv-opt cannot optimize the SPIR-V of {self.request.name}: {failure}", kind="vulkan", log=output)
+        return optimized
 
     def _disassemble(self, folder: str, data: bytes) -> None:
         path = find_program("spirv-dis")
@@ -382,6 +371,18 @@ class Build:
             return self.environment.tool_name
         names = {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}
         return names.get(data[5], "vulkan1.1")
+
+
+def _written(folder: str, command: Sequence[str], name: str) -> tuple[bytes, str, str]:
+    """Run a program that writes a file. Return the file, the messages, and if it fails the first of them."""
+    out = os.path.join(folder, name)
+    if os.path.exists(out):
+        os.unlink(out)
+    status, output = run(command, folder)
+    if status or not os.path.exists(out):
+        return b"", output, next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
+    with open(out, "rb") as file:
+        return file.read(), output, ""
 
 
 # -- Put a shader's source and includes into one file, and map a compiler's messages back to the user's files.
