@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from devmod.errors import CompileError
@@ -33,8 +34,6 @@ def decode_source(data: bytes, name: str, kind: str) -> str:
 
 def check_source_text(text: str, name: str, kind: str) -> str:
     """Return `text`. Raise CompileError if UTF-8 cannot encode it, or if it has a zero character."""
-    import re
-
     bad = re.search("[\0\ud800-\udfff]", text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
@@ -50,6 +49,28 @@ def is_utf8(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_BRACKET = re.compile(r"[()\[\]{}<>,;]")
+_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
+
+
+def split_arguments(text: str, start: int = 0) -> list[str] | None:
+    """Return the texts between commas, from a position up to the parenthesis that closes; None if the brackets do not match."""
+    pieces: list[str] = []
+    open_brackets: list[str] = []
+    for mark in _BRACKET.finditer(text, start):
+        bracket = mark[0]
+        if not open_brackets and bracket in ",)":
+            pieces.append(text[start : mark.start()].strip())
+            start = mark.end()
+            if bracket == ")":
+                return pieces if any(pieces) else []
+        elif bracket in "([{<":
+            open_brackets.append(bracket)
+        elif bracket != "," and (not open_brackets or open_brackets.pop() != _PAIRS.get(bracket)):
+            return None
+    return None
 
 
 @cache

@@ -14,6 +14,7 @@ from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod_readers.nvidia import TENSOR_MAP_TAG, read_ptx
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._text import split_arguments
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.instances import function_name, source_instances
@@ -334,9 +335,7 @@ def _ptx_type(place: ParamPlace) -> str:
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_BRACKET = re.compile(r"[()\[\]{}<>,;=]")
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*\Z")
-_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 #: The limits on the declarations of one name, and on the characters of one.
 _MAX_DECLARATIONS, _MAX_LENGTH = 64, 1 << 14
 
@@ -357,30 +356,8 @@ def parameter_names(text: str, expression: str) -> list[str]:
     for number, match in enumerate(re.finditer(rf"\b__global__\b[^;{{}}]{{0,400}}?\b{name}\s*\(", text)):
         if number == _MAX_DECLARATIONS:
             break
-        pieces = _pieces(_COMMENT.sub(" ", text[match.end() : match.end() + _MAX_LENGTH]))
+        pieces = split_arguments(_COMMENT.sub(" ", text[match.end() : match.end() + _MAX_LENGTH]))
         names = [found[1] for piece in pieces or () if (found := _NAME.search(piece.partition("=")[0].rstrip())) is not None]
-        if pieces is not None and len(names) == len(pieces) == len({*names}):
+        if pieces and len(names) == len(pieces) == len({*names}):
             return names
     return []
-
-
-def _pieces(text: str) -> list[str] | None:
-    """Return the texts between the commas up to the parenthesis that closes; None if the brackets do not match."""
-    pieces: list[str] = []
-    depth: list[str] = []
-    start = 0
-    for mark in _BRACKET.finditer(text):
-        bracket = mark[0]
-        if bracket == "," and not depth:
-            pieces.append(text[start : mark.start()])
-            start = mark.end()
-        elif bracket in "([{<":
-            depth.append(bracket)
-        elif bracket in _PAIRS:
-            if not depth:
-                return [*pieces, text[start : mark.start()]] if bracket == ")" and text[: mark.start()].strip() else None
-            if depth.pop() != _PAIRS[bracket]:
-                return None
-        elif bracket == ";":
-            return None
-    return None

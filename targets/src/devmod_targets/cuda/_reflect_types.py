@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
@@ -34,6 +35,7 @@ _COMPLEX = {"cuda::std::complex<float>": "complex64", "cuda::std::complex<double
 _BUILTINS = dict(BUILTINS.values()) | {"_Complex float": "complex64", "_Complex double": "complex128"}
 
 
+@dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a kernel.
 
@@ -47,10 +49,9 @@ class Argument:
         The name of the class or enum by value or behind the pointer, as mangled names contain it; "" for other types.
     """
 
-    __slots__ = ("param", "type", "type_name")
-
-    def __init__(self, type_: str, param: Param, type_name: str = "") -> None:
-        self.type, self.param, self.type_name = type_, param, type_name
+    type: str
+    param: Param
+    type_name: str = ""
 
     @property
     def is_tensor_map(self) -> bool:

@@ -258,14 +258,8 @@ def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunc
     fixed, hints = blocks.values()
     open_names = open_functions(text)
     return {
-        name: ReflectedFunction(
-            kernel.symbol,
-            kernel.types,
-            kernel.params,
-            fixed.get(name),
-            kernel.location,
-            default_block=hints[name] if all(hints.get(name, (0,))) else None,
-            open_block=name in open_names,
+        name: kernel.replace(
+            block=fixed.get(name), default_block=hints[name] if all(hints.get(name, (0,))) else None, open_block=name in open_names
         )
         for name, kernel in kernels.items()
     }

@@ -68,17 +68,8 @@ def read_kernels(
     CompileError
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
-    flags = [
-        "-x",
-        "hip",
-        "--cuda-device-only",
-        "--offload-arch=gfx1030",
-        "-nogpuinc",
-        "-nogpulib",
-        "-fdeclspec",
-        "-include",
-        os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"),
-    ]
+    flags = ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib", "-fdeclspec", "-include"]
+    flags.append(os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"))
     open_names = open_kernels(request.text)
     source = CFunctions(
         SPEC,
