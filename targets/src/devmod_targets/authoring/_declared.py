@@ -137,6 +137,11 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
     return _with_tags(spec, info, types, interface)
 
 
+def argument_bytes(type_name: str) -> int:
+    """Return the bytes of an argument of a CUDA or AMD kernel, by its type in arg_types; 0 for an unknown type."""
+    return 8 if type_name == "handle" else array_bytes(parse_dtype(type_name)) if type_name else 0
+
+
 def _same_type(declared: str, reflected: str) -> bool:
     """Return whether a call treats both types alike: they are equal, or a bool and a byte."""
     if declared == reflected:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from devmod import Param
-from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod_readers.nvidia import TENSOR_MAP_TAG, read_ptx
 from devmod_readers.reflection import ReflectedFunction
@@ -20,7 +19,7 @@ from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.instances import function_name, source_instances
 from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.cuda._reflect_clang import read_source, signature_key
-from devmod_targets.cuda._reflect_types import Argument, clang_argument, mangled_argument
+from devmod_targets.cuda._reflect_types import Argument, bytes_argument, clang_argument, mangled_argument
 from devmod_targets.cuda.nvrtc import compile_program
 
 TYPE_CHECKING = False
@@ -131,9 +130,6 @@ def _probe(
 # -- Join what the source declares about a kernel with what its image contains.
 
 
-_POINTER_BYTES = 8
-
-
 class ImageKernel:
     """A kernel of an image with its declaration in the source.
 
@@ -216,7 +212,7 @@ class ImageKernel:
             raise self._contradiction(f"has {len(arguments)} arguments in the source and {len(places)} in its PTX")
         results = []
         for number, (argument, place) in enumerate(zip(arguments, places, strict=True), 1):
-            size = _bytes_of(argument)
+            size = argument.size
             if size in (0, place.size):
                 results.append(_place(argument, place))
             elif is_certain:
@@ -226,7 +222,7 @@ class ImageKernel:
                     f"{place.size} bytes in its PTX"
                 )
             else:
-                results.append(_place(Argument("", Param(argument.param.name, "scalar")), place))
+                results.append(_place(argument.without_type(), place))
         return results
 
     def _contradiction(self, problem: str) -> CompileError:
@@ -285,7 +281,7 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
 def _join(arguments: Sequence[Argument] | None, nodes: Sequence[TypeNode] | None, is_certain: bool) -> Sequence[Argument] | None:
     """Return the arguments with the types of the compiler where libclang's are unknown or uncertain."""
     if nodes is None or (is_certain and arguments is not None and all(each.type for each in arguments)):
-        return arguments if is_certain or arguments is None else [_without_type(each) for each in arguments]
+        return arguments if is_certain or arguments is None else [each.without_type() for each in arguments]
     if arguments is None or len(arguments) != len(nodes):
         return [mangled_argument("", node) for node in nodes]
     results = []
@@ -296,25 +292,12 @@ def _join(arguments: Sequence[Argument] | None, nodes: Sequence[TypeNode] | None
     return results
 
 
-def _without_type(argument: Argument) -> Argument:
-    return Argument("", Param(argument.param.name, "scalar"))
-
-
-def _bytes_of(argument: Argument) -> int:
-    """Return the bytes of an argument in the parameter block; 0 if they are unknown."""
-    if argument.type == "handle":
-        return _POINTER_BYTES
-    return array_bytes(parse_dtype(argument.type)) if argument.type else 0
-
-
 def _place(argument: Argument, place: ParamPlace) -> Argument:
     """Return an argument with the alignment, and where it is unknown the type, of the image."""
     param = argument.param
     is_struct = place.type in ("b8", "") and place.size > 0
     if not argument.type and is_struct:
-        # The image has the bytes of a struct alone.
-        dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
-        return Argument(dtype, Param(param.name, "scalar", dtype, align=place.align or 1))
+        return bytes_argument(place, param.name)
     if not argument.type and argument.type_name and place.type[1:] in ("8", "16", "32", "64"):
         dtype = f"uint{place.type[1:]}"  # an enum
         return Argument(dtype, Param(param.name, "scalar", dtype))

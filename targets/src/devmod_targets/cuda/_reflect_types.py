@@ -9,6 +9,7 @@ from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.nvidia import TENSOR_MAP_BYTES
 from devmod_readers.reflection import with_members
+from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring.c_functions import record_members, uses_location
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from devmod_readers.nvidia import ParamPlace
     from devmod_targets.authoring._mangled import TypeNode
     from devmod_targets.authoring.clang import LocationSet
 
@@ -66,9 +68,24 @@ class Argument:
             return self.type_name == other.type_name
         return self.type == other.type and self.param.type == other.param.type
 
+    @property
+    def size(self) -> int:
+        """Its bytes in the parameter block; 0 if they are unknown."""
+        return argument_bytes(self.type)
+
+    def without_type(self) -> Argument:
+        """Return it with its name alone."""
+        return Argument("", Param(self.param.name, "scalar"))
+
     def replace(self, param: Param) -> Argument:
         """Return it with another param."""
         return Argument(self.type, param, self.type_name)
+
+
+def bytes_argument(place: ParamPlace, name: str = "") -> Argument:
+    """Return the argument of a struct of which the image has the bytes alone."""
+    dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
+    return Argument(dtype, Param(name, "scalar", dtype, align=place.align or 1))
 
 
 def cuda_element_type(type_: Any) -> tuple[str, int]:

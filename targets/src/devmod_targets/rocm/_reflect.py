@@ -9,6 +9,7 @@ from devmod.errors import CompileError
 from devmod.targets.rocm import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_files
+from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, type_kind
@@ -113,7 +114,7 @@ def _record_name(type_: Any) -> str:
 
 def _check_places(name: str, location: str, types: Sequence[str], kernel: CodeObjectKernel) -> None:
     """Raise CompileError if the sizes of the arguments are not those of the code object."""
-    sizes = [8 if each == "handle" else array_bytes(parse_dtype(each)) for each in types]
+    sizes = [argument_bytes(each) for each in types]
     actual = [each.size for each in kernel.visible_arguments]
     if sizes != actual:
         raise CompileError(

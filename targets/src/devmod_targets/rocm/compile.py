@@ -8,13 +8,14 @@ import re
 from pathlib import Path
 
 from devmod import Origin, Target
-from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text, parse_dtype
+from devmod.backend import DYNAMIC_SHARED_MEMORY, environment_text
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import read_code_object
 from devmod_readers.options.rocm import is_supported
 from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, merge_declared, warn_caller
+from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.clang_build import (
     HEADERS,
@@ -188,7 +189,7 @@ def _fmap(
     check_symbols(request, request.fmap or {}, kernels, "kernel", ("have", "has"))
     fmap = merge_declared(SPEC, reflected if declared <= known else None, request.fmap)
     for name, info in fmap.items():
-        sizes = [8 if each == "handle" else array_bytes(parse_dtype(each)) for each in info.arg_types]
+        sizes = [argument_bytes(each) for each in info.arg_types]
         actual = [each.size for each in kernels[info.name].visible_arguments]
         if sizes != actual:
             raise CompileError(
