@@ -13,7 +13,7 @@ import devmod
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.cuda import _prelude, _reflect, nvrtc
-from devmod_targets.cuda._device_types import DTYPES
+from devmod_targets.cuda._reflect_types import DTYPES
 
 KERNELS = Path(__file__).parent / "kernels" / "cuda"
 K = 'extern "C" __global__ void '
