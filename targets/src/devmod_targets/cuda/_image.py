@@ -14,7 +14,6 @@ from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, re
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
 from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, without_types
-from devmod_targets.cuda._target import check_format
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 
 TYPE_CHECKING = False
@@ -32,8 +31,10 @@ _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
 
-def wrap_image(request: CompileRequest) -> tuple[Payload, list[str]]:
+def wrap_image(request: CompileRequest, requested: str) -> tuple[Payload, list[str]]:
     """Return the payload of an image: the image itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
+
+    `requested` is the value of ``-format=``, "" without it.
 
     Return also the reports that the option ``-Xptxas=-v`` requests.
 
@@ -47,7 +48,7 @@ def wrap_image(request: CompileRequest) -> tuple[Payload, list[str]]:
     """
     fmt = request.language.lower()
     name = f"the {_TITLES[fmt]} {request.name}"
-    is_assembled = fmt == "ptx" and check_format(request.target) != "ptx" and any(arch[:3] == "sm_" for arch in request.target.archs)
+    is_assembled = fmt == "ptx" and requested != "ptx" and any(arch[:3] == "sm_" for arch in request.target.archs)
     options = [option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)]
     if options or request.defines or request.include or request.name_expressions:
         how = "takes the option -Xptxas=-v alone" if is_assembled else "is stored as it is"
@@ -62,9 +63,9 @@ def wrap_image(request: CompileRequest) -> tuple[Payload, list[str]]:
         raise CompileError(f"{name} is not stored: {error}", kind="cuda") from None
     reports: list[str] = []
     if fmt == "ptx":
-        code, result, tools, reports = _ptx_payload(request, name, data)
+        code, result, tools, reports = _ptx_payload(request, requested, name, data)
     else:
-        code, result, tools = _stored_payload(request, name, fmt, data), fmt, ""
+        code, result, tools = _stored_payload(request, requested, name, fmt, data), fmt, ""
     texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
     origin = Origin(str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()})
     return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
@@ -115,10 +116,10 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
     return fmap
 
 
-def _stored_payload(request: CompileRequest, name: str, fmt: str, data: bytes) -> bytes:
+def _stored_payload(request: CompileRequest, requested: str, name: str, fmt: str, data: bytes) -> bytes:
     """Return a cubin or a fatbin. Raise CompileError if the target requests something else."""
     target, variant = request.target, architecture(fmt, data)
-    if check_format(target) not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
+    if requested not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
         raise CompileError(
             f"{name} is for {', '.join(_archs(variant)) or 'an unknown architecture'}, and is stored as it is: the target is 'cuda', not "
             f"{str(target)!r}",
@@ -131,10 +132,9 @@ def _archs(variant: str) -> list[str]:
     return [part.partition(":")[0] for part in variant.split(",") if part]
 
 
-def _ptx_payload(request: CompileRequest, name: str, data: bytes) -> tuple[bytes, str, str, list[str]]:
+def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> tuple[bytes, str, str, list[str]]:
     """Return the payload that the target requests of PTX, its format, the tools that made it, and the assembler's reports."""
     target, variant = request.target, architecture("ptx", data)
-    fmt = check_format(target)
     if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
         raise CompileError(
             f"{name} cannot become a payload of the target {str(target)!r}: 'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and "

@@ -1,7 +1,7 @@
 """Compile CUDA C++ with NVRTC, the compiler library of the wheel nvidia-cuda-nvrtc. No driver and no toolkit is needed.
 
 The result depends only on the arguments and the versions of the wheels. NVRTC does not read its cache in the home directory and does not
-call the driver. It searches no folder of the system or of the current directory. `_host_headers` has the standard headers that it lacks.
+call the driver. It searches no folder of the system or of the current directory. `_headers` has the standard headers that it lacks.
 """
 
 from __future__ import annotations

@@ -23,13 +23,13 @@ from devmod_targets.authoring import (
     source_payload,
     warn_caller,
 )
-from devmod_targets.authoring._open_block import open_functions
+from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring.c_functions import record_members
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
@@ -67,14 +67,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
                 kind="opencl",
             )
     warnings: list[str] = []
-
-    def read_kernels() -> tuple[Mapping[str, ReflectedFunction], str]:
-        kernels, texts, toolchain = read(request, source)
-        warnings.extend(texts)
-        return kernels, toolchain
-
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
-    payload = source_payload(SPEC, "cl", request, source, read_kernels, empty_error=empty_error)
+    payload = source_payload(SPEC, "cl", request, source, lambda: read(request, source, warnings), empty_error=empty_error)
     warn_caller(request, [], doubts=warnings)  # no error, because the device's compiler decides
     return payload
 
@@ -88,17 +82,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 #: The header that libclang includes after it has declared the built-in functions (``-fdeclare-opencl-builtins``). It has the types, the
 #: constants and the feature macros, from the folder ``headers``. Only names and types matter: no program runs with these values.
 NAME = "opencl-c-base.h"
-#: The built-in functions of OpenCL C 1.2 whose names a kernel may have by mistake (the specification's chapters 6.12.2 to 6.12.6 and
-#: 6.12.12). PoCL's headers rename them by macros, and other compilers refuse a second declaration.
-_FUNCTION_NAMES = """
-abs abs_diff acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi barrier bitselect cbrt ceil clamp clz
-copysign cos cosh cospi cross degrees distance dot erf erfc exp exp10 exp2 expm1 fabs fast_distance fast_length fast_normalize fdim
-floor fma fmax fmin fmod fract frexp hadd hypot ilogb isfinite isinf isnan isnormal ldexp length lgamma log log10 log1p log2 logb mad
-mad24 mad_hi mad_sat max maxmag min minmag mix modf mul24 mul_hi nan nextafter normalize popcount pow pown powr prefetch printf radians
-remainder remquo rhadd rint rootn rotate round rsqrt select shuffle shuffle2 sign signbit sin sincos sinh sinpi smoothstep sqrt step
-sub_sat tan tanh tanpi tgamma trunc upsample
-"""
-FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+#: The built-in functions whose names a kernel may have by mistake. PoCL's headers rename them by macros, and other compilers refuse a
+#: second declaration.
+FUNCTIONS = OPENCL_FUNCTIONS | {"barrier", "printf"}
 _DEFINES = "defines"
 #: Compiler options that change macros and types.
 _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
@@ -124,15 +110,13 @@ _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
 _LOCAL, _CONSTANT = 2, 3
 
 
-def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str, ReflectedFunction], list[str], str]:
-    """Read the kernels of a program.
+def read(request: CompileRequest, source: SelfContainedSource, messages: list[str]) -> tuple[dict[str, ReflectedFunction], str]:
+    """Read the kernels of a program. Add the warnings to `messages`.
 
     Returns
     -------
     dict of str to ReflectedFunction
         The kernels by name.
-    list of str
-        The warnings.
     str
         The toolchain, such as "libclang 18.1.1".
 
@@ -147,12 +131,11 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     has_standard = any(option.startswith("-cl-std=") for option in source.options)
     standard = "" if has_standard else "1.2"
     unit, errors, warnings, calls = _parse(library, request, source, standard)
-    messages = []
     if (errors or warnings) and not has_standard:
         # The default version of devices is OpenCL C 1.2. A source with fewer errors in 2.0 was written for 2.0.
         newer = _parse(library, request, source, "2.0")
         if (len(newer[1]), len(newer[2])) < (len(errors), len(warnings)):
-            messages = [_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0], count=1))]
+            messages.append(_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0], count=1)))
             (unit, errors, warnings, calls), standard = newer, "2.0"
     if calls and not errors:
         errors = _hidden_errors(library, request, source, standard, calls)
@@ -174,7 +157,7 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
         messages.append("\n".join([_DEVICES_DECIDE, *warnings]))
-    return kernels, messages, library.toolchain
+    return kernels, library.toolchain
 
 
 #: The undeclared functions: each name with the character before each of its calls.
