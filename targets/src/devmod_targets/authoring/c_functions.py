@@ -85,6 +85,11 @@ def record_members(
     return describe_members(_fields(type_) or (), look_up)
 
 
+def with_struct(param: Param, type_: Any, number_type: Callable[[Any], tuple[str, int]]) -> Param:
+    """Return a param with the members of its struct, if it has an alignment and so is one."""
+    return with_members(param, record_members(type_.get_canonical(), number_type=number_type)) if param.align else param
+
+
 def uses_location(type_: Any, locations: LocationSet) -> bool:
     """Return whether the declaration of a struct, or of a struct in it, has one of the locations: clang then has no layout of it."""
     if not locations:
@@ -327,14 +332,11 @@ class CFunctions:
             element, align = ("", 0) if is_unknown else self._pointee_type(target.get_canonical())
             size = type_.get_size() if _kind(type_) == "CONSTANTARRAY" and not is_unknown else 0
             param = Param(name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0))
-            if align and not uses_location(target, unknown):
-                param = with_members(param, record_members(target.get_canonical(), number_type=self._type))
-            return "handle", param
+            return "handle", param if uses_location(target, unknown) else with_struct(param, target, self._type)
         if is_unknown or uses_location(type_, unknown):
             return "", Param(name, "scalar")
         element, align = self._type(type_)
-        param = Param(name, "scalar", element, align=align)
-        return element, with_members(param, record_members(type_, number_type=self._type)) if align else param
+        return element, with_struct(Param(name, "scalar", element, align=align), type_, self._type)
 
 
 def _kind(type_: Any) -> str:

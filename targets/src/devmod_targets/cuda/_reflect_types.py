@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.nvidia import TENSOR_MAP_BYTES
-from devmod_readers.reflection import with_members
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._mangled import BUILTINS
-from devmod_targets.authoring.c_functions import record_members, uses_location
+from devmod_targets.authoring.c_functions import uses_location, with_struct
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
 
 TYPE_CHECKING = False
@@ -169,9 +168,7 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
             return Argument("handle", buffer_param("", "", const), type_name)
         element, align = cuda_element_type(target)
         param = buffer_param("", element, const, align, max(size, 0))
-        if align and type_kind(target) == RECORD:
-            param = with_members(param, record_members(target, number_type=cuda_element_type))
-        return Argument("handle", param, type_name)
+        return Argument("handle", with_struct(param, target, cuda_element_type), type_name)
     type_name = _type_name(type_)
     if type_name and not _is_known(type_, unknown, is_certain):
         return Argument("", Param("", "scalar"), type_name)
@@ -180,9 +177,7 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
         size, align = type_.get_size(), type_.get_align()
         element = f"uint8x{size}" if size > 1 else ""
     param = Param("", "scalar", element, align=align)
-    if align and kind == RECORD:
-        param = with_members(param, record_members(type_, number_type=cuda_element_type))
-    return Argument(element, param, type_name)
+    return Argument(element, with_struct(param, type_, cuda_element_type), type_name)
 
 
 def _type_name(type_: Any) -> str:

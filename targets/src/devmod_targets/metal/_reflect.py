@@ -10,6 +10,7 @@ import os
 import re
 from bisect import bisect_right
 from functools import cache
+from itertools import count
 
 from devmod import Param
 from devmod.backend import PipelineConstant
@@ -35,7 +36,7 @@ from devmod_targets.authoring.instances import template_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod import Member
@@ -339,7 +340,7 @@ class KernelReader:
 
     def kernels(self) -> dict[str, ReflectedFunction]:
         """Return the kernels by their names in Metal."""
-        found: list[tuple[str, Any, list[str]]] = []
+        found: list[tuple[str, Any, dict[str, str]]] = []
         for scope, cursor in declarations(self._unit.cursor, is_in(MAIN)):
             kind = cursor.kind
             if kind == self._kinds.ENUM_DECL:
@@ -353,31 +354,30 @@ class KernelReader:
                 end = self._names.end_of_statement(end)  # clang drops an unknown value
             self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
             if kind == self._kinds.FUNCTION_DECL:
-                marks = self._marks(cursor)
-                pattern = template_of(cursor, self._library)
-                if "metal.kernel" in marks or "metal.kernel=" in marks or (pattern is not None and self._is_kernel(pattern)):
-                    host = next((mark[16:] for mark in marks if mark.startswith("metal.host_name=")), "")
-                    if host or pattern is None:
-                        found.append((host or scope + cursor.spelling, cursor, marks))
+                attributes, pattern = self._attributes(cursor), template_of(cursor, self._library)
+                host = attributes.get("host_name", "")
+                is_kernel = "kernel" in attributes or (pattern is not None and "kernel" in self._attributes(pattern))
+                if is_kernel and (host or pattern is None):
+                    found.append((host or scope + cursor.spelling, cursor, attributes))
         kernels: dict[str, ReflectedFunction] = {}
         first: dict[str, Any] = {}
-        for name, cursor, marks in found:
+        for name, cursor, attributes in found:
             # A declaration and its definition have one canonical cursor.
             if first.setdefault(name, cursor.canonical) != cursor.canonical:
                 lines = " and ".join(f"{self._name}:{self._library.location(each.location)[1]}" for each in (first[name], cursor))
                 raise CompileError(f"{lines}: two kernels have the name {name!r}; rename one of them", kind="metal", function=name)
-            kernels[name] = self._kernel(name, cursor, marks)
+            kernels[name] = self._kernel(name, cursor, attributes)
         return kernels
 
-    def _marks(self, cursor: Any) -> list[str]:
-        return [each.spelling for each in cursor.get_children() if each.kind == self._kinds.ANNOTATE_ATTR]
-
-    def _is_kernel(self, cursor: Any) -> bool:
-        return any(mark in ("metal.kernel", "metal.kernel=") for mark in self._marks(cursor))
+    def _attributes(self, cursor: Any) -> dict[str, str]:
+        """Return the attributes of a declaration, as `Rewritten` has written them: the word and the text in its parentheses."""
+        marks = [each.spelling for each in cursor.get_children() if each.kind == self._kinds.ANNOTATE_ATTR]
+        parts = (mark.removeprefix("metal.").partition("=") for mark in reversed(marks) if mark.startswith("metal."))
+        return {word: text for word, _, text in parts}
 
     def _variable(self, cursor: Any) -> None:
         name, type_ = cursor.spelling, cursor.type.get_canonical()
-        number = next((mark[24:] for mark in self._marks(cursor) if mark.startswith("metal.function_constant=")), None)
+        number = self._attributes(cursor).get("function_constant")
         if number is not None:
             position, (element, align) = self._number(number), element_type(type_)
             # devmod does not set vectors; a kernel can test whether such a constant is defined.
@@ -392,6 +392,8 @@ class KernelReader:
         """Return the value of an attribute's expression of numbers and constants; None for any other expression."""
         import ast
 
+        if not text:
+            return None
         try:
             value = self._value(ast.parse(_SUFFIX.sub(r"\1", text.replace("::", ".")).strip(), mode="eval").body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -412,7 +414,7 @@ class KernelReader:
 
     # -- one kernel
 
-    def _kernel(self, name: str, cursor: Any, marks: Sequence[str]) -> ReflectedFunction:
+    def _kernel(self, name: str, cursor: Any, attributes: dict[str, str]) -> ReflectedFunction:
         file, line, _ = self._library.location(cursor.location)
         pattern = template_of(cursor, self._library)
         parameters = self._parameters(cursor)
@@ -420,7 +422,7 @@ class KernelReader:
             # A template may have attributes that its instance does not repeat.
             parameters = [
                 (own[0] or declared[0], own[1] or declared[1], own[2] or declared[2])
-                for own, declared in zip(parameters or [("", [], None)] * 99, self._parameters(pattern), strict=False)
+                for own, declared in zip(parameters or [("", {}, None)] * 99, self._parameters(pattern), strict=False)
             ]
         location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
         arguments = []
@@ -431,7 +433,7 @@ class KernelReader:
             if argument is not None:
                 arguments.append(argument)
         params = _order_arguments(arguments)
-        self._check_indices(name, location, [param for _, param in params], [mark for _, value, _ in parameters for mark in value])
+        self._check_indices(name, location, [param for _, param in params], any("function_constant" in value for _, value, _ in parameters))
         extra: dict[str, Any] = {}
         if self._constants:
             items = list(self._constants)
@@ -447,15 +449,19 @@ class KernelReader:
                 )
             if constants:
                 extra["constants"] = constants
-        attributes = [*marks, *(self._marks(pattern) if pattern is not None else ())]
-        block, most = self._block(attributes)
+        if pattern is not None:
+            attributes = self._attributes(pattern) | attributes
+        most = self._number(attributes.get("max_total_threads_per_threadgroup", ""))
         if most:
             extra["max_total_threads_per_threadgroup"] = most
+        sizes = [self._number(part) for part in attributes.get("required_threads_per_threadgroup", "").split(",")]
+        x, y, z = (*sizes, 1, 1)[:3]
+        block = (x, y, z) if x and y and z else None
         is_open = cursor.spelling in self._open_functions
         arg_types, arg_params = [type_name for type_name, _ in params], [param for _, param in params]
         return ReflectedFunction(name, arg_types, arg_params, block, location, extra=extra, open_block=is_open)
 
-    def _check_indices(self, function: str, location: str, params: Sequence[Param], marks: Sequence[str]) -> None:
+    def _check_indices(self, function: str, location: str, params: Sequence[Param], is_selected: bool) -> None:
         """Raise CompileError for indices that Metal does not support."""
         owners: dict[tuple[str, object], str] = {}
         for param in params:
@@ -466,30 +472,18 @@ class KernelReader:
                 raise self._error(function, location, param.name, f"has the {table} index {param.at}; expected at most {last}")
             other = owners.setdefault((table, param.at), param.name)
             # A function constant may select one of two arguments with the same index.
-            if other != param.name and not any(mark.startswith("metal.function_constant=") for mark in marks):
+            if other != param.name and not is_selected:
                 raise self._error(function, location, param.name, f"has the same {table} index {param.at} as {other!r}")
 
-    def _parameters(self, cursor: Any) -> list[tuple[str, list[str], Any]]:
-        return [(each.spelling, self._marks(each), each.extent) for each in cursor.get_children() if each.kind == self._kinds.PARM_DECL]
-
-    def _block(self, marks: Sequence[str]) -> tuple[tuple[int, int, int] | None, int]:
-        block, most = None, 0
-        for mark in marks:
-            word, _, text = mark[6:].partition("=")
-            if word == "max_total_threads_per_threadgroup":
-                most = most or self._number(text) or 0
-            elif word == "required_threads_per_threadgroup" and block is None:
-                sizes = [self._number(part) for part in text.split(",")]
-                x, y, z = (*sizes, 1, 1)[:3]
-                if x and y and z:
-                    block = (x, y, z)
-        return block, most
+    def _parameters(self, cursor: Any) -> list[tuple[str, dict[str, str], Any]]:
+        return [
+            (each.spelling, self._attributes(each), each.extent) for each in cursor.get_children() if each.kind == self._kinds.PARM_DECL
+        ]
 
     def _argument(
-        self, function: str, location: str, name: str, marks: Sequence[str], type_: Any, unknown: bool
+        self, function: str, location: str, name: str, attributes: Mapping[str, str], type_: Any, unknown: bool
     ) -> tuple[str, int | None, str, Param] | None:
-        """Its table, its index location that is given, its type for arg_types, and its param; None for what Metal fills in itself."""
-        attributes = {mark[6:].partition("=")[0]: mark[6:].partition("=")[2] for mark in marks if mark.startswith("metal.")}
+        """Return its table, its index if one is given, its type for arg_types, and its param; None for what Metal fills in itself."""
         if any(word not in _ARGUMENT_ATTRIBUTES for word in attributes):
             return None
         kind, spelling = type_kind(type_), type_.spelling
@@ -538,19 +532,14 @@ class KernelReader:
 
 def _order_arguments(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:
     """Return the arguments by table and index. An argument without an index gets the first free one, as in Metal."""
-    placed_arguments = []
+    result = []
     for table in ("buffer", "threadgroup", "texture", "sampler"):
-        arguments_of_table = [each for each in arguments if each[0] == table]
-        names = {index for _, index, _, _ in arguments_of_table if index is not None}
-        result = []
-        for _, index, type_name, param in arguments_of_table:
-            if index is None:
-                index = next(number for number in range(len(arguments_of_table) + len(names)) if number not in names)
-                names.add(index)
-            result.append((index, type_name, param))
-        result.sort(key=lambda each: each[0])
-        placed_arguments += [(type_name, param.replace(at=index)) for index, type_name, param in result]
-    return placed_arguments
+        own = [(index, type_name, param) for of, index, type_name, param in arguments if of == table]
+        taken = {index for index, _, _ in own}
+        free = (number for number in count() if number not in taken)
+        placed = [(next(free) if index is None else index, type_name, param) for index, type_name, param in own]
+        result += [(type_name, param.replace(at=index)) for index, type_name, param in sorted(placed, key=lambda each: each[0])]
+    return result
 
 
 # -- The names that each function of a program uses, directly or indirectly. Any matching word counts, so the result may be too large.

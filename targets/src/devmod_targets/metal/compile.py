@@ -177,11 +177,9 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
     origin = payload.origin
     assert origin is not None
     toolchain = "; ".join(filter(None, (version, origin.toolchain)))
-    return Payload(
-        "metal",
-        dict.fromkeys(payload.fmap, data),
-        "metallib",
-        payload.fmap,
-        payload.source,
-        Origin(origin.target, toolchain, origin.options, origin.sources),
+    return payload.replace(
+        code=dict.fromkeys(payload.fmap, data),
+        fmt="metallib",
+        origin=Origin(origin.target, toolchain, origin.options, origin.sources),
+        unvalidated="",
     )

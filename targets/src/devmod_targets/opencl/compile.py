@@ -12,7 +12,7 @@ from devmod import Param
 from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
-from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_text
 from devmod_targets.authoring import (
     CompileRequest,
@@ -24,7 +24,7 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
-from devmod_targets.authoring.c_functions import record_members
+from devmod_targets.authoring.c_functions import with_struct
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 
 TYPE_CHECKING = False
@@ -341,9 +341,7 @@ def _param(argument: Any) -> tuple[str, Param]:
             return "handle", Param(name, "local", element, align=align)
         access = "r" if space == _CONSTANT or const else "rw"
         param = Param(name, "buffer", element, access, align=align, size=max(size, 0))
-        if align:
-            param = with_members(param, record_members(target.get_canonical(), number_type=_element_type))
-        return "handle", param
+        return "handle", with_struct(param, target, _element_type)
     if kind.startswith("OCLIMAGE"):
         access = {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]]
         return "handle", Param(name, "image", "", access)
@@ -354,8 +352,7 @@ def _param(argument: Any) -> tuple[str, Param]:
     element, align = _element_type(type_)
     if not element:
         raise ValueError(f"a value of the type {argument.type.spelling.replace('__private ', '')!r}")
-    param = Param(name, "scalar", element, align=align)
-    return element, with_members(param, record_members(type_, number_type=_element_type)) if align else param
+    return element, with_struct(Param(name, "scalar", element, align=align), type_, _element_type)
 
 
 def _element_type(type_: Any) -> tuple[str, int]:

@@ -36,7 +36,7 @@ from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from devmod import FunctionInfo, Target
     from devmod_readers.amdgpu import CodeObjectKernel
@@ -88,7 +88,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
     """
     keeps_source = payload_format(request.target) == "hip"
-    payload, warnings, reports = keep_source(request, _compile) if keeps_source else _compile(request)
+    payload, warnings, reports = keep_source(request) if keeps_source else _compile(request)
     warn_caller(request, warnings, reports)
     return payload
 
@@ -269,15 +269,8 @@ def payload_format(target: Target) -> str:
     return fmt
 
 
-def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest], Compiled]) -> Compiled:
+def keep_source(request: CompileRequest) -> Compiled:
     """Return the payload of a HIP source that the receiver compiles, with the warnings and reports of a compile that checks it.
-
-    Parameters
-    ----------
-    request
-        The compile request.
-    compile_code
-        Compiles a request to a code object.
 
     Raises
     ------
@@ -302,7 +295,7 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
             )
     check_explicit("rocm", request.name_expressions)
     text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
-    checked, warnings, reports = compile_code(
+    checked, warnings, reports = _compile(
         request.replace(
             text=text,
             target=Target("rocm", arch=request.target.archs or _CHECKED),
