@@ -85,6 +85,10 @@ class CompileRequest(Value):
         sequences = {name: tuple(getattr(self, name)) for name in ("options", "include", "name_expressions")}
         self._set(defines=dict(self.defines or {}), **sequences)
 
+    def error(self, text: str, **fields: Any) -> CompileError:
+        """Return the CompileError of the target's kind. `fields` are its other fields, such as ``function`` and ``log``."""
+        return CompileError(text, kind=self.target.kind, **fields)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Payload(Value):

@@ -84,11 +84,10 @@ def complete_source(request: CompileRequest, is_external: Callable[[str], bool] 
     CompileError
         An option names a path, a define is invalid, or an include cannot be embedded.
     """
-    kind = request.target.kind
     try:
         in_source, _ = split_options(request.text)
     except FormatError as error:
-        raise CompileError(str(error), kind=kind) from None
+        raise request.error(str(error)) from None
     added, defines = options_and_defines(request)
     options = in_source + tuple(added)
     body, first_line = request.text, 1
@@ -123,7 +122,7 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
         else:
             problem = option_problem(option)
             if problem:
-                raise CompileError(f"the {kind} option {option!r} {problem}", kind=kind)
+                raise request.error(f"the {kind} option {option!r} {problem}")
             options.append(option)
     defines = flags | {name: "1" if value is None else value for name, value in request.defines.items()}
     for name, value in defines.items():
@@ -298,9 +297,8 @@ class Inliner:
         if (guard or once) and (path in chain or any(path in names for names in self._embedded)):
             return ""
         if len(chain) >= _MAX_NESTING or path in chain:
-            raise CompileError(
-                f"{location}: the include of {name_in_include!r} never ends: the file includes itself and has no include guard",
-                kind=self.kind,
+            raise self.request.error(
+                f"{location}: the include of {name_in_include!r} never ends: the file includes itself and has no include guard"
             )
         if (guard or once) and guard not in self.defined:
             self._embedded[-1].add(path)
@@ -341,12 +339,12 @@ class Inliner:
         """Raise CompileError if the source with its includes is too large."""
         self.size += size
         if self.size > _MAX_BYTES:
-            raise CompileError(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB", kind=self.kind)
+            raise self.request.error(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB")
 
     def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int) -> tuple[str, str]:
         """Return the path and the name of the included user file; two empty strings for any other include."""
         if directive.word == "include_next":
-            raise CompileError(f"{location}: #include_next is not supported in a source payload; use #include", kind=self.kind)
+            raise self.request.error(f"{location}: #include_next is not supported in a source payload; use #include")
         match = INCLUDED.search(text, directive.start, directive.end) if directive.word == "include" else None
         if match is None:
             return "", ""
@@ -356,9 +354,8 @@ class Inliner:
         if os.path.isabs(name_in_include):
             if depth:
                 return "", ""
-            raise CompileError(
-                f"{location}: the include of {name_in_include!r} is an absolute path; write a path relative to a folder of include=",
-                kind=self.kind,
+            raise self.request.error(
+                f"{location}: the include of {name_in_include!r} is an absolute path; write a path relative to a folder of include="
             )
         for place in folders:
             path = os.path.join(place, name_in_include)
@@ -366,7 +363,7 @@ class Inliner:
                 self._check_root(os.path.realpath(path), name_in_include, location)
                 return path, name_in_include
         if in_quotes and depth == 0 and not self.is_external(name_in_include):
-            raise CompileError(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}", kind=self.kind)
+            raise self.request.error(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}")
         return "", ""
 
     def _check_root(self, path: str, name_in_include: str, location: str) -> None:
@@ -375,10 +372,9 @@ class Inliner:
             return
         allowed = "the source's folder and the folders of include=" if self.request.folder else "the folders of include="
         folder = os.path.dirname(path)
-        raise CompileError(
+        raise self.request.error(
             f"{location}: the include {name_in_include!r} is the file {path!r}, which is outside {allowed}. To embed its text in the "
-            f"payload, add its folder: include=[{folder!r}]",
-            kind=self.kind,
+            f"payload, add its folder: include=[{folder!r}]"
         )
 
     def _read(self, path: str, name_in_include: str, location: str) -> str:
@@ -386,7 +382,7 @@ class Inliner:
             with open(path, "rb") as file:
                 data = file.read(_MAX_BYTES + 1)
         except OSError as error:
-            raise CompileError(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}", kind=self.kind) from error
+            raise self.request.error(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}") from error
         self._count(len(data), location)
         text = decode_source(data, name_in_include, self.kind)
         if path not in self.names:

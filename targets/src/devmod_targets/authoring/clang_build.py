@@ -272,16 +272,13 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> C
     options, defines = options_and_defines(request)
     for option in options:
         if _RESERVED.match(option):
-            raise CompileError(
+            raise request.error(
                 f"the {kind} option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of "
-                "output itself",
-                kind=kind,
+                "output itself"
             )
     check_supported(options, kind)
     if not standard and (defines or request.include or request.name_expressions):
-        raise CompileError(
-            f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor", kind=kind
-        )
+        raise request.error(f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor")
     toolchain = find_toolchain(spec, request.language, program)
     flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
     flags += [f"-std={standard}"] if standard and not any(option.startswith("-std=") for option in options) else []
@@ -319,10 +316,9 @@ def check_symbols(
     kind = request.target.kind
     for name, info in fmap.items():
         if info.name not in known:
-            raise CompileError(
+            raise request.error(
                 f"the declared fmap names the {kind} {noun} {info.name!r}, which {request.name} does not {verb[0]}. It {verb[1]} "
                 f"{', '.join(known)}",
-                kind=kind,
                 function=name,
             )
 
@@ -665,9 +661,8 @@ def check_guard(request: CompileRequest, output: str, name: str) -> None:
         place = f"{request.name}:{line[1]}: the directive {found[1]}"
     else:
         place = f"{request.name}: the directive {found[1]} in its inline assembly"
-    raise CompileError(
-        f"{place} reads a file of the build machine, and equal sources give equal payloads; write the contents into the source",
-        kind=request.target.kind,
+    raise request.error(
+        f"{place} reads a file of the build machine, and equal sources give equal payloads; write the contents into the source"
     )
 
 

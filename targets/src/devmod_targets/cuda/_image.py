@@ -52,15 +52,15 @@ def wrap_image(request: CompileRequest, requested: str) -> tuple[Payload, list[s
     options = [option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)]
     if options or request.defines or request.include or request.name_expressions:
         how = "takes the option -Xptxas=-v alone" if is_assembled else "is stored as it is"
-        raise CompileError(f"options=, defines=, include= and name_expressions= are for sources; {name} {how}", kind="cuda")
+        raise request.error(f"options=, defines=, include= and name_expressions= are for sources; {name} {how}")
     data = request.data or request.text.encode()
     if fmt == "ptx" and not architecture(fmt, data):
-        raise CompileError(f"{name} is invalid: expected the directives .version and .target with an architecture", kind="cuda")
+        raise request.error(f"{name} is invalid: expected the directives .version and .target with an architecture")
     try:
         images = _images(fmt, data)
         fmap = _functions(request, name, images)
     except FormatError as error:
-        raise CompileError(f"{name} is not stored: {error}", kind="cuda") from None
+        raise request.error(f"{name} is not stored: {error}") from None
     reports: list[str] = []
     if fmt == "ptx":
         code, result, tools, reports = _ptx_payload(request, requested, name, data)
@@ -86,29 +86,27 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
         for symbol, entry in kernels.items():
             entries.setdefault(symbol, entry)
     if not entries:
-        raise CompileError(f"{name} has no kernel", kind="cuda")
+        raise request.error(f"{name} has no kernel")
     declared = {info.name: key for key, info in (request.fmap or {}).items()}
     for symbol, key in declared.items():
         if symbol not in entries:
-            raise CompileError(
+            raise request.error(
                 f"the declared fmap maps {key!r} to the kernel {symbol!r}, which is missing in {name}. Its kernels: {list_names(entries)}",
-                kind="cuda",
                 function=key,
             )
     chosen = {symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared}
     for arch, kernels in images:
         missing = next((symbol for symbol in chosen if symbol not in kernels), "")
         if missing:
-            raise CompileError(
+            raise request.error(
                 f"the image for {arch} in {name} has no kernel {missing!r}, which another image has. Declare the kernels that all images "
                 "have in fmap=, or load the images as variants: devmod.interop.offload.load(path, fmap)",
-                kind="cuda",
                 function=missing,
             )
     functions = declared_kernels(request, chosen.values())
     unknown = without_types(functions, chosen)
     if unknown:
-        raise CompileError(declaration_error(name, unknown, functions, chosen), kind="cuda", function=unknown)
+        raise request.error(declaration_error(name, unknown, functions, chosen), function=unknown)
     fmap = merge_declared(SPEC, functions, request.fmap)
     for _, kernels in images:
         for info in fmap.values():
@@ -120,10 +118,9 @@ def _stored_payload(request: CompileRequest, requested: str, name: str, fmt: str
     """Return a cubin or a fatbin. Raise CompileError if the target requests something else."""
     target, variant = request.target, architecture(fmt, data)
     if requested not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
-        raise CompileError(
+        raise request.error(
             f"{name} is for {', '.join(_archs(variant)) or 'an unknown architecture'}, and is stored as it is: the target is 'cuda', not "
-            f"{str(target)!r}",
-            kind="cuda",
+            f"{str(target)!r}"
         )
     return data
 
@@ -136,10 +133,9 @@ def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> t
     """Return the payload that the target requests of PTX, its format, the tools that made it, and the assembler's reports."""
     target, variant = request.target, architecture("ptx", data)
     if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
-        raise CompileError(
+        raise request.error(
             f"{name} cannot become a payload of the target {str(target)!r}: 'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and "
-            "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both",
-            kind="cuda",
+            "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both"
         )
     members: dict[str, bytes] = {}
     tools: dict[str, None] = {}
@@ -150,7 +146,7 @@ def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> t
             reports += report
             tools[tool] = None
         elif rank(variant, arch.replace("compute_", "sm_")) is None:
-            raise CompileError(f"{name} is for {variant}, which does not run on {arch}", kind="cuda")
+            raise request.error(f"{name} is for {variant}, which does not run on {arch}")
         else:
             members[_archs(variant)[0]] = data
     if fmt == "fatbin":

@@ -74,9 +74,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
-            raise CompileError(
-                f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')", kind="cuda"
-            )
+            raise request.error(f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')")
         payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
     warn_caller(request, warnings, reports)
     return payload
@@ -131,10 +129,9 @@ def _functions(
             raise
         kernels, reader = [declared_kernels(request, read_ptx(ptx).values(), lowered) for ptx, lowered in images], ""
     if not all(kernels):
-        raise CompileError(
+        raise request.error(
             f"the CUDA C++ source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
-            "name_expressions=['scale<float>']",
-            kind="cuda",
+            "name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
     for fmap, (ptx, _) in zip(fmaps, images, strict=True):
@@ -151,7 +148,7 @@ def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], ptx:
             try:
                 check_declared(info, entries[info.name])
             except FormatError as error:
-                raise CompileError(str(error), kind="cuda", function=name) from None
+                raise request.error(str(error), function=name) from None
 
 
 def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo | None]]) -> None:
@@ -200,11 +197,10 @@ def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str])
     visible = set(re.findall(r"^\.(?:visible|weak) \.entry ([\w$]+)", ptx, re.MULTILINE))
     for expression, symbol in lowered.items():
         if symbol not in visible:
-            raise CompileError(
+            raise request.error(
                 f"name_expressions= contains {expression!r}, a kernel that is static or in an anonymous namespace. With -format=cuda the "
                 f"receiver compiles {request.name} without the expression and drops the kernel. Give it external linkage, or compile it "
                 "here, as in 'cuda -arch=sm_90'",
-                kind="cuda",
                 function=expression,
             )
 

@@ -61,7 +61,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no function, or one that devmod cannot call. `log` contains the compiler's output.
     """
     if request.name_expressions and request.language == "C":
-        raise CompileError("name_expressions= is not supported for C, which has no templates", kind="hexagon")
+        raise request.error("name_expressions= is not supported for C, which has no templates")
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
@@ -97,7 +97,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         sources, files = build.sources(), build.files
     _check_arch(request, code)
     if not symbols:
-        raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")
+        raise request.error(f"the {request.language} source {request.name} defines no function that is not static")
     if is_source:
         reflected, readers, included = _read_source(request, language, options, symbols)
         files |= included
@@ -166,12 +166,11 @@ def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: byt
     try:
         functions = described_functions(debug, symbols)
     except FormatError as error:
-        raise CompileError(f"the {request.language} source {request.name} cannot be read: {error}", kind="hexagon") from None
+        raise request.error(f"the {request.language} source {request.name} cannot be read: {error}") from None
     if not functions and request.fmap is None:
-        raise CompileError(
+        raise request.error(
             f"the signatures of {request.name} are unknown: {request.language} without debug information has no types. Declare the "
-            f"functions: devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}",
-            kind="hexagon",
+            f"functions: devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}"
         )
     known = {function.symbol for function in functions.values()}
     declared = request.fmap or {}
@@ -184,9 +183,7 @@ def _arch(request: CompileRequest) -> str:
     target = request.target
     check_target_options(target, ("arch",))
     if target.arch not in ARCHS:
-        raise CompileError(
-            f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}", kind="hexagon"
-        )
+        raise request.error(f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}")
     return str(target.arch)
 
 
@@ -194,9 +191,8 @@ def _check_object(request: CompileRequest) -> None:
     """Raise CompileError for a source that is not an object for Hexagon: lld would name the files of the build."""
     kind, machine = int.from_bytes(request.data[16:18], "little"), int.from_bytes(request.data[18:20], "little")
     if request.data[:6] != b"\x7fELF\x01\x01" or (kind, machine) != (1, 164):
-        raise CompileError(
-            f"the object {request.name} is not a relocatable object for Hexagon: expected the output of clang -c -target hexagon",
-            kind="hexagon",
+        raise request.error(
+            f"the object {request.name} is not a relocatable object for Hexagon: expected the output of clang -c -target hexagon"
         )
 
 
@@ -204,10 +200,9 @@ def _check_arch(request: CompileRequest, code: bytes) -> None:
     """Raise CompileError for a source that was compiled for a newer core than that of the target."""
     actual = SPEC.architecture("so", code) if SPEC.architecture is not None else ""
     if SPEC.rank is not None and SPEC.rank(actual, request.target.arch) is None:
-        raise CompileError(
+        raise request.error(
             f"the {request.language} source {request.name} is for {actual}, which does not run on {request.target.arch}; write "
-            f"'hexagon -arch={actual}'",
-            kind="hexagon",
+            f"'hexagon -arch={actual}'"
         )
 
 

@@ -20,7 +20,7 @@ import re
 
 from devmod import Origin
 from devmod.backend import find_program
-from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import (
@@ -76,10 +76,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if not as_library:
         for option in source.options:
             if not _RECEIVER_OPTIONS.fullmatch(option):
-                raise CompileError(
+                raise request.error(
                     f"the Metal option {option!r} is not supported by the receiver's compiler; expected -std=metalX.Y, -ffast-math "
-                    "or -fno-fast-math",
-                    kind="metal",
+                    "or -fno-fast-math"
                 )
     warnings: list[str] = []
 
@@ -108,9 +107,8 @@ def _format(request: CompileRequest) -> str:
     check_target_options(target, ("format",))
     fmt: str = dict(target.options).get("format", "metal")
     if fmt not in SPEC.formats:
-        raise CompileError(
-            f"the target {str(target)!r} has the option -format={fmt}; expected -format=metal (the default) or -format=metallib",
-            kind="metal",
+        raise request.error(
+            f"the target {str(target)!r} has the option -format={fmt}; expected -format=metal (the default) or -format=metallib"
         )
     return fmt
 
@@ -120,7 +118,7 @@ def _with_instances(request: CompileRequest, source: SelfContainedSource) -> Sel
     lines = []
     for text in request.name_expressions:
         if not _INSTANCE.fullmatch(text) or not text.isprintable():
-            raise CompileError(f"name_expressions= contains {text!r}; expected a template instance such as 'scale<float>'", kind="metal")
+            raise request.error(f"name_expressions= contains {text!r}; expected a template instance such as 'scale<float>'")
         lines.append(f'template [[host_name("{text}")]] [[kernel]] decltype({text}) {text};\n')
     return source.with_lines("".join(lines))
 
@@ -169,9 +167,7 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
         output = output.replace(source, request.name)
         if status:
             lines = [line for line in output.splitlines() if _ERROR.search(line)]
-            raise CompileError(
-                f"the Metal source does not compile: {lines[0] if lines else output.strip()[:200]}", kind="metal", log=output.strip()
-            )
+            raise request.error(f"the Metal source does not compile: {lines[0] if lines else output.strip()[:200]}", log=output.strip())
         with open(library, "rb") as file:
             data = file.read()
     origin = payload.origin

@@ -57,14 +57,13 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """
     check_target_options(request.target)
     if request.name_expressions:
-        raise CompileError("name_expressions= is not supported for OpenCL C, which has no templates", kind="opencl")
+        raise request.error("name_expressions= is not supported for OpenCL C, which has no templates")
     source = complete_source(request)
     for option in source.options:
         if not is_supported(option):
-            raise CompileError(
+            raise request.error(
                 f"the opencl option {option!r} is not supported: a receiver does not pass it to its driver. Expected an option of OpenCL "
-                "such as -cl-std=CL2.0, -cl-mad-enable or -w",
-                kind="opencl",
+                "such as -cl-std=CL2.0, -cl-mad-enable or -w"
             )
     warnings: list[str] = []
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
@@ -149,9 +148,8 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         path = os.path.realpath(str(entry.include))
         if path not in included_paths and not path.startswith(VIRTUAL_FOLDER):
             location = f"{request.name}:{entry.location.line}"
-            raise CompileError(
-                f"{location}: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes",
-                kind="opencl",
+            raise request.error(
+                f"{location}: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes"
             )
     kernels = _kernels(library, unit, "" if warnings else source.text)
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]

@@ -151,13 +151,13 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
     try:
         kernels = read_code_object(code)
     except FormatError as error:  # assembly may have any notes
-        raise CompileError(f"the {request.language} source {request.name} gives an invalid code object: {error}", kind="rocm") from None
+        raise request.error(f"the {request.language} source {request.name} gives an invalid code object: {error}") from None
     if not kernels:
         advice = {
             "HIP": "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']",
             "assembly": "describe it in .amdgpu_metadata",
         }.get(request.language, "give a function the calling convention amdgpu_kernel")
-        raise CompileError(f"the {request.language} source {request.name} has no kernel: {advice}", kind="rocm")
+        raise request.error(f"the {request.language} source {request.name} has no kernel: {advice}")
     return kernels
 
 
@@ -188,10 +188,9 @@ def _fmap(
     declared = {info.name for info in (request.fmap or {}).values()}
     missing = [name for name in kernels if name not in known | declared]
     if missing:
-        raise CompileError(
+        raise request.error(
             f"the signatures of {', '.join(missing)} in {request.name} are unknown. Declare them: devmod.compile(..., "
-            "fmap={name: devmod.FunctionInfo(name, arg_types)})",
-            kind="rocm",
+            "fmap={name: devmod.FunctionInfo(name, arg_types)})"
         )
     check_symbols(request, request.fmap or {}, kernels, "kernel", ("have", "has"))
     fmap = merge_declared(SPEC, reflected if declared <= known else None, request.fmap)
@@ -199,10 +198,9 @@ def _fmap(
         sizes = [argument_bytes(each) for each in info.arg_types]
         actual = [each.size for each in kernels[info.name].visible_arguments]
         if sizes != actual:
-            raise CompileError(
+            raise request.error(
                 f"the declared fmap gives the rocm kernel {name!r} arguments of {sizes} bytes, and the code object has arguments of "
                 f"{actual}",
-                kind="rocm",
                 function=name,
             )
     return fmap
@@ -211,10 +209,9 @@ def _fmap(
 def _arch(request: CompileRequest) -> str:
     target = request.target
     if not _ARCH.fullmatch(target.arch):
-        raise CompileError(
+        raise request.error(
             f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected a name such as gfx90a, gfx1100, "
-            "gfx942:xnack- or gfx11-generic",
-            kind="rocm",
+            "gfx942:xnack- or gfx11-generic"
         )
     return str(target.arch)
 
@@ -239,7 +236,7 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
             f"uses {', '.join(of_library)}, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
             f"library: use the float functions that docs/rocm.md lists, or {ADVICE}"
         )
-    return CompileError(f"the {request.language} source {request.name} {'. It also '.join(uses)}", kind="rocm", log=error.log)
+    return request.error(f"the {request.language} source {request.name} {'. It also '.join(uses)}", log=error.log)
 
 
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build compiles it too, for errors and signatures.
@@ -278,10 +275,9 @@ def keep_source(request: CompileRequest) -> Compiled:
         The source has errors, its language is not HIP, or an option is one that a receiver does not pass to hiprtc.
     """
     if request.language != "HIP":
-        raise CompileError(
+        raise request.error(
             f"the target {str(request.target)!r} keeps the source, and hiprtc compiles HIP alone; {request.language} gives a code object: "
-            "'rocm -arch=gfx90a'",
-            kind="rocm",
+            "'rocm -arch=gfx90a'"
         )
     own = []
     for name in (TOOLCHAIN, DEVICE_LIBS):
@@ -290,9 +286,7 @@ def keep_source(request: CompileRequest) -> Compiled:
     source = complete_source(request, lambda name: name in header_files(__package__))
     for option in source.options:
         if not is_supported(option):
-            raise CompileError(
-                f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc", kind="rocm"
-            )
+            raise request.error(f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc")
     check_explicit("rocm", request.name_expressions)
     text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
     checked, warnings, reports = _compile(

@@ -100,12 +100,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no compute entry point, or one that devmod cannot call. `log` contains the tools' output.
     """
     if request.name_expressions:
-        raise CompileError("name_expressions= is not supported for shaders, which have no templates", kind="vulkan")
+        raise request.error("name_expressions= is not supported for shaders, which have no templates")
     check_target_options(request.target, ("arch",))
     environment = _environment(request)
     stage = _STAGES.get(os.path.splitext(request.name)[1][1:].lower())
     if stage:
-        raise CompileError(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)", kind="vulkan")
+        raise request.error(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)")
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(options)
     build = Build(request, environment, level)
@@ -135,9 +135,8 @@ def _environment(request: CompileRequest) -> Environment:
     target = request.target
     arch = target.arch or _DEFAULT
     if arch not in _ENVIRONMENTS:
-        raise CompileError(
-            f"the target {str(target)!r} has the unknown architecture {arch!r}; expected {', '.join(_ENVIRONMENTS)} (default {_DEFAULT})",
-            kind="vulkan",
+        raise request.error(
+            f"the target {str(target)!r} has the unknown architecture {arch!r}; expected {', '.join(_ENVIRONMENTS)} (default {_DEFAULT})"
         )
     return Environment(*_ENVIRONMENTS[arch])
 
@@ -370,14 +369,13 @@ class Build:
         request = self.request
         for noun, value in (("the option", next(iter(options), "")), ("the define", next(iter(defines), ""))):
             if value:
-                raise CompileError(f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it", kind="vulkan")
+                raise request.error(f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it")
         self.sources = {request.name: sha256(request.data).hexdigest()}
         functions = self._functions(request.data, include_unused=True)
         major, minor = request.data[6], request.data[5]
         if request.target.archs and f"{major}.{minor}" > self.environment.spirv:
-            raise CompileError(
-                f"{request.name} is SPIR-V {major}.{minor}; the target {str(request.target)!r} supports up to {self.environment.spirv}",
-                kind="vulkan",
+            raise request.error(
+                f"{request.name} is SPIR-V {major}.{minor}; the target {str(request.target)!r} supports up to {self.environment.spirv}"
             )
         self._validate(folder, request.data)
         code = self._optimized(folder, request.data) if self.level in ("-O", "-Os") else request.data
@@ -421,9 +419,9 @@ class Build:
         entries = list(dict.fromkeys(_ENTRY.findall(_COMMENT.sub(" ", text))))
         name = self.request.name
         if not entries:
-            raise CompileError(f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]", kind="vulkan")
+            raise self.request.error(f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]")
         if len(entries) > _MAX_ENTRIES:
-            raise CompileError(f"the HLSL source {name} has {len(entries)} entries; expected at most {_MAX_ENTRIES}", kind="vulkan")
+            raise self.request.error(f"the HLSL source {name} has {len(entries)} entries; expected at most {_MAX_ENTRIES}")
         return entries
 
     # -- one module
@@ -441,11 +439,11 @@ class Build:
         try:
             shaders = reflect(read_module(data), request.name, include_unused=include_unused)
         except FormatError as error:
-            raise CompileError(f"the SPIR-V of {request.name} {error}", kind="vulkan") from None
+            raise request.error(f"the SPIR-V of {request.name} {error}") from None
         names = [shader.symbol for shader in shaders]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise CompileError(f"the SPIR-V of {request.name} has two compute entries named {twice!r}", kind="vulkan")
+            raise request.error(f"the SPIR-V of {request.name} has two compute entries named {twice!r}")
         for shader in shaders:
             self._warn_of_defaults(shader)
         # The function name of `main` is the file's stem, unless another entry point has that name.
@@ -486,7 +484,7 @@ class Build:
                     f"it ({first}). Install a newer spirv-val to validate it"
                 )
                 return
-            raise CompileError(f"spirv-val refuses the SPIR-V of {self.request.name}: {first}", kind="vulkan", log=output)
+            raise self.request.error(f"spirv-val refuses the SPIR-V of {self.request.name}: {first}", log=output)
 
     def _optimized(self, folder: str, data: bytes) -> bytes:
         path = find_optimizer(self.request.name)
@@ -497,7 +495,7 @@ class Build:
         command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
         optimized, output, failure = _written(folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
         if failure:
-            raise CompileError(f"spirv-opt cannot optimize the SPIR-V of {self.request.name}: {failure}", kind="vulkan", log=output)
+            raise self.request.error(f"spirv-opt cannot optimize the SPIR-V of {self.request.name}: {failure}", log=output)
         return optimized
 
     def _disassemble(self, folder: str, data: bytes) -> None:
