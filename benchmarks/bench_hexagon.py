@@ -36,13 +36,13 @@ READER_BOUND = 15.0
 
 def compile_without_devmod(folder: str) -> None:
     """Compile, assemble and link with the wheel's programs."""
+    from devmod_targets._text import header_files
     from devmod_targets.authoring.zig import find_zig
-    from devmod_targets.hexagon import _headers
 
     zig = find_zig(kind="hexagon")
     headers = Path(folder, "devmod-headers")
     headers.mkdir(exist_ok=True)
-    for name, text in _headers.files().items():
+    for name, text in header_files("devmod_targets.hexagon").items():
         (headers / name).write_text(text)
     machine = ["-target", "hexagon-unknown-none-elf", "-mv66", "-fPIC"]
     include = str(Path(zig).parent / "lib" / "include")

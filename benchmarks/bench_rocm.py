@@ -46,11 +46,11 @@ _POINTER, _SIZE, _END = 1, 2, 3
 
 def compile_bare(source: Path, folder: str) -> None:
     """Compile, assemble and link with the wheel's programs."""
+    from devmod_targets._text import header_files
     from devmod_targets.authoring.zig import find_zig
-    from devmod_targets.rocm import _headers
 
     zig = find_zig(kind="rocm")
-    for name, text in _headers.files().items():
+    for name, text in header_files("devmod_targets.rocm").items():
         path = Path(folder, "devmod-headers", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

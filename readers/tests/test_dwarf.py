@@ -74,7 +74,7 @@ def test_damaged_debug_information_is_an_error(name: str) -> None:
 
 
 def test_an_object_has_signatures(tmp_path: Path) -> None:
-    from devmod_targets.authoring.llvm import find_toolchain
+    from devmod_targets.authoring.clang_build import find_toolchain
     from devmod_targets.hexagon.compile import SPEC
 
     source = "struct T { int a, b, c; };\nstruct T three(int a) { struct T t = {a, a, a}; return t; }\nint *place(int *x) { return x; }\n"

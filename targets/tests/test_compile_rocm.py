@@ -272,7 +272,7 @@ def test_every_language_gives_the_same_code_object() -> None:
 
 
 def test_bitcode_compiles(tmp_path: Path) -> None:
-    from devmod_targets.authoring.llvm import find_toolchain
+    from devmod_targets.authoring.clang_build import find_toolchain
     from devmod_targets.rocm.compile import SPEC
 
     (tmp_path / "k.ll").write_text(

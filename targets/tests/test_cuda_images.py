@@ -266,7 +266,7 @@ def test_the_error_without_nvjitlink(path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_images_of_a_fatbin_with_different_kernels() -> None:
     pytest.importorskip("cuda.bindings.nvfatbin")
-    from devmod_targets.cuda._fatbin import join
+    from devmod_targets.cuda._image import join
 
     one, other = FILL.encode(), FILL.replace("fill", "other").replace("sm_80", "sm_90").encode()
     data, _ = join([("compute_80", one), ("compute_90", other)], "k")

@@ -13,7 +13,7 @@ import devmod
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.cuda import _prelude, _reflect, nvrtc
-from devmod_targets.cuda._device_types import dtypes
+from devmod_targets.cuda._reflect_types import DTYPES
 
 KERNELS = Path(__file__).parent / "kernels" / "cuda"
 K = 'extern "C" __global__ void '
@@ -531,7 +531,7 @@ def test_the_probe_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_layouts_of_cuda_types_are_those_of_nvrtc() -> None:
     """NVRTC's own headers give each type of the prelude the same size and alignment."""
     headers = [f"#include <cuda_{name}.h>" for name in ("fp16", "bf16", "fp8", "fp6", "fp4")]
-    names = sorted(dtypes())
+    names = sorted(DTYPES)
     text = "\n".join(
         [*headers, "template <class T> struct Probe { T value; };"]
         + [f"{K}k{number}({name} value, {name} *p) {{}}" for number, name in enumerate(names)]
@@ -539,7 +539,7 @@ def test_the_layouts_of_cuda_types_are_those_of_nvrtc() -> None:
     functions = compile_text(text, options=["-diag-suppress=1444"])  # CUDA's warning about deprecated types
     for number, name in enumerate(names):
         value, memory = signature(functions[f"k{number}"])
-        dtype = dtypes()[name]
+        dtype = DTYPES[name]
         assert value == f"value: {dtype}", name
         assert memory == f"p: rw {dtype.removesuffix('x3')}*", name
 

@@ -12,7 +12,7 @@ import pytest
 
 import devmod
 from devmod_targets.cuda import _wheels, nvrtc
-from devmod_targets.cuda._host_headers import host_headers
+from devmod_targets.cuda._headers import host_headers
 
 SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
 from devmod.errors import CompileError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
 
 
 def decode_source(data: bytes, name: str, kind: str) -> str:
@@ -26,8 +34,6 @@ def decode_source(data: bytes, name: str, kind: str) -> str:
 
 def check_source_text(text: str, name: str, kind: str) -> str:
     """Return `text`. Raise CompileError if UTF-8 cannot encode it, or if it has a zero character."""
-    import re
-
     bad = re.search("[\0\ud800-\udfff]", text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
@@ -45,10 +51,48 @@ def is_utf8(path: str) -> bool:
     return True
 
 
+_BRACKET = re.compile(r"[()\[\]{}<>,;]")
+_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
+
+
+def split_arguments(text: str, start: int = 0) -> list[str] | None:
+    """Return the texts between commas, from a position up to the parenthesis that closes; None if the brackets do not match."""
+    pieces: list[str] = []
+    open_brackets: list[str] = []
+    for mark in _BRACKET.finditer(text, start):
+        bracket = mark[0]
+        if not open_brackets and bracket in ",)":
+            pieces.append(text[start : mark.start()].strip())
+            start = mark.end()
+            if bracket == ")":
+                return pieces if any(pieces) else []
+        elif bracket in "([{<":
+            open_brackets.append(bracket)
+        elif bracket != "," and (not open_brackets or open_brackets.pop() != _PAIRS.get(bracket)):
+            return None
+    return None
+
+
+@cache
 def header_text(package: str, name: str) -> str:
-    """Return the text of a file in the folder ``headers`` of a package, which may be in a zip file."""
+    """Return the text of a file of a package, such as "headers/begin.h". The package may be in a zip file."""
     from pkgutil import get_data
 
-    data = get_data(package, f"headers/{name}")
+    data = get_data(package, name)
     assert data is not None
     return data.decode()
+
+
+@cache
+def header_files(package: str, folder: str = "headers") -> dict[str, str]:
+    """Return the text of each file in a folder of a package, which may be in a zip file, by its name in an include."""
+    from importlib.resources import files
+
+    def read(place: Traversable, start: str) -> Iterator[tuple[str, str]]:
+        for each in place.iterdir():
+            if each.is_dir():
+                yield from read(each, f"{start}{each.name}/")
+            else:
+                yield start + each.name, each.read_text(encoding="utf-8")
+
+    return dict(sorted(read(files(package) / folder, "")))

@@ -18,14 +18,14 @@ from devmod_targets.authoring._declared import CompilerReport as CompilerReport
 from devmod_targets.authoring._declared import merge_declared as merge_declared
 from devmod_targets.authoring._declared import source_payload as source_payload
 from devmod_targets.authoring._declared import warn_caller as warn_caller
-from devmod_targets.authoring._includes import Inliner as Inliner
-from devmod_targets.authoring._includes import include_hint as include_hint
-from devmod_targets.authoring._includes import line_directive as line_directive
 from devmod_targets.authoring._request import CompileRequest as CompileRequest
 from devmod_targets.authoring._request import Payload as Payload
 from devmod_targets.authoring._request import check_target_options as check_target_options
+from devmod_targets.authoring._source import Inliner as Inliner
 from devmod_targets.authoring._source import SelfContainedSource as SelfContainedSource
 from devmod_targets.authoring._source import complete_source as complete_source
+from devmod_targets.authoring._source import include_hint as include_hint
+from devmod_targets.authoring._source import line_directive as line_directive
 from devmod_targets.authoring._source import options_and_defines as options_and_defines
 
 __all__ = [

@@ -9,7 +9,7 @@ from devmod_targets.authoring._request import Payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devmod import Member, TargetSpec
     from devmod_readers.reflection import ReflectedFunction
@@ -93,37 +93,28 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
             kind=spec.kind,
             function=name,
         )
+
+    def error(param: Param, text: str) -> CompileError:
+        return CompileError(text, kind=spec.kind, function=name, argument=param.name)
+
     params = []
     declared_params = info.interface.params if info.interface is not None else reflected.params
     for index, (type_name, own_type, param, declared) in enumerate(
         zip(types, reflected.types, reflected.params, declared_params, strict=True)
     ):
         argument = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
+        gives = f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the"
         for trait, expected, actual in (("kind", declared.kind, param.kind), ("place", declared.at, param.at)):
             if expected != actual and expected is not None and actual is not None:
-                raise CompileError(
-                    f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the {trait} {expected!r}; "
-                    f"at {location} it is {actual!r}",
-                    kind=spec.kind,
-                    function=name,
-                    argument=param.name,
-                )
+                raise error(param, f"{gives} {trait} {expected!r}; at {location} it is {actual!r}")
         if not type_name:
-            raise CompileError(
-                f"the {spec.kind} function {name!r} at {location} takes {argument} by value, and its type is unknown. Define the type, "
-                "or declare the function in fmap= with its arg_types",
-                kind=spec.kind,
-                function=name,
-                argument=param.name,
+            raise error(
+                param,
+                f"the {spec.kind} function {name!r} at {location} takes {argument} by value, and its type is unknown. Define the type, or "
+                "declare the function in fmap= with its arg_types",
             )
         if own_type and not _same_type(type_name, own_type):
-            raise CompileError(
-                f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the type {type_name!r}; "
-                f"at {location} it is {own_type!r}",
-                kind=spec.kind,
-                function=name,
-                argument=param.name,
-            )
+            raise error(param, f"{gives} type {type_name!r}; at {location} it is {own_type!r}")
         params.append(param if own_type else Param(param.name, param.kind, type_name))
     interface = info.interface or Interface(
         params,
@@ -135,6 +126,11 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
     )
     info = FunctionInfo(info.name, (), info.launch_param_tags or reflected.tags, info.arg_extra_tags or reflected.extra_tags)
     return _with_tags(spec, info, types, interface)
+
+
+def argument_bytes(type_name: str) -> int:
+    """Return the bytes of an argument of a CUDA or AMD kernel, by its type in arg_types; 0 for an unknown type."""
+    return 8 if type_name == "handle" else array_bytes(parse_dtype(type_name)) if type_name else 0
 
 
 def _same_type(declared: str, reflected: str) -> bool:
@@ -149,7 +145,7 @@ def _with_tags(spec: TargetSpec, info: FunctionInfo, types: Sequence[str], inter
     tags = info.launch_param_tags
     if spec.has_grid and not any(tag in GRID_TAGS for tag in tags):
         tags = (*GRID_TAGS, *tags)
-    tags = _with_shared_memory_last(tags)
+    tags = tuple(sorted(tags, key=lambda tag: tag == DYNAMIC_SHARED_MEMORY))  # it is the last one
     if problem := tag_problem(tags):
         raise CompileError(
             f"the {spec.kind} function {info.name!r} of the declared fmap cannot be called: {problem}", kind=spec.kind, function=info.name
@@ -199,7 +195,7 @@ def source_payload(
         fmap, toolchain, unvalidated = merge_declared(spec, None, request.fmap), "", str(error)
     else:
         if not reflected:
-            raise CompileError(empty_error, kind=spec.kind)
+            raise request.error(empty_error)
         fmap = merge_declared(spec, reflected, request.fmap)
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), toolchain, options, source.sources)
@@ -234,8 +230,7 @@ def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence
     """
     for option, is_set, errors in (("--werror", request.warnings_as_errors, [*doubts, *texts]), ("--strict", request.strict, doubts)):
         if errors and is_set:
-            kind = request.target.kind
-            raise CompileError(f"{option} turns this warning into an error: {errors[0]}", kind=kind, log="\n".join(errors))
+            raise request.error(f"{option} turns this warning into an error: {errors[0]}", log="\n".join(errors))
     import warnings
 
     for text in (*doubts, *texts):
@@ -243,9 +238,3 @@ def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence
         warnings.warn(escape(text), UserWarning, stacklevel=6)
     for text in reports:
         warnings.warn(escape(text), CompilerReport, stacklevel=6)
-
-
-def _with_shared_memory_last(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags with the tag of dynamic shared memory at the end."""
-    tags = tuple(tags)
-    return (*(tag for tag in tags if tag != DYNAMIC_SHARED_MEMORY), *(tag for tag in tags if tag == DYNAMIC_SHARED_MEMORY))

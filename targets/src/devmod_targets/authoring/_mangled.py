@@ -7,50 +7,63 @@ const, no ``__restrict__`` of a parameter, and no sizes of structs.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    _Item = TypeVar("_Item")
 
 
-_BUILTINS = {
-    "v": "void",
-    "w": "wchar_t",
-    "b": "bool",
-    "c": "char",
-    "a": "signed char",
-    "h": "unsigned char",
-    "s": "short",
-    "t": "unsigned short",
-    "i": "int",
-    "j": "unsigned int",
-    "l": "long",
-    "m": "unsigned long",
-    "x": "long long",
-    "y": "unsigned long long",
-    "n": "__int128",
-    "o": "unsigned __int128",
-    "f": "float",
-    "d": "double",
-    "e": "long double",
-    "g": "__float128",
+#: The builtin types: C++'s name, and the type of devmod on a GPU ("" if it has none).
+BUILTINS = {
+    "v": ("void", ""),
+    "w": ("wchar_t", "int32"),
+    "b": ("bool", "bool"),
+    "c": ("char", "int8"),
+    "a": ("signed char", "int8"),
+    "h": ("unsigned char", "uint8"),
+    "s": ("short", "int16"),
+    "t": ("unsigned short", "uint16"),
+    "i": ("int", "int32"),
+    "j": ("unsigned int", "uint32"),
+    "l": ("long", "int64"),
+    "m": ("unsigned long", "uint64"),
+    "x": ("long long", "int64"),
+    "y": ("unsigned long long", "uint64"),
+    "n": ("__int128", ""),
+    "o": ("unsigned __int128", ""),
+    "f": ("float", "float32"),
+    "d": ("double", "float64"),
+    "e": ("long double", "float64"),
+    "g": ("__float128", ""),
+    "Ds": ("char16_t", "uint16"),
+    "Di": ("char32_t", "uint32"),
+    "Du": ("char8_t", "uint8"),
+    "Dn": ("std::nullptr_t", ""),
+    "DF16_": ("_Float16", "float16"),
+    "DF16b": ("__bf16", "bfloat16"),
 }
-_D_BUILTINS = {"Ds": "char16_t", "Di": "char32_t", "Du": "char8_t", "Dn": "std::nullptr_t", "DF16_": "_Float16", "DF16b": "__bf16"}
 _STANDARD = {"St": "std", "Sa": "std::allocator", "Ss": "std::string"}
+_POINTERS = {"P": "pointer", "R": "reference", "O": "reference"}
+_BUILTIN = re.compile("|".join(BUILTINS))
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _SEQUENCE = re.compile(r"[0-9A-Z]{0,6}_", re.ASCII)
-_BUILTIN_D = re.compile("|".join(_D_BUILTINS))
+_LITERAL = re.compile(r"n?\d{0,20}", re.ASCII)
+_LENGTH = re.compile(r"\d{0,9}", re.ASCII)
+_QUALIFIERS = re.compile("[rVK]*")
 #: The limit on the characters of a name. Longer names have unknown types.
 _MAX_NAME = 1 << 16
 
 
+@dataclass(slots=True)
 class MangledName:
     """The qualified name and the types of the parameters of a function."""
 
-    __slots__ = ("name", "params")
-
-    def __init__(self, name: str, params: Sequence[TypeNode]) -> None:
-        self.name, self.params = name, tuple(params)
+    name: str
+    params: tuple[TypeNode, ...]
 
     def signature(self) -> str:
         """Return the name with the types of the parameters, as in an overload set."""
@@ -79,8 +92,7 @@ def parse_signature(symbol: str) -> tuple[TypeNode, ...] | None:
         return None
     try:
         parser = _Parser(symbol, start + 1, substitutions=1)
-        if parser.text.startswith("P", parser.at):
-            parser.at += 1
+        parser.take("P")
         return parser.function_params()
     except (UnsupportedName, RecursionError):
         return None
@@ -99,11 +111,15 @@ class _Parser:
     def _peek(self, mark: str) -> bool:
         return self.text.startswith(mark, self.at)
 
-    def _take(self, mark: str) -> bool:
+    def take(self, mark: str) -> bool:
         if self._peek(mark):
             self.at += len(mark)
             return True
         return False
+
+    def _expect(self, mark: str) -> None:
+        if not self.take(mark):
+            raise UnsupportedName
 
     def _match(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.at)
@@ -133,9 +149,8 @@ class _Parser:
 
     def function_params(self) -> tuple[TypeNode, ...]:
         """Return the parameters of a function type."""
-        if not self._take("F"):
-            raise UnsupportedName
-        self._take("Y")
+        self._expect("F")
+        self.take("Y")
         self._type()
         return self._params(end="E")
 
@@ -144,8 +159,8 @@ class _Parser:
         while self.at < len(self.text) and self.text[self.at] != "." and not (end and self._peek(end)):
             param = self._type()
             params += param.items if param.kind == "pack" else [param]
-        if end and not self._take(end):
-            raise UnsupportedName
+        if end:
+            self._expect(end)
         if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void":
             return ()
         return tuple(params)
@@ -154,11 +169,10 @@ class _Parser:
 
     def _name(self) -> tuple[str, Sequence[TypeNode] | None]:
         """Return a name, and its template arguments if it has some."""
-        if self._take("N"):
-            while self.text[self.at : self.at + 1] in ("r", "V", "K"):
-                self.at += 1
+        if self.take("N"):
+            self._match(_QUALIFIERS)
             return self._nested()
-        if self._take("St"):
+        if self.take("St"):
             name = "std::" + self._unqualified()
         elif self._peek("S"):
             candidate = self._substitution()
@@ -180,7 +194,7 @@ class _Parser:
     def _nested(self) -> tuple[str, Sequence[TypeNode] | None]:
         name, arguments = "", None
         count = 0
-        while not self._take("E"):
+        while not self.take("E"):
             count += 1
             if self._peek("I"):
                 text, arguments = self._template_arguments()
@@ -202,43 +216,40 @@ class _Parser:
 
     def _unqualified(self) -> str:
         """Return an identifier; "" for an anonymous namespace."""
-        self._take("L")  # internal linkage
+        self.take("L")  # internal linkage
         length = int(self._match(_NUMBER))
         name = self.text[self.at : self.at + length]
         if not length or len(name) < length:
             raise UnsupportedName
         self.at += length
-        while self._take("B"):  # ABI tags
+        while self.take("B"):  # ABI tags
             self.at += int(self._match(_NUMBER))
         return "" if name.startswith("_GLOBAL__N_") else name
 
     def _template_arguments(self) -> tuple[str, list[TypeNode]]:
-        arguments: list[TypeNode] = []
         self._enter()
-        if not self._take("I"):
-            raise UnsupportedName
-        while not self._take("E"):
-            arguments.append(self._template_argument())
-        self._leave()
+        self._expect("I")
+        arguments = self._template_argument_list()
+        self._depth -= 1
         return f"<{', '.join(argument.spelling() for argument in arguments)}>", arguments
 
+    def _template_argument_list(self) -> list[TypeNode]:
+        arguments = []
+        while not self.take("E"):
+            arguments.append(self._template_argument())
+        return arguments
+
     def _template_argument(self) -> TypeNode:
-        if self._take("J"):
-            items = []
-            while not self._take("E"):
-                items.append(self._template_argument())
-            return TypeNode("pack", items=items)
-        if self._take("L"):
+        if self.take("J"):
+            return TypeNode("pack", items=self._template_argument_list())
+        if self.take("L"):
             if self._peek("_Z"):
                 raise UnsupportedName
             type_ = self._type()
-            negative = self._take("n")
-            digits = self._match(re.compile(r"\d{0,20}", re.ASCII))
-            if not self._take("E"):
-                raise UnsupportedName
-            value = f"{'-' if negative else ''}{digits}"
+            value = self._match(_LITERAL).replace("n", "-")
+            self._expect("E")
             if type_.text == "bool":
-                value = "true" if digits == "1" else "false"
+                value = "true" if value.removeprefix("-") == "1" else "false"
             elif type_.kind != "builtin":
                 value = f"({type_.spelling()}){value}"
             return TypeNode("builtin", value)
@@ -253,58 +264,44 @@ class _Parser:
         if self._depth > MAX_DEPTH:
             raise UnsupportedName
 
-    def _leave(self) -> None:
-        self._depth -= 1
-
     def _type(self) -> TypeNode:
         self._enter()
         result = self._type_inside()
-        self._leave()
+        self._depth -= 1
         return result
 
     def _type_inside(self) -> TypeNode:
-        mark = self.text[self.at : self.at + 1]
-        if mark in _BUILTINS and mark:
-            self.at += 1
-            return TypeNode("builtin", _BUILTINS[mark])
-        match = _BUILTIN_D.match(self.text, self.at) if mark == "D" else None
-        if match is not None:
-            self.at = match.end()
-            return TypeNode("builtin", _D_BUILTINS[match[0]])
-        if self._take("Dp"):
+        builtin = _BUILTIN.match(self.text, self.at)
+        if builtin is not None:
+            self.at = builtin.end()
+            return TypeNode("builtin", BUILTINS[builtin[0]][0])
+        if self.take("Dp"):
             return self._type()  # a pack, whose items are expanded already
-        if mark == "S" and not self._peek("St"):
+        if self._peek("S") and not self._peek("St"):
             candidate = self._substitution()
             if self._peek("I") and isinstance(candidate, str):
                 return self._named(candidate + self._template_arguments()[0])
             return candidate if isinstance(candidate, TypeNode) else TypeNode("name", candidate)
-        if mark in ("r", "V", "K") and mark:
-            const = False
-            while self.text[self.at : self.at + 1] in ("r", "V", "K"):
-                const |= self.text[self.at] == "K"
-                self.at += 1
-            inner = self._type()
-            return self._candidate(_over(inner, lambda of: TypeNode(of.kind, of.text, of.target, of.const or const, of.items)))
-        if mark in ("P", "R", "O") and mark:
+        qualifiers = self._match(_QUALIFIERS)
+        if qualifiers:
+            is_const = "K" in qualifiers
+            return self._candidate(_over(self._type(), lambda of: replace(of, const=of.const or is_const)))
+        kind = _POINTERS.get(self.text[self.at : self.at + 1])
+        if kind is not None:
             self.at += 1
-            kind = "pointer" if mark == "P" else "reference"
-            inner = self._type()
-            return self._candidate(_over(inner, lambda of: TypeNode(kind, target=of)))
-        if mark == "F":
+            return self._candidate(_over(self._type(), lambda of: TypeNode(kind, target=of)))
+        if self._peek("F"):
             self.function_params()
             return self._candidate(TypeNode("function"))
-        if self._take("A"):
-            length = self._match(re.compile(r"\d{0,9}", re.ASCII))
-            if not self._take("_"):
-                raise UnsupportedName
+        if self.take("A"):
+            length = self._match(_LENGTH)
+            self._expect("_")
             return self._candidate(TypeNode("array", length, self._type()))
-        if mark == "T":
-            return self._candidate(self._parameter())
-        if self._take("C"):
+        if self.take("T"):
+            return self._candidate(self._numbered(self._arguments))
+        if self.take("C"):
             return self._candidate(TypeNode("builtin", f"_Complex {self._type().spelling()}"))
-        if mark.isdigit() or mark in ("N", "L") or self._peek("St"):
-            return self._named(self._name()[0])
-        raise UnsupportedName
+        return self._named(self._name()[0])
 
     def _named(self, name: str) -> TypeNode:
         return self._candidate(TypeNode("name", name))
@@ -313,24 +310,20 @@ class _Parser:
         self._add(node)
         return node
 
-    def _parameter(self) -> TypeNode:
-        self.at += 1
+    def _numbered(self, items: Sequence[_Item]) -> _Item:
+        """Return the item whose number follows: ``_`` is the first, ``0_`` the second."""
         digits = self._match(_SEQUENCE)[:-1]
         index = int(digits, 36) + 1 if digits else 0
-        if index >= len(self._arguments):
+        if index >= len(items):
             raise UnsupportedName
-        return self._arguments[index]
+        return items[index]
 
     def _substitution(self) -> str | TypeNode:
         for mark, name in _STANDARD.items():
-            if self._take(mark):
+            if self.take(mark):
                 return name
-        self.at += 1
-        digits = self._match(_SEQUENCE)[:-1]
-        index = int(digits, 36) + 1 if digits else 0
-        if index >= len(self._candidates):
-            raise UnsupportedName
-        return self._candidates[index]
+        self._expect("S")
+        return self._numbered(self._candidates)
 
 
 def _over(node: TypeNode, change: Callable[[TypeNode], TypeNode]) -> TypeNode:
@@ -349,6 +342,7 @@ class UnsupportedName(Exception):
     """The name has a part that kernels do not have, or it is invalid."""
 
 
+@dataclass(slots=True)
 class TypeNode:
     """A type in a mangled name.
 
@@ -366,12 +360,11 @@ class TypeNode:
         The types of a pack.
     """
 
-    __slots__ = ("const", "items", "kind", "target", "text")
-
-    def __init__(
-        self, kind: str, text: str = "", target: TypeNode | None = None, const: bool = False, items: Sequence[TypeNode] = ()
-    ) -> None:
-        self.kind, self.text, self.target, self.const, self.items = kind, text, target, const, tuple(items)
+    kind: str
+    text: str = ""
+    target: TypeNode | None = None
+    const: bool = False
+    items: Sequence[TypeNode] = ()
 
     def spelling(self, depth: int = 0) -> str:
         """Return the type as in C++."""

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:(define)[ \t]+([A-Za-z_]\w*))?([^\n]*)$", re.MULTILINE)
 _TOKEN = re.compile(r"[A-Za-z_]\w*|[(){};]")
@@ -31,17 +32,20 @@ while do switch case return break continue operator host_name metal defined alig
 reqd_work_group_size opencl_unroll_hint __global__ __device__ __host__ __constant__ __forceinline__ __noinline__ __inline__ __restrict__
 __launch_bounds__ __grid_constant__ __align__ alignof
 """
-#: Functions of OpenCL C and Metal whose result does not depend on the block.
+#: The functions of OpenCL C 1.2 whose result does not depend on the block (the specification's chapters 6.12.2 to 6.12.6 and 6.12.12).
+_OPENCL_TEXT = """
+abs abs_diff acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi bitselect cbrt ceil clamp clz copysign
+cos cosh cospi cross degrees distance dot erf erfc exp exp10 exp2 expm1 fabs fast_distance fast_length fast_normalize fdim floor fma fmax
+fmin fmod fract frexp hadd hypot ilogb isfinite isinf isnan isnormal ldexp length lgamma log log10 log1p log2 logb mad mad24 mad_hi
+mad_sat max maxmag min minmag mix modf mul24 mul_hi nan nextafter normalize popcount pow pown powr prefetch radians remainder remquo rhadd
+rint rootn rotate round rsqrt select shuffle shuffle2 sign signbit sin sincos sinh sinpi smoothstep sqrt step sub_sat tan tanh tanpi
+tgamma trunc upsample
+"""
+#: Those of other versions, and of Metal.
 _FUNCTION_TEXT = """
-get_global_id get_global_offset acos acosh acospi asin asinh asinpi atan atan2 atanh atanpi atan2pi cbrt ceil copysign cos cosh cospi
-erfc erf exp exp2 exp10 expm1 fabs fdim floor fma fmax fmin fmod fract frexp hypot ilogb ldexp lgamma lgamma_r log log2 log10 log1p logb
-mad maxmag minmag modf nan nextafter pow pown powr remainder remquo rint rootn round rsqrt sin sincos sinh sinpi sqrt tan tanh tanpi
-tgamma trunc abs abs_diff add_sat hadd rhadd clamp clz ctz mad_hi mad_sat max min mul_hi rotate sub_sat upsample popcount mad24 mul24
-degrees mix radians step smoothstep sign cross dot distance length normalize fast_distance fast_length fast_normalize isequal isnotequal
-isgreater isgreaterequal isless islessequal islessgreater isfinite isinf isnan isnormal isordered isunordered signbit any all bitselect
-select shuffle shuffle2 vec_step prefetch
-saturate fmax3 fmin3 fmedian3 max3 min3 median3 absdiff addsat subsat madhi madsat mulhi reverse_bits extract_bits insert_bits
-distance_squared length_squared reflect refract faceforward transpose determinant static_cast reinterpret_cast as_type
+get_global_id get_global_offset lgamma_r ctz isequal isnotequal isgreater isgreaterequal isless islessequal islessgreater isordered
+isunordered vec_step saturate fmax3 fmin3 fmedian3 max3 min3 median3 absdiff addsat subsat madhi madsat mulhi reverse_bits extract_bits
+insert_bits distance_squared length_squared reflect refract faceforward transpose determinant static_cast reinterpret_cast as_type
 is_function_constant_defined infinity quiet_NaN lowest read write sample gather sample_compare gather_compare get_width get_height
 get_depth get_num_mip_levels get_num_samples get_array_size buffer texture sampler function_constant
 """
@@ -60,7 +64,8 @@ _FORBIDDEN = re.compile(
     r"|wait_group_events|(?:__)?asm(?:__)?|\w*threadgroup\w*|threads_per\w*|thread_index\w*|thread_execution\w*|simd\w*|quad\w*|dispatch\w*"
     r"|grid_\w+|stage_in|threadIdx|blockIdx|blockDim|gridDim|warpSize|__shared__|__\w*sync\w*|__shfl\w*|__activemask|cooperative_groups|cg"
 )
-_KEYWORDS, _FUNCTIONS = frozenset(_KEYWORD_TEXT.split()), frozenset(_FUNCTION_TEXT.split())
+OPENCL_FUNCTIONS = frozenset(_OPENCL_TEXT.split())
+_KEYWORDS, _FUNCTIONS = frozenset(_KEYWORD_TEXT.split()), OPENCL_FUNCTIONS | frozenset(_FUNCTION_TEXT.split())
 _OPERATOR = re.compile(r"\boperator\b")
 _BAD = 1
 
@@ -136,3 +141,40 @@ def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | N
                 names.append(mark)
         word = mark if mark[0].isalpha() or mark[0] == "_" else ""
     return None if depth or namespaces else functions
+
+
+# -- Find the CUDA and HIP kernels that give the same result with every block of threads.
+#
+# Such a kernel uses the block only to compute the number of its thread: ``blockIdx.x * blockDim.x + threadIdx.x``, in any of the usual
+# forms. Each form is replaced by a function that the search recognizes (`devmod_targets.authoring`).
+
+
+def _forms(axis: str) -> str:
+    """Return the pattern of the number of a thread along an axis."""
+
+    def word(name: str) -> str:
+        plain = rf"{name}\s*\.\s*{axis}"
+        return rf"(?:{plain}|\(\s*(?:int|unsigned|unsigned\s+int|size_t)\s*\)\s*{plain}|\(\s*{plain}\s*\))"
+
+    block, size, thread = word("blockIdx"), word("blockDim"), word("threadIdx")
+    product = rf"(?:{block}\s*\*\s*{size}|{size}\s*\*\s*{block})"
+    product = rf"(?:{product}|\(\s*{product}\s*\)|__u?mul24\s*\(\s*(?:{block}\s*,\s*{size}|{size}\s*,\s*{block})\s*\))"
+    return rf"(?:{product}\s*\+\s*{thread}|{thread}\s*\+\s*{product})(?!\s*[.*/%\w])"
+
+
+_NUMBER = re.compile("|".join(_forms(axis) for axis in "xyz"))
+#: What binds tighter than the sum, or is a cast, if it precedes the sum.
+_TIGHTER = frozenset("*/%-~!&.)")
+
+
+def open_kernels(text: str) -> set[str]:
+    """Return the names of the functions in `text` that give the same result with every block."""
+    return open_functions(_NUMBER.sub(_replace, text))
+
+
+def _replace(match: re.Match[str]) -> str:
+    text, at = match.string, match.start() - 1
+    while at >= 0 and text[at].isspace():
+        at -= 1
+    is_part = at >= 0 and (text[at] in _TIGHTER or (at == match.start() - 1 and (text[at].isalnum() or text[at] == "_")))
+    return match[0] if is_part else " get_global_id(0) "

@@ -16,12 +16,13 @@ A source without options, defines and includes is stored byte for byte.
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import dataclass, replace
 
-from devmod.backend import Value
-from devmod.errors import CompileError, FormatError
+from devmod.errors import CompileError, FormatError, list_names
 from devmod_readers.sources import OPTIONS_LINE, option_problem, split_options
-from devmod_targets.authoring._includes import Inliner, line_directive
+from devmod_targets._text import decode_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
     from devmod_targets.authoring._request import CompileRequest
 
+
 _DEFINED = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
 
 
-class SelfContainedSource(Value):
+@dataclass(frozen=True, slots=True)
+class SelfContainedSource:
     """The text of a source payload, and its parts.
 
     Parameters
@@ -51,24 +54,17 @@ class SelfContainedSource(Value):
         The `files` of the payload.
     """
 
-    __slots__ = ("defines", "files", "names", "options", "sources", "text")
-    defines: Mapping[str, str]
-    files: Mapping[str, str]
-    names: Mapping[str, str]
-    options: tuple[str, ...]
-    sources: Mapping[str, str]
     text: str
+    options: tuple[str, ...]
+    defines: Mapping[str, str]
+    sources: Mapping[str, str]
+    names: Mapping[str, str]
+    files: Mapping[str, str]
 
-    def __init__(
-        self,
-        text: str,
-        options: tuple[str, ...],
-        defines: Mapping[str, str],
-        sources: Mapping[str, str],
-        names: Mapping[str, str],
-        files: Mapping[str, str],
-    ) -> None:
-        self._set(text=text, options=options, defines=defines, sources=sources, names=names, files=files)
+    def with_lines(self, lines: str) -> SelfContainedSource:
+        """Return the source with lines at its end, such as `explicit_instances`."""
+        end = "" if self.text.endswith("\n") or not lines else "\n"
+        return replace(self, text=self.text + end + lines)
 
 
 def complete_source(request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False) -> SelfContainedSource:
@@ -88,11 +84,10 @@ def complete_source(request: CompileRequest, is_external: Callable[[str], bool] 
     CompileError
         An option names a path, a define is invalid, or an include cannot be embedded.
     """
-    kind = request.target.kind
     try:
         in_source, _ = split_options(request.text)
     except FormatError as error:
-        raise CompileError(str(error), kind=kind) from None
+        raise request.error(str(error)) from None
     added, defines = options_and_defines(request)
     options = in_source + tuple(added)
     body, first_line = request.text, 1
@@ -127,7 +122,7 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
         else:
             problem = option_problem(option)
             if problem:
-                raise CompileError(f"the {kind} option {option!r} {problem}", kind=kind)
+                raise request.error(f"the {kind} option {option!r} {problem}")
             options.append(option)
     defines = flags | {name: "1" if value is None else value for name, value in request.defines.items()}
     for name, value in defines.items():
@@ -160,3 +155,350 @@ def _check_define(kind: str, name: str, value: str) -> None:
         raise CompileError(
             f"the value of the define {name} ends in a backslash or an open comment, which continues in the next line: {value!r}", kind=kind
         )
+
+
+# -- Replace the includes of user files by their text, so that a C preprocessor reads the same tokens.
+#
+# Nothing is evaluated: an include inside a condition is replaced inside that condition. A file with an include guard or ``#pragma
+# once`` is embedded once for the text, and once for a branch of a condition that the text before it does not cover. Every other include
+# is replaced each time, because the receiver's preprocessor evaluates the conditions. ``#pragma once`` has no meaning in a single text,
+# so a guard replaces it. The guard's macro is made of the file's digest.
+
+
+_MAX_NESTING = 64
+_MAX_BYTES = 64 << 20
+
+
+def line_directive(number: int, name: str) -> str:
+    """Return the directive that sets the number and the file name of the next line."""
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {number} "{quoted}"\n'
+
+
+class Inliner:
+    """Embed the include files of one request.
+
+    Parameters
+    ----------
+    request
+        The compile request.
+    defined
+        The names of the defines, which an include guard may test.
+    directive
+        Returns the directive that sets the number and the file of the next line. GLSL's takes no file name.
+    is_external
+        Returns whether the receiver's compiler has a header of this name. Such an include in quotes stays as it is.
+
+    Attributes
+    ----------
+    sources : dict
+        The name of each source file, as in the include, to the SHA-256 of its text.
+    names : dict
+        The real path of each included file to that name.
+    files : dict
+        The path of each included file, as it was opened, to the SHA-256 of its text.
+    """
+
+    def __init__(
+        self,
+        request: CompileRequest,
+        defined: frozenset[str],
+        directive: Callable[[int, str], str] = line_directive,
+        is_external: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self.directive = directive
+        self.is_external = is_external
+        self.kind = request.target.kind
+        self.request = request
+        self.defined = defined
+        self.sources: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.files: dict[str, str] = {}
+        #: For the text and each condition that is open at this point, the guarded files that are embedded there. Where the text at this
+        #: point is compiled, all open conditions are true, so a second include of such a file has no effect.
+        self._embedded: list[set[str]] = [set()]
+        self._scanned: dict[str, tuple[str, list[Directive], str, bool]] = {}
+        #: The folders whose files may be embedded. Symbolic links are resolved, so a link cannot lead outside.
+        self.roots = [os.path.realpath(folder) for folder in filter(None, (request.folder, *request.include))]
+        self.size = len(request.text)
+        self._digest(request.name, request.text)
+
+    def inline(self, text: str, first_line: int = 1) -> str:
+        """Return the source text with its includes replaced."""
+        return self._expand(text, self.request.name, self.request.folder, (), 0, first_line, scan(text)[0])
+
+    def _expand(
+        self,
+        text: str,
+        name: str,
+        folder: str,
+        chain: tuple[str, ...],
+        outer_depth: int,
+        first_line: int,
+        directives: list[Directive],
+        opening: Directive | None = None,
+    ) -> str:
+        """Return a text with its includes replaced. `opening` is the condition of its include guard."""
+        parts: list[str] = []
+        position = 0
+        shifted = False
+        first_condition = len(self._embedded)
+        for directive in directives:
+            if directive is not opening:  # the last #endif closes no condition of `_embedded`, and is ignored
+                self._follow_condition(directive.word, first_condition)
+            if shifted and directive.next and directive.word in BRANCHES:
+                # The preprocessor ignores a #line in a skipped branch, so one follows each branch.
+                parts += [text[position : directive.next], self.directive(directive.next_line + first_line - 1, name)]
+                position, shifted = directive.next, directive.depth > 0
+                continue
+            depth = outer_depth + directive.depth
+            location = f"{name}:{directive.line + first_line - 1}"
+            path, name_in_include = self._resolve(text, directive, folder, location, depth)
+            if not path:
+                continue
+            inside = self._replacement(path, name_in_include, chain, depth, location)
+            if not inside:
+                parts.append(text[position : directive.start])
+                position = directive.end
+                continue
+            line_start, line_end = directive.start, text.find("\n", directive.end)
+            line_end = len(text) if line_end < 0 else line_end + 1
+            head = text[position:line_start]
+            # Comments before and after the include are kept, on a line of the same number.
+            rest = text[directive.end : line_end]
+            number = directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
+            parts.append(head if head.endswith("\n") or not head else head + "\n")
+            parts.append(inside)
+            shifted = shifted or directive.depth > 0
+            if rest.strip():
+                parts.append(self.directive(number, name))
+                position = directive.end
+            else:
+                parts.append(self.directive(number + 1, name))
+                position = line_end
+        del self._embedded[first_condition:]
+        parts.append(text[position:])
+        return "".join(parts)
+
+    def _follow_condition(self, word: str, first: int) -> None:
+        """Update the open conditions of a file, the first of which has the index `first`."""
+        if word in ("if", "ifdef", "ifndef"):
+            self._embedded.append(set())
+        elif word in BRANCHES and len(self._embedded) > first:
+            self._embedded.pop()
+            if word != "endif":
+                self._embedded.append(set())
+
+    def _replacement(self, opened: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
+        """Return the text that replaces an include; "" if the file's guard makes it empty."""
+        path = os.path.realpath(opened)
+        text, directives, guard, once = self._scan_file(path, name_in_include, location)
+        self.files[opened] = self.sources[self.names[path]]
+        if (guard or once) and (path in chain or any(path in names for names in self._embedded)):
+            return ""
+        if len(chain) >= _MAX_NESTING or path in chain:
+            raise self.request.error(
+                f"{location}: the include of {name_in_include!r} never ends: the file includes itself and has no include guard"
+            )
+        if (guard or once) and guard not in self.defined:
+            self._embedded[-1].add(path)
+        outer_depth = depth - (1 if guard else 0)
+        opening = directives[0] if guard else None
+        # A compiler looks beside the name of a link, not beside its target.
+        text = self._expand(text, name_in_include, os.path.dirname(opened), (*chain, path), outer_depth, 1, directives, opening)
+        text = text if text.endswith("\n") else text + "\n"
+        if text.endswith("\\\n"):
+            text += "\n"  # otherwise a backslash at the end of the file continues into the next #line
+        text = self.directive(1, name_in_include) + text
+        if once:
+            macro = f"DEVMOD_ONCE_{self.sources[self.names[path]][:16]}"
+            text = f"#ifndef {macro}\n#define {macro}\n{text}#endif\n"
+        return text
+
+    def _scan_file(self, path: str, name_in_include: str, location: str) -> tuple[str, list[Directive], str, bool]:
+        """Return the text of a file without ``#pragma once``, its directives, its guard, and whether it has that pragma."""
+        if path in self._scanned:
+            self._count(len(self._scanned[path][0]), location)
+            return self._scanned[path]
+        text = self._read(path, name_in_include, location)
+        directives, guarded = scan(text)
+        guard = guard_of(text, directives, guarded)
+        once = [
+            directive
+            for directive in directives
+            if directive.word == "pragma" and directive.depth == 0 and _is_pragma_once(text, directive)
+        ]
+        for directive in reversed(once):
+            text = text[: directive.start] + text[directive.end :]
+        if once:
+            directives, _ = scan(text)
+        self._scanned[path] = text, directives, guard, bool(once)
+        return self._scanned[path]
+
+    def _count(self, size: int, location: str) -> None:
+        """Raise CompileError if the source with its includes is too large."""
+        self.size += size
+        if self.size > _MAX_BYTES:
+            raise self.request.error(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB")
+
+    def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int) -> tuple[str, str]:
+        """Return the path and the name of the included user file; two empty strings for any other include."""
+        if directive.word == "include_next":
+            raise self.request.error(f"{location}: #include_next is not supported in a source payload; use #include")
+        match = INCLUDED.search(text, directive.start, directive.end) if directive.word == "include" else None
+        if match is None:
+            return "", ""
+        in_quotes = match["quoted"] is not None
+        name_in_include = match["quoted"] if in_quotes else match["angled"]
+        folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
+        if os.path.isabs(name_in_include):
+            if depth:
+                return "", ""
+            raise self.request.error(
+                f"{location}: the include of {name_in_include!r} is an absolute path; write a path relative to a folder of include="
+            )
+        for place in folders:
+            path = os.path.join(place, name_in_include)
+            if os.path.isfile(path):
+                self._check_root(os.path.realpath(path), name_in_include, location)
+                return path, name_in_include
+        if in_quotes and depth == 0 and not self.is_external(name_in_include):
+            raise self.request.error(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}")
+        return "", ""
+
+    def _check_root(self, path: str, name_in_include: str, location: str) -> None:
+        """Raise CompileError for a file outside of the caller's folders: a payload would publish its text."""
+        if any(path.startswith(os.path.join(root, "")) for root in self.roots):
+            return
+        allowed = "the source's folder and the folders of include=" if self.request.folder else "the folders of include="
+        folder = os.path.dirname(path)
+        raise self.request.error(
+            f"{location}: the include {name_in_include!r} is the file {path!r}, which is outside {allowed}. To embed its text in the "
+            f"payload, add its folder: include=[{folder!r}]"
+        )
+
+    def _read(self, path: str, name_in_include: str, location: str) -> str:
+        try:
+            with open(path, "rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            raise self.request.error(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}") from error
+        self._count(len(data), location)
+        text = decode_source(data, name_in_include, self.kind)
+        if path not in self.names:
+            self.names[path] = self._digest(name_in_include, text)
+        return text
+
+    def _digest(self, name: str, text: str) -> str:
+        """Add a source's digest under its name and return that name; add a number if another source has the name."""
+        from hashlib import sha256
+
+        digest, unique, number = sha256(text.encode()).hexdigest(), name, 1
+        while self.sources.get(unique, digest) != digest:
+            number += 1
+            unique = f"{name} ({number})"
+        self.sources[unique] = digest
+        return unique
+
+
+def include_hint(folders: Iterable[str]) -> str:
+    """Return the sentences for a missing include: the searched folders, and how to add another."""
+    text = list_names(folders)
+    folders_text = f"Searched: {text}" if text != "none" else "No folder was searched: include= is empty"
+    return f"{folders_text}. Add the folder that contains it: include=['FOLDER']"
+
+
+def _is_pragma_once(text: str, directive: Directive) -> bool:
+    return text[directive.start : directive.end].split()[-1] == "once"
+
+
+# -- The preprocessor directives in a C-like text, and the include guard around it.
+
+
+#: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition cannot backtrack over it.
+_BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
+_TOKEN = re.compile(
+    r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
+    |(?P<line>\r\n|\n|\r)
+    |(?P<hash>\#)
+    |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
+    |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'
+    |\d(?:'?[\w.])*|\w+|.""",
+    re.DOTALL | re.VERBOSE,
+)
+_DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
+#: The words of the branches of a condition after the first, and of its end.
+BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
+#: The file of an include.
+INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class Directive:
+    """A preprocessor directive in a text.
+
+    Attributes
+    ----------
+    word : str
+        Its name, such as "include".
+    start, end : int
+        Its first character, and the character after it.
+    line : int
+        Its line, from 1.
+    depth : int
+        The number of conditions around it.
+    next, next_line : int
+        The first character of the line after it, and that line's number.
+    """
+
+    __slots__ = ("depth", "end", "line", "next", "next_line", "start", "word")
+
+    def __init__(self, word: str, start: int, end: int, line: int, depth: int) -> None:
+        self.word, self.start, self.end, self.line, self.depth = word, start, end, line, depth
+        self.next, self.next_line = 0, 0
+
+
+def scan(text: str) -> tuple[list[Directive], bool]:
+    """Return the directives of a text, and whether all its other tokens are inside conditions."""
+    directives: list[Directive] = []
+    at, line, depth, line_start, guarded = 0, 1, 0, True, True
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        assert token is not None
+        end = token.end()
+        if token["line"]:
+            if directives and not directives[-1].next:
+                directives[-1].next, directives[-1].next_line = end, line + 1
+            line_start = True
+        elif token["hash"] and line_start and (directive := _DIRECTIVE.match(text, at)):
+            word, end, line_start = directive["word"], directive.end(), False
+            depth -= word == "endif" and depth > 0
+            directives.append(Directive(word, at, end, line, depth))
+            depth += word in ("if", "ifdef", "ifndef")
+            # The operand of a directive is not program text.
+            if word in ("include", "error", "pragma", "define", "undef", "if", "ifdef", "ifndef", "endif", "else", "elif", "line"):
+                rest = INCLUDED.match(text, end) if word == "include" else _NAME.match(text, end)
+                end = rest.end() if rest else end
+                directives[-1].end = end
+        elif not token["blank"]:
+            line_start = False
+            guarded = guarded and depth > 0
+        line += text.count("\n", at, end)
+        at = end
+    return directives, guarded
+
+
+def guard_of(text: str, directives: list[Directive], guarded: bool) -> str:
+    """Return the macro of an include guard around the whole text; "" if there is none."""
+    if (
+        len(directives) < 3
+        or not guarded
+        or directives[0].word != "ifndef"
+        or directives[1].word != "define"
+        or directives[-1].word != "endif"
+    ):
+        return ""
+    if any(directive.depth == 0 or (directive.depth == 1 and directive.word.startswith("el")) for directive in directives[1:-1]):
+        return ""  # the text has a second condition, or an #else
+    names = [text[directive.start : directive.end].split()[-1] for directive in directives[:2]]
+    return names[0] if names[0] == names[1] and _NAME.fullmatch(names[0]) else ""

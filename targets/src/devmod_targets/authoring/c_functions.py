@@ -10,10 +10,9 @@ import os
 
 from devmod import Param
 from devmod.errors import CompileError
-from devmod_readers.reflection import with_members
-from devmod_targets.authoring._clang_records import record_members, uses_location
+from devmod_readers.reflection import MemberType, describe_members, with_members
 from devmod_targets.authoring._process import digests_of
-from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type, lane_type, load_libclang, type_kind
 from devmod_targets.authoring.instances import (
     expression_number,
     function_name,
@@ -26,130 +25,235 @@ from devmod_targets.authoring.instances import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from devmod import Member, TargetSpec
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring.clang import Libclang
-    from devmod_targets.authoring.clang_options import ClangOptions
+    from devmod_targets.authoring.clang import LocationSet
+    from devmod_targets.authoring.clang_build import ClangOptions
+
+
+# -- Describe the members of C structs that libclang has laid out.
+
+
+_RECORD, _FIXED_ARRAY = 105, 112
+_UNION, _BASE, _FIELD = "UNION_DECL", "CXX_BASE_SPECIFIER", "FIELD_DECL"
+
+
+def record_members(
+    type_: Any,
+    *,
+    number_type: Callable[[Any], tuple[str, int]] = element_type,
+    array_record: Callable[[Any], tuple[list[tuple[int, int]], Any] | None] = lambda _: None,
+) -> tuple[Member, ...]:
+    """Return the members of a struct for `devmod.Param`; () if they cannot be described.
+
+    A union, a pointer and a struct with bit-fields are described as bytes. A matrix has one member without a name.
+
+    Parameters
+    ----------
+    type_
+        A canonical clang.cindex.Type.
+    number_type
+        Returns what `element_type` returns, for the types of one language.
+    array_record
+        Returns the dimensions and the element type of a record that is an array or a matrix in the language, or None.
+    """
+
+    def look_up(of: Any) -> MemberType:
+        of = of.get_canonical()
+        size, dims = of.get_size(), []
+        while True:
+            if type_kind(of) == _FIXED_ARRAY:
+                inner = lane_type(of)
+                record = [(of.element_count, inner.get_size())], inner
+            elif type_kind(of) == _RECORD and array_record(of) is not None:
+                record = array_record(of) or ([], of)
+            else:
+                break
+            dims += record[0]
+            of = record[1]
+            size = of.get_size()
+        dtype, align = number_type(of)
+        if dtype and not align:
+            return MemberType(size, dtype, dims=dims)
+        return MemberType(size, fields=_fields(of) if type_kind(of) == _RECORD else None, dims=dims)
+
+    if array_record(type_) is not None:
+        return describe_members([("", 0, type_)], look_up)
+    return describe_members(_fields(type_) or (), look_up)
+
+
+def with_struct(param: Param, type_: Any, number_type: Callable[[Any], tuple[str, int]]) -> Param:
+    """Return a param with the members of its struct, if it has an alignment and so is one."""
+    return with_members(param, record_members(type_.get_canonical(), number_type=number_type)) if param.align else param
+
+
+def uses_location(type_: Any, locations: LocationSet) -> bool:
+    """Return whether the declaration of a struct, or of a struct in it, has one of the locations: clang then has no layout of it."""
+    if not locations:
+        return False
+    pending, visited = [type_], set()
+    while pending:
+        of = pending.pop().get_canonical()
+        while type_kind(of) == _FIXED_ARRAY:
+            of = lane_type(of)
+        if type_kind(of) == _RECORD and of.spelling not in visited:
+            visited.add(of.spelling)
+            declaration = of.get_declaration()
+            if locations.intersects(declaration.extent):
+                return True
+            # An invalid struct has declarations of fields, and get_fields returns none of them.
+            pending += [each.type for each in declaration.get_children() if each.kind.name == _FIELD]
+    return False
+
+
+def _fields(type_: Any, start: int = 0) -> list[tuple[str, int, Any]] | None:
+    """Return name, offset and type of a struct's members, with those of its anonymous structs; None if they cannot be described."""
+    declaration = type_.get_declaration()
+    if declaration.kind.name == _UNION or any(each.kind.name == _BASE for each in declaration.get_children()):
+        return None
+    fields: list[tuple[str, int, Any]] = []
+    for field in type_.get_fields():
+        bits = field.get_field_offsetof()
+        if bits < 0 or bits % 8 or field.is_bitfield():
+            return None
+        offset, of = start + bits // 8, field.type.get_canonical()
+        if type_kind(of) == _RECORD and not field.spelling.isidentifier():
+            inner = _fields(of, offset)
+            if inner is None:
+                return None
+            fields += inner
+        else:
+            fields.append((field.spelling, offset, of))
+    return fields
+
 
 #: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target have hundreds.
 _SKIP_BODIES = 0x40
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
-_FUNCTION = "FUNCTION_DECL"
-_SCOPES = ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
 
 
-def parse_source(
-    library: Libclang,
-    request: CompileRequest,
-    options: ClangOptions,
-    flags: Sequence[str],
-    prefixes: tuple[str, ...],
-    headers: Mapping[str, str],
-) -> Any:
-    """Parse the source of a request with libclang. Return the translation unit.
+def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the declarations of a translation unit, also in namespaces, in the order of the source.
 
     Parameters
     ----------
-    library, request, options
-        libclang, the request, and the options with which clang compiled it.
+    parent
+        The cursor of the unit.
+    is_own
+        Returns whether a declaration is in a file of the source.
+
+    Yields
+    ------
+    str, clang.cindex.Cursor
+        The scope, such as "a::b::" without anonymous namespaces, and the declaration.
+    """
+    for cursor in filter(is_own, parent.get_children()):
+        kind = cursor.kind.name
+        if kind == "NAMESPACE":
+            yield from declarations(cursor, is_own, f"{scope}{cursor.spelling}::" if cursor.spelling else scope)
+        elif kind in ("LINKAGE_SPEC", "UNEXPOSED_DECL"):
+            yield from declarations(cursor, is_own, scope)
+        else:
+            yield scope, cursor
+
+
+def is_in(file: str) -> Callable[[Any], bool]:
+    """Return the function that returns whether a cursor is in a file."""
+    return lambda cursor: str(cursor.location.file) == file
+
+
+class CFunctions:
+    """The functions of a source that clang has compiled, as libclang reads them.
+
+    Parameters
+    ----------
+    spec, noun
+        The target's spec, and its word for a function in errors, such as "kernel".
+    request, options
+        The source, and the options with which clang compiled it.
+    symbols
+        The functions of the linked file.
     flags
         The target's own flags for libclang.
     prefixes
         The prefixes of the flags in `options` that libclang takes too.
     headers
         The target's own headers, name to text.
-
-    Raises
-    ------
-    CompileError
-        libclang cannot parse the source.
-    """
-    main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
-    arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
-    arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
-    arguments += [f"-I{folder}" for folder in request.include]
-    arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
-    files = [(main, request.text), *((os.path.join(VIRTUAL_FOLDER, name), text) for name, text in headers.items())]
-    kind = str(request.target.kind)
-    description = f"the {request.language} source {request.name}"
-    return library.parse(main, arguments, files, kind=kind, description=description, options=_SKIP_BODIES)
-
-
-def included_files(unit: Any, options: ClangOptions) -> dict[str, str]:
-    """Return the SHA-256 of each user header that libclang has read, by its path."""
-    return digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, options.toolchain.include))
-
-
-def text_with_instances(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:
-    """Return a source with the variables by which `CFunctions.functions_by_name` finds the instances of templates."""
-    return text + instance_variables(_all_expressions(symbols, expressions))
-
-
-def _all_expressions(symbols: Iterable[str], expressions: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([*expressions, *source_instances(symbols)]))
-
-
-class CFunctions:
-    """The functions of a translation unit.
-
-    Parameters
-    ----------
-    library, unit
-        libclang, and the unit that it has parsed.
-    kind, noun
-        The target's kind, and its word for a function in errors, such as "kernel".
     number_type
         Returns what `element_type` returns, for the types of one language.
     pointee_type
         Returns the same for the elements behind a pointer.
+
+    Attributes
+    ----------
+    toolchain
+        The reader, such as "libclang 18.1.1".
+    files
+        The SHA-256 of each user header that libclang has read, by its path.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        libclang cannot parse the source.
     """
 
     def __init__(
         self,
-        library: Libclang,
-        unit: Any,
-        kind: str,
+        spec: TargetSpec,
         noun: str,
+        request: CompileRequest,
+        options: ClangOptions,
+        symbols: Collection[str],
         *,
+        flags: Sequence[str],
+        prefixes: tuple[str, ...],
+        headers: Mapping[str, str],
         number_type: Callable[[Any], tuple[str, int]] = element_type,
         pointee_type: Callable[[Any], tuple[str, int]] = element_type,
     ) -> None:
-        self._library, self._unit, self._kind, self._noun = library, unit, kind, noun
+        library = load_libclang(spec, request.language)
+        #: A variable for each follows the program. The first ones are those of the request.
+        expressions = list(dict.fromkeys([*request.name_expressions, *source_instances(symbols)]))
+        main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
+        arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
+        arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
+        arguments += [f"-I{folder}" for folder in request.include]
+        arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
+        files = [(main, request.text + instance_variables(expressions))]
+        files += [(os.path.join(VIRTUAL_FOLDER, name), text) for name, text in headers.items()]
+        description = f"the {request.language} source {request.name}"
+        unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_SKIP_BODIES)
+        self.toolchain = library.toolchain
+        self.files = digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, options.toolchain.include))
+        self._library, self._unit, self._kind, self._noun = library, unit, spec.kind, noun
+        self._symbols, self._requested, self._expressions = symbols, request.name_expressions, expressions
         self._type, self._pointee_type = number_type, pointee_type
         self._unknown = LocationSet(
             (str(each.location.file), each.location.line, each.location.column) for each in unit.diagnostics if each.severity >= each.Error
         )
 
-    def declarations(self) -> Iterator[Any]:
-        """Yield the cursor of each declaration of a function outside of system headers, also in namespaces, in the order of the source."""
-        yield from self._declarations(self._unit.cursor)
-
-    def functions_by_name(self, symbols: Collection[str], expressions: Sequence[str]) -> dict[str, tuple[str, Any]]:
+    def functions_by_name(self) -> dict[str, tuple[str, Any]]:
         """Return the symbol and the cursor of each function of the linked file, by its name for callers.
-
-        Parameters
-        ----------
-        symbols
-            The functions of the linked file.
-        expressions
-            The name expressions of the request. `text_with_instances` has made the parsed text.
 
         Raises
         ------
         CompileError
-            An expression names no function of the linked file.
+            A name expression of the request names no function of the linked file.
         """
-        all_expressions = _all_expressions(symbols, expressions)
+        symbols = self._symbols
         instances = {}
-        for cursor in self._unit.cursor.get_children() if all_expressions else ():
+        for cursor in self._unit.cursor.get_children() if self._expressions else ():
             number = expression_number(cursor)
             function = referenced_function(cursor, self._library) if number is not None else None
             if number is not None and function is not None:
-                instances[all_expressions[number]] = function
+                instances[self._expressions[number]] = function
         named = {}
-        for expression in expressions:
+        for expression in self._requested:
             symbol = instances[expression].mangled_name if expression in instances else ""
             if symbol not in symbols:
                 raise CompileError(
@@ -159,8 +263,8 @@ class CFunctions:
                 )
             named[symbol] = function_name(expression)
         cursors: dict[str, tuple[str, Any]] = {}
-        for cursor in self.declarations():
-            symbol = cursor.mangled_name
+        for _, cursor in declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header):
+            symbol = cursor.mangled_name if cursor.kind.name == "FUNCTION_DECL" else ""
             # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
             if symbol in symbols and (symbol not in cursors or all(parameter_names(cursor, self._library))):
                 cursors[symbol] = (self.qualified_name(cursor), cursor)
@@ -168,16 +272,6 @@ class CFunctions:
             cursors.setdefault(cursor.mangled_name, (name, cursor))
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
-
-    def _declarations(self, parent: Any) -> Iterator[Any]:
-        for cursor in parent.get_children():
-            kind = cursor.kind.name
-            if kind in (_FUNCTION, *_SCOPES) and cursor.location.is_in_system_header:
-                continue
-            if kind == _FUNCTION:
-                yield cursor
-            elif kind in _SCOPES:
-                yield from self._declarations(cursor)
 
     @staticmethod
     def qualified_name(cursor: Any) -> str:
@@ -238,14 +332,11 @@ class CFunctions:
             element, align = ("", 0) if is_unknown else self._pointee_type(target.get_canonical())
             size = type_.get_size() if _kind(type_) == "CONSTANTARRAY" and not is_unknown else 0
             param = Param(name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0))
-            if align and not uses_location(target, unknown):
-                param = with_members(param, record_members(target.get_canonical(), number_type=self._type))
-            return "handle", param
+            return "handle", param if uses_location(target, unknown) else with_struct(param, target, self._type)
         if is_unknown or uses_location(type_, unknown):
             return "", Param(name, "scalar")
         element, align = self._type(type_)
-        param = Param(name, "scalar", element, align=align)
-        return element, with_members(param, record_members(type_, number_type=self._type)) if align else param
+        return element, with_struct(Param(name, "scalar", element, align=align), type_, self._type)
 
 
 def _kind(type_: Any) -> str:

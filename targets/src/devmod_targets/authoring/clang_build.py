@@ -5,21 +5,322 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from devmod.errors import CompileError, compile_error
-from devmod_targets.authoring._process import digests_of
+from devmod import Origin
+from devmod.backend import environment_text, find_program
+from devmod.errors import CompileError, ToolchainNotFoundError, compile_error
+from devmod_targets.authoring._process import digests_of, own_environment, run_program
+from devmod_targets.authoring._source import options_and_defines
 from devmod_targets.authoring.instances import FILE, expression_error
+from devmod_targets.authoring.zig import find_zig, toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import NoReturn
 
+    from devmod import FunctionInfo, TargetSpec
     from devmod_targets.authoring._request import CompileRequest
-    from devmod_targets.authoring.llvm import LlvmToolchain
+
+
+# -- clang and lld for devices: those of the wheel ziglang, or those that the user names. No other clang is searched for.
+#
+# The wheel's program `zig` is clang and lld for every target of LLVM (``zig clang``, ``zig ld.lld``). Each run has a temporary folder,
+# an environment without the user's variables, and files with fixed names, so that its output depends on its inputs alone.
+
+
+#: The environment variable that names a clang.
+VARIABLE = "DEVMOD_CLANG"
+_VERSION = re.compile(r"clang version (\d+(?:\.\d+)+)")
+
+
+class LlvmToolchain:
+    """A clang with its lld.
+
+    Attributes
+    ----------
+    name
+        The names and versions for an origin, such as "clang 22.1.8 (ziglang 0.17.0)".
+    include
+        The folder of clang's own headers, such as stdint.h.
+    version
+        The major version of clang; 0 if it is unknown.
+    """
+
+    __slots__ = ("_clang", "_linker", "include", "name", "version")
+
+    def __init__(self, clang: Sequence[str], linker: Sequence[str], name: str, include: str) -> None:
+        self._clang, self._linker, self.name, self.include = tuple(clang), tuple(linker), name, include
+        number = re.match(r"clang (\d+)", name)
+        self.version = int(number[1]) if number else 0
+
+    def clang(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
+        """Run clang in a folder. Return its exit status and its output.
+
+        Raises
+        ------
+        CompileError
+            It cannot be run, or exceeds the time limit.
+        """
+        # A distribution's file with default options would be another input. clang 16 has the option.
+        own = ["--no-default-config"] if self.version >= 16 else []
+        return _run([*self._clang, *own, *arguments], folder, kind, "clang")
+
+    def link(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
+        """Run ld.lld in a folder. The result and the errors are those of `clang`."""
+        return _run([*self._linker, *arguments], folder, kind, "ld.lld")
+
+
+def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmToolchain:
+    """Return the toolchain.
+
+    Parameters
+    ----------
+    spec
+        The target, for the error's install command.
+    language
+        The language of the source, for the error.
+    program
+        A clang, as a path or as a name in PATH. By default that of DEVMOD_CLANG, else that of the wheel ziglang.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        It is not installed.
+    """
+    name = program or environment_text(VARIABLE)
+    if name:
+        path = find_program(name)
+        linker = path and _linker_beside(path)
+        if linker:
+            return _named_toolchain(path, linker, os.stat(path).st_mtime_ns)
+        source = f"the option -toolchain={name}" if program else f"{VARIABLE}={name}"
+        problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
+        raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
+    return _zig_toolchain(find_zig(kind=spec.kind, distribution=spec.build_distribution))
+
+
+@cache
+def _zig_toolchain(zig: str) -> LlvmToolchain:
+    clang = [zig, "clang"]
+    return LlvmToolchain(clang, [zig, "ld.lld"], f"{_clang_version(clang)} ({toolchain()})", str(Path(zig).parent / "lib" / "include"))
+
+
+@cache
+def _named_toolchain(path: str, linker: str, _: int) -> LlvmToolchain:
+    folder = _query([path, "-print-resource-dir"])
+    return LlvmToolchain([path], [linker], _clang_version([path]), os.path.join(folder, "include"))
+
+
+def _clang_version(clang: Sequence[str]) -> str:
+    match = _VERSION.search(_query([*clang, "--version"]))
+    return f"clang {match[1] if match else 'unknown'}"
+
+
+def _linker_beside(clang: str) -> str:
+    """Return the ld.lld of a clang: with the same suffix (clang-19 and ld.lld-19), in its folder or in PATH; "" if it is missing."""
+    real = os.path.realpath(clang)
+    suffix = re.search(r"-\d+(?=$|\.exe$)", os.path.basename(clang))
+    names = [f"ld.lld{suffix[0]}"] if suffix else []
+    for name in (*names, "ld.lld"):
+        for folder in (os.path.dirname(clang), os.path.dirname(real)):
+            path = find_program(os.path.join(folder, name))
+            if path:
+                return path
+    return next(filter(None, map(find_program, names)), "")
+
+
+def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int, str]:
+    # A clang that the user names may be a script.
+    return run_program(command, folder, name=name, kind=kind, environment=own_environment(folder, os.environ.get("PATH", "")))
+
+
+def _query(command: Sequence[str]) -> str:
+    """Return the output of a command of clang that compiles nothing."""
+    with TemporaryDirectory(prefix="devmod-") as folder:
+        return _run(command, folder, "", "clang")[1].strip()
+
+
+# -- The options of a request for clang: the toolchain, the optimization level, the standard and the macros.
+
+
+TOOLCHAIN = "-toolchain="
+#: clang's option for intermediate results. They go to `Payload.source`, and the code does not depend on it.
+SAVE_TEMPS = "-save-temps"
+#: The switches after ``-f`` and ``-fno-``. Others read and write files, search headers in other places or start programs, and new versions
+#: of clang have more of them.
+_SWITCHES = (
+    # numbers
+    "approx-func associative-math cx-fortran-rules cx-limited-range enable-matrix fast-math finite-math-only fixed-point "
+    "honor-infinities honor-nans math-errno protect-parens reciprocal-math rounding-math signed-zeros strict-float-cast-overflow "
+    "trapping-math unsafe-math-optimizations "
+    # optimizations
+    "assume-sane-operator-new assume-unique-vtables convergent-functions delete-null-pointer-checks finite-loops inline "
+    "inline-functions inline-hint-functions jump-tables keep-static-consts merge-all-constants omit-frame-pointer openmp-simd "
+    "optimize-sibling-calls reroll-loops slp-vectorize split-lsr strict-aliasing strict-enums strict-overflow strict-return "
+    "strict-vtable-pointers trapv tree-slp-vectorize tree-vectorize unroll-loops vectorize wrapv "
+    # languages
+    "access-control addrsig aligned-allocation aligned-new asm asynchronous-unwind-tables blocks builtin char8_t common coroutines "
+    "cxx-exceptions data-sections declspec digraphs dollars-in-identifiers elide-constructors exceptions freestanding function-sections "
+    "gnu-inline-asm gnu-keywords gnu89-inline hosted ident lax-vector-conversions new-infallible operator-names pack-struct "
+    "relaxed-template-template-args rtti rtti-data semantic-interposition short-enums short-wchar signed-char signed-wchar "
+    "sized-deallocation stack-protector threadsafe-statics trigraphs unique-section-names unsigned-char unwind-tables use-cxa-atexit "
+    "verbose-asm visibility-inlines-hidden zero-initialized-in-bss "
+    # GPUs
+    "gpu-allow-device-init gpu-approx-transcendentals gpu-defer-diag gpu-exclude-wrong-side-overloads gpu-flush-denormals-to-zero "
+    "hip-fp32-correctly-rounded-divide-sqrt hip-kernel-arg-name metal-enable-logging offload-implicit-host-device-templates "
+    "offload-uniform-block preserve-invariance "
+    # diagnostics
+    "caret-diagnostics color-diagnostics diagnostics-color diagnostics-fixit-info diagnostics-show-note-include-stack "
+    "diagnostics-show-option diagnostics-show-template-tree elide-type show-column show-source-location spell-checking "
+)
+#: The options that change the code or the diagnostics. clang has others, which name files, programs and plugins.
+_SUPPORTED = re.compile(
+    "|".join(
+        [
+            r"-O(?:[0-3gsz]|fast)?",
+            r"-std=[a-z]+(?:\+\+)?[\w.]+",
+            r"-U[A-Za-z_]\w*",
+            # No comma: -Wa, -Wl, and -Wp, pass options to other programs.
+            r"-w|-pedantic(?:-errors)?|-W[\w#+-]*(?:=[\w+-]+)?",
+            r"-Rpass(?:-missed|-analysis)?=.+",
+            "-f(?:no-)?(?:" + "|".join(_SWITCHES.split()) + r")|-fno-builtin-\w+",
+            r"-f(?:align-(?:functions|loops)|bracket-depth|caret-diagnostics-max-lines|complex-arithmetic|constexpr-(?:backtrace-limit|depth|steps)|"
+            r"denormal-fp-math|diagnostics-color|error-limit|excess-precision|fp-(?:contract|eval-method|exception-behavior|model)|"
+            r"gpu-default-stream|inline-max-stacksize|lax-vector-conversions|macro-backtrace-limit|matrix-memory-layout|max-type-align|"
+            r"message-length|new-alignment|pack-struct|strict-flex-arrays|template-(?:backtrace-limit|depth)|trivial-auto-var-init|"
+            r"visibility)=[\w+-]+",
+            r"-m(?:no-)?(?:amdgpu-[a-z-]+|cabac|cumode|hvx|hvx-ieee-fp|hvx-qfloat|long-calls|memops|nv[js]|packets|tgsplit|unsafe-fp-atomics|"
+            r"wavefrontsize64)",
+            r"-m(?:code-object-version|hvx|hvx-length|macosx-version-min)=[\w.]+",
+            r"--gpu-max-threads-per-block=\d+",
+        ]
+    ),
+    re.ASCII,
+)
+#: Options that devmod sets itself, or that change the kind of output.
+_RESERVED = re.compile(
+    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|mv\d+t?|shared|static|fPIC|fpic|g.*|M.*|emit-llvm|"
+    r"isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|ffile-prefix-map.*|save-temps.*|v|###)$"
+)
+_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
+
+
+@dataclass(frozen=True, slots=True)
+class ClangOptions:
+    """The options of a request, as clang takes them.
+
+    Attributes
+    ----------
+    toolchain
+        The clang that the option ``-toolchain=`` names, or the default one.
+    options
+        The request's options without ``-toolchain=`` and defines.
+    defines
+        The macros, name to text.
+    flags
+        `options` after the default optimization level and the default standard, for each that they do not set.
+    """
+
+    toolchain: LlvmToolchain
+    options: tuple[str, ...]
+    defines: Mapping[str, str]
+    flags: tuple[str, ...]
+
+    def origin(self, request: CompileRequest, readers: Iterable[str], sources: Mapping[str, str]) -> Origin:
+        """Return the origin of the payload. `readers` are the programs that read the signatures, such as "libclang 18.1.1"."""
+        defines = (f"-D{name}={value}" for name, value in self.defines.items())
+        return Origin(str(request.target), ", ".join([self.toolchain.name, *readers]), (*self.options, *defines), sources)
+
+
+def split_option(request: CompileRequest, prefix: str) -> tuple[CompileRequest, str]:
+    """Return the request without the options that start with `prefix`, and the value of the last of them; "" if there is none."""
+    values = [option[len(prefix) :] for option in request.options if option.startswith(prefix)]
+    rest = [option for option in request.options if not option.startswith(prefix)]
+    return request.replace(options=rest), values[-1] if values else ""
+
+
+def take_flag(request: CompileRequest, flag: str) -> tuple[CompileRequest, bool]:
+    """Return the request without an option, and whether the option is set."""
+    return request.replace(options=[option for option in request.options if option != flag]), flag in request.options
+
+
+def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> ClangOptions:
+    """Return the options of a request.
+
+    Parameters
+    ----------
+    request, spec
+        The request, and its target.
+    standard
+        The default of ``-std=``; "" for LLVM IR, which has neither a standard nor a preprocessor.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The toolchain is not installed.
+    CompileError
+        An option is reserved or not supported, or LLVM IR has defines or include folders.
+    """
+    kind = spec.kind
+    request, program = split_option(request, TOOLCHAIN)
+    options, defines = options_and_defines(request)
+    for option in options:
+        if _RESERVED.match(option):
+            raise request.error(
+                f"the {kind} option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of "
+                "output itself"
+            )
+    check_supported(options, kind)
+    if not standard and (defines or request.include or request.name_expressions):
+        raise request.error(f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor")
+    toolchain = find_toolchain(spec, request.language, program)
+    flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
+    flags += [f"-std={standard}"] if standard and not any(option.startswith("-std=") for option in options) else []
+    return ClangOptions(toolchain, tuple(options), defines, (*flags, *options))
+
+
+def check_supported(options: Iterable[str], kind: str) -> None:
+    """Raise CompileError for an option of clang that may name a file or a program, or that devmod does not know."""
+    for option in options:
+        if not _SUPPORTED.fullmatch(option):
+            raise CompileError(
+                f"the {kind} option {option!r} is not supported; expected an option for the code or its diagnostics, such as -O3, "
+                "-ffast-math or -Wextra",
+                kind=kind,
+            )
+
+
+def check_symbols(
+    request: CompileRequest, fmap: Mapping[str, FunctionInfo], symbols: Iterable[str], noun: str, verb: tuple[str, str]
+) -> None:
+    """Raise CompileError if `fmap` names a function that is not in the linked file.
+
+    Parameters
+    ----------
+    request
+        The request.
+    fmap
+        The functions.
+    symbols
+        The functions of the linked file.
+    noun, verb
+        The target's word for a function, and the verb for its definition, such as ("export", "exports").
+    """
+    known = list(symbols)
+    kind = request.target.kind
+    for name, info in fmap.items():
+        if info.name not in known:
+            raise request.error(
+                f"the declared fmap names the {kind} {noun} {info.name!r}, which {request.name} does not {verb[0]}. It {verb[1]} "
+                f"{', '.join(known)}",
+                function=name,
+            )
 
 
 _SUFFIXES = {"c": ".c", "c++": ".cpp", "hip": ".hip", "ir": ".ll", "assembler": ".s", "object": ".o"}
@@ -360,9 +661,8 @@ def check_guard(request: CompileRequest, output: str, name: str) -> None:
         place = f"{request.name}:{line[1]}: the directive {found[1]}"
     else:
         place = f"{request.name}: the directive {found[1]} in its inline assembly"
-    raise CompileError(
-        f"{place} reads a file of the build machine, and equal sources give equal payloads; write the contents into the source",
-        kind=request.target.kind,
+    raise request.error(
+        f"{place} reads a file of the build machine, and equal sources give equal payloads; write the contents into the source"
     )
 
 

@@ -8,10 +8,11 @@ from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.closure import users_of
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._text import split_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest
 
@@ -40,7 +41,7 @@ def ir_kernels(request: CompileRequest, text: str, kernels: Mapping[str, ImageKe
     results = {}
     for symbol, (places, block) in kernels.items():
         match = definitions.get(symbol)
-        arguments = list(_split(text, match.end())) if match else []
+        arguments = (split_arguments(text, match.end()) or []) if match else []
         types, params = [], []
         for index, place in enumerate(places):
             argument = arguments[index] if len(arguments) == len(places) else ""
@@ -64,24 +65,6 @@ def dynamic_shared_kernels(text: str) -> set[str]:
         body = _GLOBAL.finditer(text, definition.end(), end if end >= 0 else len(text))
         identifiers[definition["quoted"] or definition["plain"]] = {match["quoted"] or match["plain"] for match in body}
     return users_of(variables, identifiers)
-
-
-def _split(text: str, start: int) -> Iterator[str]:
-    """Yield the arguments of a parameter list."""
-    depth, begin = 0, start
-    for index in range(start, len(text)):
-        character = text[index]
-        if character in "(<[{":
-            depth += 1
-        elif character == ")" and not depth:
-            if text[begin:index].strip():
-                yield text[begin:index].strip()
-            return
-        elif character in ")>]}":
-            depth -= 1
-        elif character == "," and not depth:
-            yield text[begin:index].strip()
-            begin = index + 1
 
 
 def _argument(argument: str, place: tuple[int, int], declared: str) -> tuple[str, Param]:

@@ -7,8 +7,8 @@ version of the wheel alone. Nothing is written to the wheel's folder or to the h
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
-from devmod.backend import Value
 from devmod.errors import ToolchainNotFoundError, not_installed
 from devmod_targets.authoring._process import own_environment, run_program
 
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["ZigResult", "find_zig", "run_zig", "toolchain"]
 
 
-class ZigResult(Value):
+@dataclass(frozen=True, slots=True)
+class ZigResult:
     """The result of one program: its exit status, its messages, and the bytes of the output file (b"" if there is none)."""
 
-    __slots__ = ("log", "output", "status")
+    status: int
     log: str
     output: bytes
-    status: int
-
-    def __init__(self, status: int, log: str, output: bytes) -> None:
-        self._set(status=status, log=log, output=output)
 
 
 def find_zig(*, kind: str, distribution: str = "ziglang") -> str:

@@ -21,6 +21,7 @@ import devmod_readers
 import devmod_targets
 from devmod.backend import DiskCache, environment_text, find_program, open_regular
 from devmod.plugins import CORE, find_spec, registered
+from devmod_targets._text import header_files
 from devmod_targets.build.closure import SystemHeaders, state_of
 from devmod_targets.webgpu._naga import find_package
 
@@ -79,7 +80,7 @@ def system_headers(job: Job) -> SystemHeaders:
     if job.kind not in _OWN_CLANG:
         return SystemHeaders()
     folder = os.path.join(_NO_FOLDER, job.kind)
-    headers = import_module(f"devmod_targets.{job.kind}._headers").files()
+    headers = header_files(f"devmod_targets.{job.kind}")
     texts = {os.path.join(folder, *name.split("/")): text for name, text in headers.items()}
     own = _clang_headers(_toolchain_options(job.options))
     return SystemHeaders((folder, own) if own else (folder,), texts, _FIRST.get(job.kind, ()))

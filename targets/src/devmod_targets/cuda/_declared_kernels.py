@@ -6,11 +6,11 @@ The caller declares their types, or the image has them: in the mangled name of a
 from __future__ import annotations
 
 from devmod import Param
-from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
+from devmod.backend import DYNAMIC_SHARED_MEMORY
 from devmod.errors import CompileError
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring._mangled import parse_function
-from devmod_targets.cuda._reflect_types import Argument, mangled_argument
+from devmod_targets.cuda._reflect_types import Argument, bytes_argument, mangled_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring._mangled import TypeNode
 
-_POINTER_BYTES = 8
 #: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be any number, ``.u64`` also a pointer.
 _TYPES = {
     "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "u8": "int8", "u16": "int16", "u32": "int32",
@@ -132,7 +131,7 @@ def _place_argument(place: ParamPlace) -> Argument:
     if place.is_pointer:
         return Argument("handle", Param("", "buffer", "", "rw"))
     if place.type == "b8":
-        return _bytes_argument(place)
+        return bytes_argument(place)
     dtype = _TYPES.get(place.type, "")
     return Argument(dtype, Param("", "scalar", dtype))
 
@@ -141,14 +140,8 @@ def _mangled_argument(node: TypeNode, place: ParamPlace) -> Argument:
     """Return the argument by its type in a mangled name, which has no sizes of structs."""
     argument = mangled_argument("", node)
     if argument.type_name and argument.type != "handle":
-        return _bytes_argument(place)
-    size = _POINTER_BYTES if argument.type == "handle" else array_bytes(parse_dtype(argument.type)) if argument.type else 0
-    return argument if size == place.size else _place_argument(place)
-
-
-def _bytes_argument(place: ParamPlace) -> Argument:
-    dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
-    return Argument(dtype, Param("", "scalar", dtype, align=place.align or 1))
+        return bytes_argument(place)
+    return argument if argument.size == place.size else _place_argument(place)
 
 
 def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: list[Argument]) -> list[Argument]:

@@ -1,4 +1,4 @@
-"""NVIDIA's headers: a check of their names, and the headers of one program in memory.
+"""The headers that NVRTC lacks, and NVIDIA's: a check of their names, and the headers of one program in memory.
 
 NVRTC writes the folder of a header into line information and into the messages of ``assert``. With the headers in memory it writes only
 their names.
@@ -8,14 +8,54 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 from devmod.errors import pip_install
+from devmod_targets._text import header_files
 from devmod_targets.cuda import _wheels
-from devmod_targets.cuda._host_headers import host_headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_DEFINE = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
+
+
+def host_headers() -> dict[str, str]:
+    """Return the standard headers of C and C++ that NVRTC lacks, and a cuda.h with types alone, by their names in an include.
+
+    NVRTC itself declares ``size_t``, ``printf``, ``assert``, ``malloc``, ``memcpy`` and the functions of math.h in the global namespace.
+    These headers add the macros, the integer types and the names in ``std`` that kernels use. Their macros and types agree with those of
+    ``cuda/std``, so that a program may include both.
+    """
+    return header_files(__package__)
+
+
+def math_functions() -> list[str]:
+    """Return the names of the functions of math.h that NVRTC declares."""
+    return re.findall(r"using ::(\w+);", host_headers()["cmath"])
+
+
+@cache
+def _constants() -> list[dict[str, str]]:
+    """Return the macros of math.h, float.h and limits.h, name to value."""
+    return [dict(_DEFINE.findall(host_headers()[name])) for name in ("math.h", "float.h", "limits.h")]
+
+
+def predefined(text: str) -> str:
+    """Return the definitions of the constants of math.h, float.h and limits.h that a program uses.
+
+    Compilers of host code define them for kernels without an include. A constant that the program itself defines is left out.
+    """
+    words = set(re.findall(r"\w+", text))
+    groups = [group for group in _constants() if not words.isdisjoint(group)]
+    own = set(re.findall(r"#[ \t]*define[ \t]+(\w+)", text)) if groups else set()
+    return "".join(f"#define {name} {value}\n" for group in groups for name, value in group.items() if name not in own)
+
+
+# -- NVIDIA's headers.
+
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _HAS_INCLUDE = re.compile(r'__has_include\w*[ \t]*\([ \t]*[<"]([^>"\n]+)[>"]')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from importlib import import_module
 
 from devmod import Origin
 from devmod.backend import compile_error
@@ -15,9 +14,7 @@ from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, re
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
 from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, without_types
-from devmod_targets.cuda._fatbin import join
-from devmod_targets.cuda._log import diagnostics, read_reports
-from devmod_targets.cuda._target import check_format
+from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +31,10 @@ _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
 
-def wrap_image(request: CompileRequest) -> tuple[Payload, list[str]]:
+def wrap_image(request: CompileRequest, requested: str) -> tuple[Payload, list[str]]:
     """Return the payload of an image: the image itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
+
+    `requested` is the value of ``-format=``, "" without it.
 
     Return also the reports that the option ``-Xptxas=-v`` requests.
 
@@ -49,24 +48,24 @@ def wrap_image(request: CompileRequest) -> tuple[Payload, list[str]]:
     """
     fmt = request.language.lower()
     name = f"the {_TITLES[fmt]} {request.name}"
-    is_assembled = fmt == "ptx" and check_format(request.target) != "ptx" and any(arch[:3] == "sm_" for arch in request.target.archs)
+    is_assembled = fmt == "ptx" and requested != "ptx" and any(arch[:3] == "sm_" for arch in request.target.archs)
     options = [option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)]
     if options or request.defines or request.include or request.name_expressions:
         how = "takes the option -Xptxas=-v alone" if is_assembled else "is stored as it is"
-        raise CompileError(f"options=, defines=, include= and name_expressions= are for sources; {name} {how}", kind="cuda")
+        raise request.error(f"options=, defines=, include= and name_expressions= are for sources; {name} {how}")
     data = request.data or request.text.encode()
     if fmt == "ptx" and not architecture(fmt, data):
-        raise CompileError(f"{name} is invalid: expected the directives .version and .target with an architecture", kind="cuda")
+        raise request.error(f"{name} is invalid: expected the directives .version and .target with an architecture")
     try:
         images = _images(fmt, data)
         fmap = _functions(request, name, images)
     except FormatError as error:
-        raise CompileError(f"{name} is not stored: {error}", kind="cuda") from None
+        raise request.error(f"{name} is not stored: {error}") from None
     reports: list[str] = []
     if fmt == "ptx":
-        code, result, tools, reports = _ptx_payload(request, name, data)
+        code, result, tools, reports = _ptx_payload(request, requested, name, data)
     else:
-        code, result, tools = _stored_payload(request, name, fmt, data), fmt, ""
+        code, result, tools = _stored_payload(request, requested, name, fmt, data), fmt, ""
     texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
     origin = Origin(str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()})
     return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
@@ -87,29 +86,27 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
         for symbol, entry in kernels.items():
             entries.setdefault(symbol, entry)
     if not entries:
-        raise CompileError(f"{name} has no kernel", kind="cuda")
+        raise request.error(f"{name} has no kernel")
     declared = {info.name: key for key, info in (request.fmap or {}).items()}
     for symbol, key in declared.items():
         if symbol not in entries:
-            raise CompileError(
+            raise request.error(
                 f"the declared fmap maps {key!r} to the kernel {symbol!r}, which is missing in {name}. Its kernels: {list_names(entries)}",
-                kind="cuda",
                 function=key,
             )
     chosen = {symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared}
     for arch, kernels in images:
         missing = next((symbol for symbol in chosen if symbol not in kernels), "")
         if missing:
-            raise CompileError(
+            raise request.error(
                 f"the image for {arch} in {name} has no kernel {missing!r}, which another image has. Declare the kernels that all images "
                 "have in fmap=, or load the images as variants: devmod.interop.offload.load(path, fmap)",
-                kind="cuda",
                 function=missing,
             )
     functions = declared_kernels(request, chosen.values())
     unknown = without_types(functions, chosen)
     if unknown:
-        raise CompileError(declaration_error(name, unknown, functions, chosen), kind="cuda", function=unknown)
+        raise request.error(declaration_error(name, unknown, functions, chosen), function=unknown)
     fmap = merge_declared(SPEC, functions, request.fmap)
     for _, kernels in images:
         for info in fmap.values():
@@ -117,14 +114,13 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
     return fmap
 
 
-def _stored_payload(request: CompileRequest, name: str, fmt: str, data: bytes) -> bytes:
+def _stored_payload(request: CompileRequest, requested: str, name: str, fmt: str, data: bytes) -> bytes:
     """Return a cubin or a fatbin. Raise CompileError if the target requests something else."""
     target, variant = request.target, architecture(fmt, data)
-    if check_format(target) not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
-        raise CompileError(
+    if requested not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
+        raise request.error(
             f"{name} is for {', '.join(_archs(variant)) or 'an unknown architecture'}, and is stored as it is: the target is 'cuda', not "
-            f"{str(target)!r}",
-            kind="cuda",
+            f"{str(target)!r}"
         )
     return data
 
@@ -133,15 +129,13 @@ def _archs(variant: str) -> list[str]:
     return [part.partition(":")[0] for part in variant.split(",") if part]
 
 
-def _ptx_payload(request: CompileRequest, name: str, data: bytes) -> tuple[bytes, str, str, list[str]]:
+def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> tuple[bytes, str, str, list[str]]:
     """Return the payload that the target requests of PTX, its format, the tools that made it, and the assembler's reports."""
     target, variant = request.target, architecture("ptx", data)
-    fmt = check_format(target)
     if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
-        raise CompileError(
+        raise request.error(
             f"{name} cannot become a payload of the target {str(target)!r}: 'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and "
-            "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both",
-            kind="cuda",
+            "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both"
         )
     members: dict[str, bytes] = {}
     tools: dict[str, None] = {}
@@ -152,7 +146,7 @@ def _ptx_payload(request: CompileRequest, name: str, data: bytes) -> tuple[bytes
             reports += report
             tools[tool] = None
         elif rank(variant, arch.replace("compute_", "sm_")) is None:
-            raise CompileError(f"{name} is for {variant}, which does not run on {arch}", kind="cuda")
+            raise request.error(f"{name} is for {variant}, which does not run on {arch}")
         else:
             members[_archs(variant)[0]] = data
     if fmt == "fatbin":
@@ -217,12 +211,7 @@ def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tupl
 
 def _load(name: str) -> Any:
     try:
-        bindings = import_module("cuda.bindings")
-        path = _wheels.library(int(str(bindings.__version__).partition(".")[0]), "nvJitLink")
-        if not path:
-            raise ImportError("the wheel is not installed")
-        _wheels.preload(path)
-        return import_module("cuda.bindings.nvjitlink")
+        return _wheels.load("nvJitLink")
     except (ImportError, OSError) as error:
         both = (_PACKAGE,) if _wheels.version("cuda-bindings") else (nvrtc.DISTRIBUTION, _PACKAGE)
         missing = not_installed(f"the library nvJitLink (the wheel {_PACKAGE})", " ".join(both), "cuda", "nvidia")
@@ -231,3 +220,50 @@ def _load(name: str) -> Any:
             "it is, and the driver assembles it",
             kind="cuda",
         ) from error
+
+
+# -- Join cubins and PTX to a fatbin, with the library of the wheel nvidia-nvfatbin.
+
+
+#: Members are stored as they are: a reader of the variants needs no decompressor, and a bundle may compress its payloads.
+_OPTIONS = ("-64", "-host=linux", "-compress=false")
+
+
+def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
+    """Return a fatbin and the library's name and version.
+
+    Parameters
+    ----------
+    members
+        The architecture and the image of each member: a cubin for ``sm_``, PTX for ``compute_``.
+    name
+        The name of the program, which tools show.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The library is not installed.
+    """
+    try:
+        library = _wheels.load("nvfatbin")
+        version = ".".join(map(str, library.version()))
+    except (ImportError, OSError, RuntimeError) as error:
+        missing = not_installed("the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION, "cuda", "nvidia")
+        raise ToolchainNotFoundError(
+            f"the fatbin cannot be made here: {missing}. Or leave out -format=fatbin: several architectures then give variants", kind="cuda"
+        ) from error
+    handle = library.create(_OPTIONS, len(_OPTIONS))
+    try:
+        for arch, image in members:
+            prefix, _, number = arch.partition("_")
+            if prefix == "sm":
+                library.add_cubin(handle, image, len(image), number, name)
+            else:
+                library.add_ptx(handle, image + b"\0", len(image) + 1, number, name, "")
+        data = bytearray(library.size(handle))
+        library.get(handle, data)
+    except Exception as error:
+        raise CompileError(f"the fatbin of {name} cannot be made: nvfatbin reported {error}", kind="cuda") from error
+    finally:
+        library.destroy(handle)
+    return bytes(data), f"nvfatbin {_wheels.version('nvidia-nvfatbin') or version}"

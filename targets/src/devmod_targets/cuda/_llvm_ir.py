@@ -6,7 +6,6 @@ import re
 
 from devmod import Origin
 from devmod.backend import compile_error
-from devmod.errors import CompileError
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
@@ -44,13 +43,12 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     arch = _arch(request)
     options, defines = options_and_defines(request)
     if defines or request.include or request.name_expressions:
-        raise CompileError("defines=, include= and name_expressions= are not supported for LLVM IR, which has no preprocessor", kind="cuda")
+        raise request.error("defines=, include= and name_expressions= are not supported for LLVM IR, which has no preprocessor")
     for option in options:
         if not _OPTIONS.fullmatch(option):
-            raise CompileError(
+            raise request.error(
                 f"the option {option!r} is not supported for LLVM IR; expected -O0 to -O3, --cuda-feature=+ptx80 (the version of PTX) or "
-                "-ffp-contract=off",
-                kind="cuda",
+                "-ffp-contract=off"
             )
     data = request.data or request.text.encode()
     clang = ["clang", "--no-default-config", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
@@ -61,12 +59,12 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     unresolved = [name for name in _EXTERN.findall(ptx) if name not in _DRIVERS_OWN]
     if unresolved:
         hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved[0].startswith("__nv_") else ""
-        raise CompileError(f"{request.name} calls the function {unresolved[0]!r}, which it does not define{hint}", kind="cuda", log=ptx)
+        raise request.error(f"{request.name} calls the function {unresolved[0]!r}, which it does not define{hint}", log=ptx)
     entries = read_ptx(ptx)
     places = {symbol: ([(each.size, each.align) for each in entry.params or ()], entry.block) for symbol, entry in entries.items()}
     kernels = {symbol: with_entry(kernel, entries[symbol]) for symbol, kernel in ir_kernels(request, text, places).items()}
     if not kernels:
-        raise CompileError(f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel", kind="cuda")
+        raise request.error(f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel")
     fmap = merge_declared(SPEC, kernels, request.fmap)
     warnings = [f"{match['place'] or request.name}: warning: {match['text']}" for match in _messages(result, "warning")]
     from hashlib import sha256
@@ -82,15 +80,13 @@ def _arch(request: CompileRequest) -> str:
     options = dict(target.options)
     fmt = options.pop("format", "")
     if options or fmt not in ("", "ptx") or len(target.archs) != 1:
-        raise CompileError(
-            f"LLVM IR compiles to PTX for one architecture: expected a target such as 'cuda -arch=compute_80', got {str(target)!r}",
-            kind="cuda",
+        raise request.error(
+            f"LLVM IR compiles to PTX for one architecture: expected a target such as 'cuda -arch=compute_80', got {str(target)!r}"
         )
     arch: str = target.archs[0]
     if arch.startswith("sm_") and not fmt:
-        raise CompileError(
-            f"LLVM IR compiles to PTX, and {arch!r} alone requests a cubin: write -arch={arch.replace('sm_', 'compute_')}, or -format=ptx",
-            kind="cuda",
+        raise request.error(
+            f"LLVM IR compiles to PTX, and {arch!r} alone requests a cubin: write -arch={arch.replace('sm_', 'compute_')}, or -format=ptx"
         )
     return arch.replace("compute_", "sm_")
 
@@ -102,7 +98,7 @@ def _run(request: CompileRequest, arguments: Sequence[str], data: bytes, output:
         cpus = _CPUS.search(result.log)
         if cpus:
             known = ", ".join(name for name in cpus[1].split(", ") if name.startswith("sm_"))
-            raise CompileError(f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}", kind="cuda")
+            raise request.error(f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}")
         errors = [f"{match['place'] or request.name}: error: {match['text']}" for match in _messages(result, "error")]
         raise compile_error("cuda", _LANGUAGE, errors or [f"clang ended with status {result.status}"], result.log)
     return result

@@ -9,77 +9,20 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from devmod_targets.cuda._conditions import include_names, names_all_includes
-from devmod_targets.cuda._device_types import (
-    float_declarations,
-    small_float_headers,
-    vector_declarations,
-)
-from devmod_targets.cuda._host_headers import host_headers, math_functions
+from devmod_targets._text import header_files, header_text
+from devmod_targets.cuda._headers import host_headers, math_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+
 #: The name of the header that precedes the program.
 NAME = "cuda-prelude"
-
-_MACROS = """
-#define __CUDACC__ 1
-#define __CUDACC_RTC__ 1
-#define __EDG__ 1
-#define __NVCC_DIAG_PRAGMA_SUPPORT__ 1
-#define __CUDA_RUNTIME_H__
-#define __STDC_HOSTED__ 1
-#define __global__ __attribute__((global))
-#define __device__ __attribute__((device))
-#define __host__ __attribute__((host))
-#define __shared__ __attribute__((shared))
-#define __constant__ __attribute__((constant))
-#define __managed__ __attribute__((device))
-#define __grid_constant__
-#define __launch_bounds__(...)
-#define __cluster_dims__(...)
-#define __block_size__(...)
-#define __maxnreg__(...)
-#define __nv_pure__
-#define __forceinline__ inline
-#define __inline_hint__
-#define __specialization_static static
-#define __device_builtin__
-#define __align__(n) __attribute__((aligned(n)))
-#define __builtin_align__(n) __attribute__((aligned(n)))
-#define __location__(a) __attribute__((a))
-#define NULL 0
-"""
 
 #: Functions that `using` declarations and constant expressions name, besides those of math.h.
 _FUNCTIONS = ("printf", "malloc", "free", "memcpy", "memset", "min", "max", "__ldg")
 
-_TYPES = """
-typedef unsigned long size_t;
-typedef long ptrdiff_t;
-typedef long clock_t;
-typedef unsigned long long cudaTextureObject_t;
-typedef unsigned long long cudaSurfaceObject_t;
-typedef struct CUstream_st *cudaStream_t;
-typedef struct CUevent_st *cudaEvent_t;
-"""
-
-#: Stubs of CUDA's headers that declare types. The others are empty.
-_STUBS = {
-    "cuComplex.h": "typedef float2 cuFloatComplex;\ntypedef double2 cuDoubleComplex;\ntypedef cuFloatComplex cuComplex;\n",
-    **dict.fromkeys(
-        ("cooperative_groups.h", *(f"cooperative_groups/{name}.h" for name in ("memcpy_async", "reduce", "scan"))),
-        "namespace cooperative_groups {}\n",
-    ),
-    **dict.fromkeys(("cuda/barrier", "cuda/pipeline", "cuda/ptx", "cuda/annotated_ptr"), "namespace cuda { namespace ptx {} }\n"),
-    "mma.h": "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nnamespace nvcuda { namespace wmma {} }\n",
-    "crt/mma.h": "#include <mma.h>\n",
-    "cuda/std/array": "namespace cuda { namespace std { template <class T, size_t N> struct array { T elems[N]; }; } }\n",
-    "cuda/std/complex": ("namespace cuda { namespace std { template <class T> struct alignas(2 * sizeof(T)) complex { T re, im; }; } }\n"),
-}
 #: Headers whose names appear in the bodies of kernels alone, or whose names are predeclared.
 _EMPTY = """
 cuda_awbarrier_primitives.h cuda_pipeline.h cuda_pipeline_primitives.h cuda_device_runtime_api.h cuda_runtime.h cuda_runtime_api.h
@@ -101,7 +44,7 @@ def text(program: str) -> str:
     if "##" not in program:  # a macro may form each name
         words = set(_WORD.findall(program)).union(*(_WORD.findall(content) for content in program_headers(program).values()))
         names = filter(words.__contains__, declarations)
-    return "\n".join([_MACROS, _TYPES, *(declarations[name] for name in names)]) + "\n"
+    return "\n".join([header_text(__package__, "prelude/macros.h"), *(declarations[name] for name in names)]) + "\n"
 
 
 @cache
@@ -111,7 +54,8 @@ def _declarations() -> Mapping[str, str]:
         name: f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
         for name in (*math_functions(), *_FUNCTIONS)
     }
-    return {**vector_declarations(), **functions}
+    vectors = header_text(__package__, "prelude/vectors.h").splitlines()
+    return {line.split()[2]: line for line in vectors} | functions
 
 
 def program_headers(program: str) -> Mapping[str, str]:
@@ -133,11 +77,74 @@ def program_headers(program: str) -> Mapping[str, str]:
 def headers() -> Mapping[str, str]:
     """Return the known headers: include name to text."""
     result = dict.fromkeys(_EMPTY.split(), "")
-    result |= host_headers()
     # The names of cuda/std are those of the standard library, for declarations without class types.
     result |= {
         f"cuda/std/{name}": f"#include <{name}>\nnamespace std {{}}\nnamespace cuda {{ namespace std {{ using namespace ::std; }} }}\n"
         for name in host_headers()
     }
-    result |= {name: float_declarations(name) for name in small_float_headers()} | _STUBS
-    return {name: f"#pragma once\n{text}" for name, text in result.items()}
+    return {name: f"#pragma once\n{text}" for name, text in result.items()} | header_files(__package__, "stubs") | host_headers()
+
+
+# -- Check that the preprocessor's conditions in a program have the same values for libclang as for NVRTC.
+
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
+_ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", re.MULTILINE)
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+#: The macros that have one value in NVRTC and here, or none in both.
+_AGREED_TEXT = """
+defined __CUDACC__ __CUDACC_RTC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __cplusplus __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ CUDART_VERSION
+__EDG__ __LP64__ __STDC__ NULL __global__ __device__ __host__ __shared__ __constant__ __launch_bounds__ __grid_constant__ __cluster_dims__
+__block_size__ __forceinline__ __clang__ __GNUC__ _MSC_VER _WIN32 __linux__ __unix__ __APPLE__ __x86_64__ __aarch64__ __NVCC__ __HIPCC__
+__HIP__ __HIP_PLATFORM_AMD__ __HIP_DEVICE_COMPILE__ __OPENCL_VERSION__ __METAL_VERSION__ __CUDA__ __CUDACC_RDC__ __CUDACC_DEBUG__ NDEBUG
+__SYCL_DEVICE_ONLY__ __INTELLISENSE__ true false
+"""
+_AGREED = frozenset(_AGREED_TEXT.split())
+#: The macros that the compiler may define, the compiler and NVIDIA's headers, and any header.
+_OF_COMPILER = re.compile("_")
+_OF_HEADERS = re.compile(
+    r"_|CU|cu|NV|nv|CCCL|LIBCUDACXX|THRUST|RESOURCE_|FP_|TIME_|SIZE_|INTMAX|UINTMAX|PTRDIFF|U?INT\d|va_|offsetof|warpSize"
+)
+_ANY = re.compile("")
+
+
+def include_names(text: str) -> list[str]:
+    """Return the names of the headers that a program includes, in all branches of its conditions."""
+    return [match[1] for match in _INCLUDE.finditer(text)]
+
+
+def names_all_includes(text: str) -> bool:
+    """Return whether each include has the name of its header, and no macro has one."""
+    return len(_INCLUDE.findall(text)) == len(_ANY_INCLUDE.findall(text))
+
+
+def conditions_agree(text: str, options: Iterable[str], known_headers: Collection[str]) -> bool:
+    """Return whether the conditions use only macros whose values are the same for libclang and NVRTC.
+
+    Parameters
+    ----------
+    text
+        The program.
+    options
+        NVRTC's options.
+    known_headers
+        The names of NVIDIA's and the host's headers whose types the prelude declares.
+    """
+    if any(option.startswith("-U") for option in options):
+        return False
+    text = text.replace("\\\n", " ")
+    includes = include_names(text)
+    if not names_all_includes(text):
+        return False
+    if all(name in host_headers() for name in includes):
+        foreign = _OF_COMPILER
+    else:
+        foreign = _OF_HEADERS if all(name in known_headers for name in includes) else _ANY
+    defined = set(_DEFINE.findall(text))
+    for condition in _CONDITION.findall(text):
+        for word in _WORD.findall(condition.partition("//")[0].partition("/*")[0]):
+            if word not in defined and word not in _AGREED and foreign.match(word):
+                return False
+    return True

@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import re
 
+from devmod import Param
 from devmod.errors import CompileError
-from devmod_readers.nvidia import read_ptx
-from devmod_targets.authoring._mangled import parse_signature
-from devmod_targets.authoring._open_block_cuda import open_kernels
-from devmod_targets.authoring.instances import source_instances
-from devmod_targets.cuda._kernels import match_kernels
-from devmod_targets.cuda._reflect_clang import read_source
+from devmod_readers.nvidia import TENSOR_MAP_TAG, read_ptx
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._text import split_arguments
+from devmod_targets.authoring._mangled import parse_function, parse_signature
+from devmod_targets.authoring._open_block import open_kernels
+from devmod_targets.authoring.instances import function_name, source_instances
+from devmod_targets.cuda._declared_kernels import with_entry
+from devmod_targets.cuda._reflect_clang import read_source, signature_key
+from devmod_targets.cuda._reflect_types import Argument, bytes_argument, clang_argument, mangled_argument
 from devmod_targets.cuda.nvrtc import compile_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from devmod_readers.nvidia import KernelEntry, ParamPlace
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
-    from devmod_targets.authoring._mangled import TypeNode
+    from devmod_targets.authoring._mangled import MangledName, TypeNode
+    from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
+
 
 #: The variable of the probe.
 _PROBE = "devmod_signature"
@@ -118,3 +125,222 @@ def _probe(
         return {}  # the program itself compiles, so an expression is at fault
     types = {names[name]: parse_signature(symbol) for name, symbol in program.lowered.items()}
     return {name: each for name, each in types.items() if each is not None}
+
+
+# -- Join what the source declares about a kernel with what its image contains.
+
+
+class ImageKernel:
+    """A kernel of an image with its declaration in the source.
+
+    Attributes
+    ----------
+    expression
+        The C++ expression that names it.
+    needs_probe
+        Whether only the compiler resolves the types of its parameters.
+    """
+
+    __slots__ = ("_arguments", "_declaration", "_entry", "_is_certain", "_nodes", "_text", "expression", "needs_probe")
+
+    def __init__(self, entry: KernelEntry, expression: str, declaration: SourceKernel | None, source: SourceKernels) -> None:
+        self._entry, self._declaration = entry, declaration
+        parts = parse_function(entry.name)
+        self.expression = expression or (declaration.name if declaration is not None else "") or (parts.name if parts else entry.name)
+        #: The types in the symbol. Those of a template may depend on its arguments in ways that the symbol does not resolve.
+        self._nodes = parts.params if parts is not None else None
+        self._arguments: list[Argument] | None = None
+        # The compiler's symbol contains the types, and libclang's symbol is equal.
+        same_symbol = (
+            declaration is not None
+            and not declaration.is_c
+            and not declaration.is_template
+            and declaration.signature() == signature_key(entry.name)
+        )
+        self._is_certain = declaration is not None and (same_symbol or source.has_certain_types(declaration))
+        self._text = source.text
+        if declaration is not None:
+            self._arguments = [
+                clang_argument(argument, name, source.unknown, source.is_certain, source.known_types)
+                for argument, name in zip(declaration.arguments, declaration.parameter_names(source.library), strict=True)
+            ]
+        has_types = self._is_certain and self._arguments is not None and all(each.type for each in self._arguments)
+        self.needs_probe = not has_types and self._nodes is None
+
+    def function(self, nodes: Sequence[TypeNode] | None, open_names: Collection[str], declared: Collection[str] = ()) -> ReflectedFunction:
+        """Return the signature.
+
+        Parameters
+        ----------
+        nodes
+            The types of the parameters that the probe found, or None.
+        open_names
+            The functions of the source that give the same result with every block.
+        declared
+            The symbols of the kernels whose types the caller declares. A contradiction makes their types unknown here.
+
+        Raises
+        ------
+        CompileError
+            The types in the source contradict the image.
+        """
+        entry, declaration = self._entry, self._declaration
+        arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
+        fitted = self._fit(arguments, entry.name in declared)
+        is_tensor_map = [each.is_tensor_map for each in fitted]
+        function = ReflectedFunction(
+            entry.name,
+            ["handle" if each.is_tensor_map else each.type for each in fitted],
+            [each.param for each in fitted],
+            location=declaration.location if declaration is not None else "the image",
+            open_block=declaration is not None and declaration.cursor.spelling in open_names,
+            extra_tags=[TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
+        )
+        return with_entry(function, entry)
+
+    def _fit(self, arguments: Sequence[Argument] | None, is_declared: bool) -> list[Argument]:
+        """Return the arguments with the sizes of the image."""
+        places = self._entry.params or ()
+        is_certain = self._is_certain and not is_declared
+        if arguments is None or (len(arguments) != len(places) and not is_certain):
+            arguments = [Argument("", Param("", "scalar")) for _ in places]
+        if self._arguments is None:
+            names = parameter_names(self._text, self.expression)
+            if len(names) == len(arguments):
+                arguments = [each.replace(each.param.replace(name=name)) for each, name in zip(arguments, names, strict=True)]
+        if len(arguments) != len(places):
+            raise self._contradiction(f"has {len(arguments)} arguments in the source and {len(places)} in its PTX")
+        results = []
+        for number, (argument, place) in enumerate(zip(arguments, places, strict=True), 1):
+            size = argument.size
+            if size in (0, place.size):
+                results.append(_place(argument, place))
+            elif is_certain:
+                name = f" ({argument.param.name!r})" if argument.param.name else ""
+                raise self._contradiction(
+                    f"takes argument {number}{name} as {_described(argument)} of {size} bytes in the source, and as {_ptx_type(place)} of "
+                    f"{place.size} bytes in its PTX"
+                )
+            else:
+                results.append(_place(argument.without_type(), place))
+        return results
+
+    def _contradiction(self, problem: str) -> CompileError:
+        location = f" at {self._declaration.location}" if self._declaration is not None else ""
+        return CompileError(
+            f"the cuda kernel {self.expression!r}{location} {problem}. libclang and NVRTC read the source differently. Declare the "
+            "kernel in fmap= with its arg_types",
+            kind="cuda",
+            function=self.expression,
+        )
+
+
+def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str], source: SourceKernels) -> dict[str, ImageKernel]:
+    """Return the kernels of an image by the names for callers, in the order of the source.
+
+    Parameters
+    ----------
+    entries
+        The kernels of the image by symbol.
+    lowered
+        The symbol of each name expression. Those of variables are ignored.
+    source
+        The kernels that the source declares.
+    """
+    expressions = {expression: symbol for expression, symbol in lowered.items() if symbol in entries}
+    named_symbols = set(expressions.values())
+    by_signature = {signature_key(symbol): symbol for symbol in entries if symbol not in named_symbols}
+    ordered = [(by_signature.pop(key), kernel) for key, kernel in source.by_signature.items() if key in by_signature]
+    # libclang may read another type, and so mangle another symbol. The name and the number of parameters then identify the kernel.
+    unmatched: dict[tuple[str, int], list[SourceKernel]] = {}
+    matched = {id(kernel) for _, kernel in ordered}
+    for kernel in source.by_signature.values():
+        if id(kernel) not in matched:
+            unmatched.setdefault((kernel.name, len(kernel.arguments)), []).append(kernel)
+    results: dict[str, ImageKernel] = {}
+    named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
+    for symbol, kernel in ordered:
+        named.setdefault(kernel.name, []).append((symbol, kernel, parse_function(symbol)))
+    for symbol in by_signature.values():
+        parts = parse_function(symbol)
+        # An instance of a template that the source requests, or a kernel that libclang does not parse.
+        name = parts.name if parts is not None else symbol
+        candidates = unmatched.get((name, len(parts.params)), []) if parts is not None else []
+        declaration = candidates[0] if len(candidates) == 1 else source.by_expression.get(name)
+        named.setdefault(name, []).append((symbol, declaration, parts))
+    for name, overloads in named.items():
+        for symbol, declaration, parts in overloads:
+            key = parts.signature() if len(overloads) > 1 and parts is not None else name
+            results[key] = ImageKernel(entries[symbol], "", declaration, source)
+    for expression, symbol in expressions.items():
+        name = function_name(expression)
+        results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)
+    return results
+
+
+def _join(arguments: Sequence[Argument] | None, nodes: Sequence[TypeNode] | None, is_certain: bool) -> Sequence[Argument] | None:
+    """Return the arguments with the types of the compiler where libclang's are unknown or uncertain."""
+    if nodes is None or (is_certain and arguments is not None and all(each.type for each in arguments)):
+        return arguments if is_certain or arguments is None else [each.without_type() for each in arguments]
+    if arguments is None or len(arguments) != len(nodes):
+        return [mangled_argument("", node) for node in nodes]
+    results = []
+    for argument, node in zip(arguments, nodes, strict=True):
+        other = mangled_argument(argument.param.name, node)
+        # libclang's argument has the sizes and members of structs, which the compiler's name lacks.
+        results.append(argument if argument.agrees(other) else other)
+    return results
+
+
+def _place(argument: Argument, place: ParamPlace) -> Argument:
+    """Return an argument with the alignment, and where it is unknown the type, of the image."""
+    param = argument.param
+    is_struct = place.type in ("b8", "") and place.size > 0
+    if not argument.type and is_struct:
+        return bytes_argument(place, param.name)
+    if not argument.type and argument.type_name and place.type[1:] in ("8", "16", "32", "64"):
+        dtype = f"uint{place.type[1:]}"  # an enum
+        return Argument(dtype, Param(param.name, "scalar", dtype))
+    if param.align and param.kind == "scalar" and place.align:
+        return argument.replace(param.replace(align=place.align))
+    return argument
+
+
+def _described(argument: Argument) -> str:
+    return "a pointer" if argument.type == "handle" else argument.type
+
+
+def _ptx_type(place: ParamPlace) -> str:
+    return f".{place.type}" if place.type != "b8" else f".align {place.align} .b8[{place.size}]"
+
+
+# -- Find the names of a kernel's parameters in the text, where libclang does not parse its declaration.
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*\Z")
+#: The limits on the declarations of one name, and on the characters of one.
+_MAX_DECLARATIONS, _MAX_LENGTH = 64, 1 << 14
+
+
+def parameter_names(text: str, expression: str) -> list[str]:
+    """Return the names of the parameters of a kernel; [] if the text has no declaration that this function parses.
+
+    Parameters
+    ----------
+    text
+        The program.
+    expression
+        The kernel's qualified name, with template arguments where there are any.
+    """
+    name = expression.partition("<")[0].rpartition("::")[2].strip(" &(")
+    if not name.isidentifier():
+        return []
+    for number, match in enumerate(re.finditer(rf"\b__global__\b[^;{{}}]{{0,400}}?\b{name}\s*\(", text)):
+        if number == _MAX_DECLARATIONS:
+            break
+        pieces = split_arguments(_COMMENT.sub(" ", text[match.end() : match.end() + _MAX_LENGTH]))
+        names = [found[1] for piece in pieces or () if (found := _NAME.search(piece.partition("=")[0].rstrip())) is not None]
+        if pieces and len(names) == len(pieces) == len({*names}):
+            return names
+    return []

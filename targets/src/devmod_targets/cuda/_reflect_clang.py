@@ -11,16 +11,17 @@ import re
 
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
+from devmod_targets.authoring.c_functions import declarations, is_in
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
 from devmod_targets.cuda import _prelude
-from devmod_targets.cuda._conditions import conditions_agree, include_names
-from devmod_targets.cuda._host_headers import predefined
+from devmod_targets.cuda._headers import predefined
+from devmod_targets.cuda._prelude import conditions_agree, include_names
 from devmod_targets.cuda._reflect_types import incomplete_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
@@ -57,8 +58,6 @@ class SourceKernel:
     is_template
         Whether it is an instance of a template.
     """
-
-    __slots__ = ("_names", "arguments", "cursor", "is_c", "is_template", "location", "name", "symbol")
 
     def __init__(self, name: str, symbol: str, cursor: Any, location: str, is_c: bool, is_template: bool) -> None:
         self.name, self.symbol, self.cursor, self.location = name, symbol, cursor, location
@@ -115,20 +114,6 @@ class SourceKernels:
         libclang and its version.
     """
 
-    __slots__ = (
-        "_main",
-        "_program",
-        "by_expression",
-        "by_signature",
-        "is_certain",
-        "is_complete",
-        "known_types",
-        "library",
-        "text",
-        "toolchain",
-        "unknown",
-    )
-
     def __init__(
         self, library: Libclang, unit: Any, main: str, text: str, expressions: Sequence[str], names: dict[str, str], options: Sequence[str]
     ) -> None:
@@ -153,7 +138,6 @@ class SourceKernels:
         self._main, self._program = main, text.encode()
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
-        kinds = library.cindex.CursorKind
 
         def kernel(scope: str, cursor: Any, is_template: bool = False) -> SourceKernel:
             file, line, _ = library.location(cursor.location)
@@ -161,13 +145,13 @@ class SourceKernels:
             symbol = cursor.mangled_name
             return SourceKernel(scope + cursor.spelling, symbol, cursor, place, symbol == cursor.spelling, is_template)
 
-        for scope, cursor in _declarations(unit.cursor, "", kinds, main):
-            if cursor.kind == kinds.VAR_DECL:
+        for scope, cursor in declarations(unit.cursor, is_in(main)):
+            if cursor.kind.name == "VAR_DECL":
                 number = expression_number(cursor)
                 target = referenced_function(cursor, library) if number is not None else None
-                if number is not None and target is not None and _is_kernel(target, kinds, library):
-                    self.by_expression[expressions[number]] = kernel(_scope(target, kinds), target, is_template=True)
-            elif cursor.kind == kinds.FUNCTION_DECL and _is_kernel(cursor, kinds, library):
+                if number is not None and target is not None and _is_kernel(target, library):
+                    self.by_expression[expressions[number]] = kernel(_scope(target), target, is_template=True)
+            elif cursor.kind.name == "FUNCTION_DECL" and _is_kernel(cursor, library):
                 is_template = template_of(cursor, library) is not None
                 entry = kernel(scope, cursor, is_template)
                 # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
@@ -255,29 +239,13 @@ def _is_plain(name: str) -> bool:
     return not name.startswith("/") and ".." not in name and "\\" not in name and name.isprintable()
 
 
-def _declarations(cursor: Any, scope: str, kinds: Any, main: str) -> Iterator[tuple[str, Any]]:
-    for each in cursor.get_children():
-        file = each.location.file
-        if file is None or str(file) != main:
-            continue
-        if each.kind == kinds.NAMESPACE:
-            yield from _declarations(each, f"{scope}{each.spelling}::" if each.spelling else scope, kinds, main)
-        elif each.kind in (kinds.LINKAGE_SPEC, kinds.UNEXPOSED_DECL):
-            yield from _declarations(each, scope, kinds, main)
-        else:
-            yield scope, each
-
-
-def _is_kernel(cursor: Any, kinds: Any, library: Libclang) -> bool:
+def _is_kernel(cursor: Any, library: Libclang) -> bool:
     pattern = template_of(cursor, library)
-    return any(each.kind == kinds.CUDAGLOBAL_ATTR for of in (cursor, pattern) if of is not None for each in of.get_children())
+    return any(each.kind.name == "CUDAGLOBAL_ATTR" for of in (cursor, pattern) if of is not None for each in of.get_children())
 
 
-def _scope(cursor: Any, kinds: Any) -> str:
-    names = []
+def _scope(cursor: Any) -> str:
     parent = cursor.semantic_parent
-    while parent is not None and parent.kind in (kinds.NAMESPACE, kinds.LINKAGE_SPEC, kinds.UNEXPOSED_DECL):
-        if parent.kind == kinds.NAMESPACE and parent.spelling:
-            names.append(parent.spelling)
-        parent = parent.semantic_parent
-    return "".join(f"{name}::" for name in reversed(names))
+    if parent is None or parent.kind.name not in ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL"):
+        return ""
+    return _scope(parent) + (f"{parent.spelling}::" if parent.kind.name == "NAMESPACE" and parent.spelling else "")

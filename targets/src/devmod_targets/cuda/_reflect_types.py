@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.nvidia import TENSOR_MAP_BYTES
-from devmod_readers.reflection import with_members
-from devmod_targets.authoring._clang_records import record_members, uses_location
+from devmod_targets.authoring._declared import argument_bytes
+from devmod_targets.authoring._mangled import BUILTINS
+from devmod_targets.authoring.c_functions import uses_location, with_struct
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
-from devmod_targets.cuda._device_types import TENSOR_MAPS, dtypes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from devmod_readers.nvidia import ParamPlace
     from devmod_targets.authoring._mangled import TypeNode
     from devmod_targets.authoring.clang import LocationSet
+
 
 POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106
 _FUNCTIONS = (110, 111)  # without and with a prototype
@@ -30,33 +33,10 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile) ")
 #: The inline namespaces of CCCL are in its mangled names.
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 _COMPLEX = {"cuda::std::complex<float>": "complex64", "cuda::std::complex<double>": "complex128"}
-_BUILTINS = {
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "char8_t": "uint8",
-    "short": "int16",
-    "unsigned short": "uint16",
-    "char16_t": "uint16",
-    "int": "int32",
-    "unsigned int": "uint32",
-    "wchar_t": "int32",
-    "char32_t": "uint32",
-    "long": "int64",
-    "long long": "int64",
-    "unsigned long": "uint64",
-    "unsigned long long": "uint64",
-    "_Float16": "float16",
-    "__bf16": "bfloat16",
-    "float": "float32",
-    "double": "float64",
-    "long double": "float64",
-    "_Complex float": "complex64",
-    "_Complex double": "complex128",
-}
+_BUILTINS = dict(BUILTINS.values()) | {"_Complex float": "complex64", "_Complex double": "complex128"}
 
 
+@dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a kernel.
 
@@ -70,10 +50,9 @@ class Argument:
         The name of the class or enum by value or behind the pointer, as mangled names contain it; "" for other types.
     """
 
-    __slots__ = ("param", "type", "type_name")
-
-    def __init__(self, type_: str, param: Param, type_name: str = "") -> None:
-        self.type, self.param, self.type_name = type_, param, type_name
+    type: str
+    param: Param
+    type_name: str = ""
 
     @property
     def is_tensor_map(self) -> bool:
@@ -88,9 +67,24 @@ class Argument:
             return self.type_name == other.type_name
         return self.type == other.type and self.param.type == other.param.type
 
+    @property
+    def size(self) -> int:
+        """Its bytes in the parameter block; 0 if they are unknown."""
+        return argument_bytes(self.type)
+
+    def without_type(self) -> Argument:
+        """Return it with its name alone."""
+        return Argument("", Param(self.param.name, "scalar"))
+
     def replace(self, param: Param) -> Argument:
         """Return it with another param."""
         return Argument(self.type, param, self.type_name)
+
+
+def bytes_argument(place: ParamPlace, name: str = "") -> Argument:
+    """Return the argument of a struct of which the image has the bytes alone."""
+    dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
+    return Argument(dtype, Param(name, "scalar", dtype, align=place.align or 1))
 
 
 def cuda_element_type(type_: Any) -> tuple[str, int]:
@@ -126,7 +120,7 @@ def incomplete_name(type_: Any) -> str:
 
 def _named(name: str) -> str:
     name = _INLINE.sub("cuda::std::", name)
-    return dtypes().get(name) or _COMPLEX.get(name, "")
+    return DTYPES.get(name) or _COMPLEX.get(name, "")
 
 
 def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: bool, known: dict[str, Argument]) -> Argument:
@@ -174,9 +168,7 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
             return Argument("handle", buffer_param("", "", const), type_name)
         element, align = cuda_element_type(target)
         param = buffer_param("", element, const, align, max(size, 0))
-        if align and type_kind(target) == RECORD:
-            param = with_members(param, record_members(target, number_type=cuda_element_type))
-        return Argument("handle", param, type_name)
+        return Argument("handle", with_struct(param, target, cuda_element_type), type_name)
     type_name = _type_name(type_)
     if type_name and not _is_known(type_, unknown, is_certain):
         return Argument("", Param("", "scalar"), type_name)
@@ -185,9 +177,7 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
         size, align = type_.get_size(), type_.get_align()
         element = f"uint8x{size}" if size > 1 else ""
     param = Param("", "scalar", element, align=align)
-    if align and kind == RECORD:
-        param = with_members(param, record_members(type_, number_type=cuda_element_type))
-    return Argument(element, param, type_name)
+    return Argument(element, with_struct(param, type_, cuda_element_type), type_name)
 
 
 def _type_name(type_: Any) -> str:
@@ -232,3 +222,53 @@ def buffer_param(name: str, element: str, is_const: bool, align: int = 0, size: 
     if element.endswith("x3") and not align:
         element = element.removesuffix("x3")
     return Param(name, "buffer", element, "r" if is_const else "rw", align=align, size=size)
+
+
+# -- The types of CUDA's headers: the type of devmod for each. The folders ``prelude`` and ``stubs`` have their layout in C++.
+#
+# Source: vector_types.h, cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_fp6.h, cuda_fp4.h and cuda.h of CUDA 13.5. A test compares the
+# layouts with NVRTC's.
+
+
+#: The names of a tensor map's struct: that of cuda.h, and that of programs which declare it themselves, as NVRTC does not compile CUDA's
+#: cuda.h.
+TENSOR_MAPS = ("CUtensorMap_st", "CUtensorMap")
+#: The lanes of the vectors with these prefixes.
+_NUMBERS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "longlong": "int64",
+    "ulonglong": "uint64",
+    "float": "float32",
+    "double": "float64",
+}
+_LANES = {"1": "", "2": "x2", "3": "x3", "4": "x4"}
+#: The small floats: name in C++ before and after the lanes, type of devmod. A type that devmod has no name for is described as bytes.
+_SMALL = (
+    ("fp8", "e5m2", "float8_e5m2"),
+    ("fp8", "e4m3", "float8_e4m3fn"),
+    ("fp8", "e8m0", "float8_e8m0fnu"),
+    ("fp8", "ue5m3", "uint8"),
+    ("fp6", "e3m2", "uint8"),
+    ("fp6", "e2m3", "uint8"),
+)
+#: The type of devmod of each C++ type, by its name.
+DTYPES = {
+    **{prefix + end: dtype + lanes for prefix, dtype in _NUMBERS.items() for end, lanes in _LANES.items()},
+    **{f"{prefix}4_{align}a": f"{dtype}x4" for prefix, dtype in _NUMBERS.items() if "64" in dtype for align in (16, 32)},
+    **{f"__nv_{width}{lanes}_{name}": dtype + lanes for width, name, dtype in _SMALL for lanes in ("", "x2", "x4")},
+    "dim3": "uint32x3",
+    "__half": "float16",
+    "__half2": "float16x2",
+    "__nv_bfloat16": "bfloat16",
+    "__nv_bfloat162": "bfloat16x2",
+    "__nv_fp4_e2m1": "uint8",
+    "__nv_fp4x2_e2m1": "uint8",
+    "__nv_fp4x4_e2m1": "uint8x2",
+}

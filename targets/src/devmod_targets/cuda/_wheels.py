@@ -8,6 +8,7 @@ from functools import cache
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 #: The distributions that contain the headers, and the part of their names in an origin.
 HEADERS = {"cuda headers": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl", "crt": "nvidia-cuda-crt"}
@@ -55,6 +56,25 @@ def preload(path: str) -> None:
     for builtins in glob.glob(f"{name.partition('.so')[0]}-builtins.so.*", root_dir=glob.escape(folder)):
         ctypes.CDLL(os.path.join(folder, builtins))
     ctypes.CDLL(path)
+
+
+def load(name: str) -> Any:
+    """Return a module of cuda-bindings, such as "nvfatbin", that uses the library of the wheel.
+
+    Raises
+    ------
+    ImportError
+        cuda-bindings or the wheel is not installed.
+    OSError
+        The library cannot be loaded.
+    """
+    from importlib import import_module
+
+    path = library(int(str(import_module("cuda.bindings").__version__).partition(".")[0]), name)
+    if not path:
+        raise ImportError("the wheel is not installed")
+    preload(path)
+    return import_module(f"cuda.bindings.{name.lower()}")
 
 
 @cache

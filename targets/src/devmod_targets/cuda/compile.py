@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from devmod import Origin
+from devmod import Origin, Target
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import check_declared, read_ptx
@@ -18,13 +18,11 @@ from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.authoring.instances import explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
-from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._headers import has_header
-from devmod_targets.cuda._log import diagnostics, read_reports
+from devmod_targets.cuda._image import join
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
-from devmod_targets.cuda._target import nvrtc_arch, payload_format
-from devmod_targets.cuda._target import variants as variants
+from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,12 +71,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     elif request.language in ("PTX", "cubin", "fatbin"):
         from devmod_targets.cuda._image import wrap_image
 
-        (payload, reports), warnings = wrap_image(request), []
+        (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
-            raise CompileError(
-                f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')", kind="cuda"
-            )
+            raise request.error(f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')")
         payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
     warn_caller(request, warnings, reports)
     return payload
@@ -93,7 +89,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     check_options(source.options)
     _check_clock(source.text, request.name)
     if fmt == "cuda":
-        source = with_instances(request, source)
+        source = source.with_lines(explicit_instances(request.name_expressions, "__global__ "))
     programs = [compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions) for arch in archs]
     ptx = [program.ptx.decode() for program in programs]
     if fmt == "cuda":
@@ -133,10 +129,9 @@ def _functions(
             raise
         kernels, reader = [declared_kernels(request, read_ptx(ptx).values(), lowered) for ptx, lowered in images], ""
     if not all(kernels):
-        raise CompileError(
+        raise request.error(
             f"the CUDA C++ source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
-            "name_expressions=['scale<float>']",
-            kind="cuda",
+            "name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
     for fmap, (ptx, _) in zip(fmaps, images, strict=True):
@@ -153,7 +148,7 @@ def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], ptx:
             try:
                 check_declared(info, entries[info.name])
             except FormatError as error:
-                raise CompileError(str(error), kind="cuda", function=name) from None
+                raise request.error(str(error), function=name) from None
 
 
 def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo | None]]) -> None:
@@ -197,24 +192,91 @@ def _check_clock(text: str, name: str) -> None:
 # -- Template instances of a source payload. The receiver compiles the text alone, so the text contains the instances.
 
 
-def with_instances(request: CompileRequest, source: SelfContainedSource) -> SelfContainedSource:
-    """Append an explicit instantiation for each template instance of `name_expressions` to the source."""
-    lines = explicit_instances(request.name_expressions, "__global__ ")
-    if not lines:
-        return source
-    whole = source.text + ("" if source.text.endswith("\n") else "\n") + lines
-    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names, source.files)
-
-
 def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str]) -> None:
     """Raise CompileError for an expression whose kernel the receiver's compiler would drop: one with internal linkage."""
     visible = set(re.findall(r"^\.(?:visible|weak) \.entry ([\w$]+)", ptx, re.MULTILINE))
     for expression, symbol in lowered.items():
         if symbol not in visible:
-            raise CompileError(
+            raise request.error(
                 f"name_expressions= contains {expression!r}, a kernel that is static or in an anonymous namespace. With -format=cuda the "
                 f"receiver compiles {request.name} without the expression and drops the kernel. Give it external linkage, or compile it "
                 "here, as in 'cuda -arch=sm_90'",
-                kind="cuda",
                 function=expression,
             )
+
+
+# -- The format and the architectures of a CUDA target.
+
+
+#: The architecture for which a source without one is checked. Kernels with features of one architecture (``sm_90a``) name it.
+_CHECKED = "compute_90"
+
+
+def variants(target: Target) -> tuple[Target, ...]:
+    """Return a target for each payload: one for each architecture, or one for all of a fatbin or a source."""
+    return (target,) if dict(target.options).get("format") in ("fatbin", "cuda") else target.variants()
+
+
+def check_format(target: Target) -> str:
+    """Return the value of ``-format=``; "" without it.
+
+    Raises
+    ------
+    CompileError
+        The target has another option, or an unknown format.
+    """
+    options = dict(target.options)
+    fmt: str = options.pop("format", "")
+    if options or (fmt and fmt not in SPEC.formats):
+        what = f"-{next(iter(options))}" if options else f"-format={fmt}"
+        raise CompileError(
+            f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin or -format=fatbin",
+            kind="cuda",
+        )
+    return fmt
+
+
+def payload_format(target: Target) -> str:
+    """Return the format of the payload: that of ``-format=``, or by default a cubin for ``sm_`` and PTX for ``compute_``.
+
+    The target has an architecture unless its format is "cuda" (`TargetSpec.needs_arch`).
+
+    Raises
+    ------
+    CompileError
+        The target has another option, an unknown format, or a format that does not fit its architecture.
+    """
+    fmt = check_format(target)
+    if fmt == "cubin" and target.archs[0].startswith("compute_"):
+        number = target.archs[0].removeprefix("compute_")
+        raise CompileError(
+            f"the target {str(target)!r} requests a cubin of a virtual architecture; write -arch=sm_{number}, or -format=ptx", kind="cuda"
+        )
+    if fmt == "cuda" and len(target.archs) > 1:
+        raise CompileError(
+            f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one", kind="cuda"
+        )
+    return fmt or ("cubin" if target.archs[0].startswith("sm_") else "ptx")
+
+
+def nvrtc_arch(arch: str) -> str:
+    """Return an architecture for NVRTC; "" is that for which a source is checked.
+
+    Raises
+    ------
+    CompileError
+        NVRTC does not support it.
+    """
+    known = nvrtc.arch_names()
+    if not arch:
+        return _CHECKED if _CHECKED in known else known[-1]
+    if arch not in known:
+        number = ".".join(map(str, nvrtc.version()))
+        raise CompileError(f"NVRTC {number} does not support the architecture {arch!r}; it supports {_short(known)}", kind="cuda")
+    return arch
+
+
+def _short(names: Sequence[str]) -> str:
+    """Return the architectures for a message: the numbers, since each exists with ``sm_`` and ``compute_``."""
+    numbers = [name.removeprefix("sm_") for name in names if name.startswith("sm_")]
+    return f"sm_ and compute_ with {', '.join(numbers)}"

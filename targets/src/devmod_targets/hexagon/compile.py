@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon import SPEC
 from devmod_readers.dwarf import read_functions
 from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.authoring.c_functions import CFunctions, included_files, parse_source, text_with_instances
-from devmod_targets.authoring.clang import element_type, load_libclang
-from devmod_targets.authoring.clang_build import ClangBuild
-from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag
+from devmod_targets.authoring.c_functions import CFunctions
+from devmod_targets.authoring.clang import element_type
+from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.instances import ending_of, explicit_instances, keys_of
-from devmod_targets.hexagon import _headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring.clang_options import ClangOptions
+    from devmod_targets.authoring.clang_build import ClangOptions
 
 
 #: The versions that clang supports.
@@ -39,11 +36,6 @@ _LANGUAGES = {
 }
 #: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names them.
 _LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack")
-#: Options that devmod sets itself, or that change the kind of output.
-_RESERVED = re.compile(
-    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|mcpu.*|mv\d+t?|march.*|shared|static|fPIC|fpic|g.*|M.*|"
-    r"emit-llvm|isystem.*|-sysroot.*|nostd.*|ffile-prefix-map.*|fdebug.*|save-temps.*|v|###)$"
-)
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -69,17 +61,17 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no function, or one that devmod cannot call. `log` contains the compiler's output.
     """
     if request.name_expressions and request.language == "C":
-        raise CompileError("name_expressions= is not supported for C, which has no templates", kind="hexagon")
+        raise request.error("name_expressions= is not supported for C, which has no templates")
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
-    options = clang_options(request, SPEC, standard, _RESERVED)
+    options = clang_options(request, SPEC, standard)
     if language == "object":
         _check_object(request)
     is_source, source = language in ("c", "c++"), _own_source(request)
     with compiler_folder() as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
-        build = ClangBuild(request, options.toolchain, language, _headers.files(), folder, ending=ending)
+        build = ClangBuild(request, options.toolchain, language, header_files(__package__), folder, ending=ending)
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
         freestanding = ["-ffreestanding"] if is_source else []
         log: list[str] = []
@@ -105,7 +97,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         sources, files = build.sources(), build.files
     _check_arch(request, code)
     if not symbols:
-        raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")
+        raise request.error(f"the {request.language} source {request.name} defines no function that is not static")
     if is_source:
         reflected, readers, included = _read_source(request, language, options, symbols)
         files |= included
@@ -126,98 +118,10 @@ def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
 def _read_source(
     request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
 ) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str]]:
-    """Return the signatures, or None if the caller declares them; the reader for the origin; and the files that it read."""
-    try:
-        reflected, reader, files = _read_functions(request, language, options, symbols)
-    except CompileError:
-        if not _declares_all(request, symbols):
-            raise
-        return None, [], {}
-    return reflected, [reader], files
+    """Read the exported functions of a C or C++ source with libclang.
 
-
-def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
-    """Return the functions that the debug information describes or the caller declares."""
-    try:
-        functions = described_functions(debug, symbols)
-    except FormatError as error:
-        raise CompileError(f"the {request.language} source {request.name} cannot be read: {error}", kind="hexagon") from None
-    if not functions and request.fmap is None:
-        raise CompileError(
-            f"the signatures of {request.name} are unknown: {request.language} without debug information has no types. Declare the "
-            f"functions: devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}",
-            kind="hexagon",
-        )
-    known = {function.symbol for function in functions.values()}
-    declared = request.fmap or {}
-    return merge_declared(SPEC, functions, {name: info for name, info in declared.items() if info.name in known}) | merge_declared(
-        SPEC, None, {name: info for name, info in declared.items() if info.name not in known}
-    )
-
-
-def _arch(request: CompileRequest) -> str:
-    target = request.target
-    check_target_options(target, ("arch",))
-    if target.arch not in ARCHS:
-        raise CompileError(
-            f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}", kind="hexagon"
-        )
-    return str(target.arch)
-
-
-def _check_object(request: CompileRequest) -> None:
-    """Raise CompileError for a source that is not an object for Hexagon: lld would name the files of the build."""
-    kind, machine = int.from_bytes(request.data[16:18], "little"), int.from_bytes(request.data[18:20], "little")
-    if request.data[:6] != b"\x7fELF\x01\x01" or (kind, machine) != (1, 164):
-        raise CompileError(
-            f"the object {request.name} is not a relocatable object for Hexagon: expected the output of clang -c -target hexagon",
-            kind="hexagon",
-        )
-
-
-def _check_arch(request: CompileRequest, code: bytes) -> None:
-    """Raise CompileError for a source that was compiled for a newer core than that of the target."""
-    actual = SPEC.architecture("so", code) if SPEC.architecture is not None else ""
-    if SPEC.rank is not None and SPEC.rank(actual, request.target.arch) is None:
-        raise CompileError(
-            f"the {request.language} source {request.name} is for {actual}, which does not run on {request.target.arch}; write "
-            f"'hexagon -arch={actual}'",
-            kind="hexagon",
-        )
-
-
-def _declares_all(request: CompileRequest, symbols: Sequence[str]) -> bool:
-    """Return whether the caller's fmap has the types of every function, so that reflection is not needed."""
-    declared = request.fmap or {}
-    return bool(declared) and {info.name for info in declared.values()} >= set(symbols)
-
-
-# -- Read the signatures of the functions that a C or C++ source exports, with libclang.
-
-
-_FRONTEND_OPTIONS = ("-std=", "-U", "-f", "-mhvx")
-
-
-def _read_functions(
-    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
-) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
-    """Read the exported functions of a source.
-
-    Parameters
-    ----------
-    request, language, options
-        The source, and the arguments with which clang compiled it.
-    symbols
-        The exported symbols.
-
-    Returns
-    -------
-    dict of str to ReflectedFunction
-        The functions by name, qualified in C++, in the order of the source.
-    str
-        The reader, such as "libclang 18.1.1".
-    dict of str to str
-        The files that libclang read, as in `Payload.files`.
+    Return the signatures by name, or None if the caller's fmap has all functions and libclang is missing or refuses the source; the reader
+    for the origin; and the files that it read.
 
     Raises
     ------
@@ -226,14 +130,23 @@ def _read_functions(
     CompileError
         A function has a parameter that devmod does not support.
     """
-    library = load_libclang(SPEC, request.language)
-    flags = ["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"]
-    request = request.replace(text=text_with_instances(request.text, symbols, request.name_expressions))
-    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
-    source = CFunctions(library, unit, "hexagon", "function")
-    functions = source.functions_by_name(symbols, request.name_expressions).items()
-    reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in functions}
-    return reflected, library.toolchain, included_files(unit, options)
+    try:
+        source = CFunctions(
+            SPEC,
+            "function",
+            request,
+            options,
+            symbols,
+            flags=["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"],
+            prefixes=("-std=", "-U", "-f", "-mhvx"),
+            headers=header_files(__package__),
+        )
+        reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in source.functions_by_name().items()}
+    except CompileError:
+        if not {info.name for info in (request.fmap or {}).values()} >= set(symbols):
+            raise
+        return None, [], {}
+    return reflected, [source.toolchain], source.files
 
 
 def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction:
@@ -246,6 +159,51 @@ def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction
             raise source.unsupported(cursor, f"returns {cursor.result_type.spelling!r}")
         extra = {"result": dtype}
     return ReflectedFunction(symbol, types, params, None, source.location(cursor), extra=extra)
+
+
+def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
+    """Return the functions that the debug information describes or the caller declares."""
+    try:
+        functions = described_functions(debug, symbols)
+    except FormatError as error:
+        raise request.error(f"the {request.language} source {request.name} cannot be read: {error}") from None
+    if not functions and request.fmap is None:
+        raise request.error(
+            f"the signatures of {request.name} are unknown: {request.language} without debug information has no types. Declare the "
+            f"functions: devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}"
+        )
+    known = {function.symbol for function in functions.values()}
+    declared = request.fmap or {}
+    return merge_declared(SPEC, functions, {name: info for name, info in declared.items() if info.name in known}) | merge_declared(
+        SPEC, None, {name: info for name, info in declared.items() if info.name not in known}
+    )
+
+
+def _arch(request: CompileRequest) -> str:
+    target = request.target
+    check_target_options(target, ("arch",))
+    if target.arch not in ARCHS:
+        raise request.error(f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}")
+    return str(target.arch)
+
+
+def _check_object(request: CompileRequest) -> None:
+    """Raise CompileError for a source that is not an object for Hexagon: lld would name the files of the build."""
+    kind, machine = int.from_bytes(request.data[16:18], "little"), int.from_bytes(request.data[18:20], "little")
+    if request.data[:6] != b"\x7fELF\x01\x01" or (kind, machine) != (1, 164):
+        raise request.error(
+            f"the object {request.name} is not a relocatable object for Hexagon: expected the output of clang -c -target hexagon"
+        )
+
+
+def _check_arch(request: CompileRequest, code: bytes) -> None:
+    """Raise CompileError for a source that was compiled for a newer core than that of the target."""
+    actual = SPEC.architecture("so", code) if SPEC.architecture is not None else ""
+    if SPEC.rank is not None and SPEC.rank(actual, request.target.arch) is None:
+        raise request.error(
+            f"the {request.language} source {request.name} is for {actual}, which does not run on {request.target.arch}; write "
+            f"'hexagon -arch={actual}'"
+        )
 
 
 # -- The functions that a shared object exports, in the order of their addresses, their signatures, and those that an object hides.

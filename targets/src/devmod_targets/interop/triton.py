@@ -169,8 +169,7 @@ def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:
 # -- The types of Triton's arguments, as parameters of devmod.
 #
 # Triton writes a type as "fp32", a pointer as "*fp32", one to constant data as "*kfp32", a constant as "constexpr". A tuple is passed
-# as
-# its elements. A tensor descriptor, ``tensordesc<fp32[16, 32]>``, is passed as several arguments:
+# as its elements. A tensor descriptor, ``tensordesc<fp32[16, 32]>``, is passed as several arguments:
 #
 # - CUDA's tensor map of 128 bytes if the metadata describes it; else the pointer, the lengths, the strides (i64 each) and two flags;
 # - then the lengths (i32 each) and the strides (i64 each).

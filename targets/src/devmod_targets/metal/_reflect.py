@@ -6,21 +6,40 @@ diagnostics only unknown names are reported, as warnings: devmod declares Metal'
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
+from functools import cache
+from itertools import count
 
-from devmod.errors import compile_error
+from devmod import Param
+from devmod.backend import PipelineConstant
+from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
-from devmod_readers.reflection import ReflectedFunction
+from devmod_readers.closure import bits, closure
+from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
+from devmod_targets._text import header_text
 from devmod_targets.authoring._open_block import open_functions
-from devmod_targets.authoring.clang import load_libclang
-from devmod_targets.metal._kernels import KernelReader
-from devmod_targets.metal._program import ARRAY_PARAMETER, diagnostics, parse_program
+from devmod_targets.authoring.c_functions import declarations, is_in, record_members
+from devmod_targets.authoring.clang import (
+    MAX_ERRORS,
+    SYNTAX_CATEGORIES,
+    VIRTUAL_FOLDER,
+    Libclang,
+    LocationSet,
+    element_type,
+    lane_type,
+    load_libclang,
+    type_kind,
+)
+from devmod_targets.authoring.instances import template_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
+    from devmod import Member
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 
@@ -69,8 +88,7 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
 # -- Rewrite Metal's attributes as clang annotations: ``[[buffer(0)]]`` becomes an annotation with the same words.
 #
 # clang drops unknown attributes. Its syntax tree contains annotations as strings with expanded macros. The tree does not contain
-# explicit
-# instantiations (``template [[host_name("f")]] [[kernel]] void f<float>(…)``), but it contains declared specializations
+# explicit instantiations (``template [[host_name("f")]] [[kernel]] void f<float>(…)``), but it contains declared specializations
 # (``template <> …``). The number of lines does not change.
 
 
@@ -183,3 +201,458 @@ def _annotation(attribute: str) -> str:
     if name == "host_name":
         return attribute[: match.start(1)] + f'clang::annotate("metal.host_name=" {inside})'
     return attribute[: match.start(1)] + f'__devmod_attribute("{name}"{"" if inside is None else ", " + inside})'
+
+
+# -- Parse a Metal program with libclang, and sort clang's diagnostics into errors and warnings.
+#
+# libclang reads Metal as C++ after the header ``headers/devmod_metal.h``. Metal's address spaces become clang's address spaces for SYCL.
+# These convert to the generic one as in Metal: a struct can be copied from any of them, and its methods can be called. Only names matter,
+# and the types, sizes and address spaces of a kernel's arguments, so functions are templates that accept any arguments. Vectors are
+# clang's, for their components. C++ has no ``float4(a, b)`` for these, so a macro of that form replaces it.
+
+
+#: A pointer into each address space. clang's numbers of the address spaces differ between versions.
+SPACES = "".join(f"__attribute__(({name})) int *{name};\n" for name in ("opencl_global", "opencl_global_host", "opencl_local"))
+#: The name of the header that clang includes before the program.
+NAME = "devmod_metal.h"
+_HEADERS = """
+stdlib algorithm array assert atomic command_buffer common compute compute_private config cooperative_tensor depth extended_vector
+functional geometric graphics imageblocks initializer_list integer interpolate iterator limits logging math matrix mesh numeric pack
+packed_vector pull_vertex_inputs quadgroup raytracing relational simdgroup simdgroup_matrix tensor tessellation texture tile_attributes
+type_traits types tuple uniform utility vector visible_function_table
+"""
+#: The headers that programs include; they are empty.
+HEADERS = (
+    *(f"metal_{name}" for name in _HEADERS.split()),
+    "simd/simd.h",
+    "simd/vector_types.h",
+    "simd/matrix_types.h",
+    "TargetConditionals.h",
+    "MetalPerformancePrimitives/MetalPerformancePrimitives.h",
+)
+_ARGUMENTS = [
+    *("-x", "c++", "-std=c++20", "-target", "x86_64-unknown-linux-gnu", "-nostdinc", "-w", "-ferror-limit=0", "-fno-char8_t"),
+    *("-Xclang", "-fsycl-is-device", "-Xclang", "-cl-single-precision-constant"),
+    *("-isystem", VIRTUAL_FOLDER, "-include", os.path.join(VIRTUAL_FOLDER, NAME)),
+]
+MAIN = os.path.join(VIRTUAL_FOLDER, "program.metal")
+_STANDARD = re.compile(r"-std=(?:macos-|ios-)?metal(\d)\.(\d)")
+_DEFAULT = "32"
+#: clang's error for an attribute at a position location an annotation is not allowed.
+_MISPLACED_ANNOTATION = "'annotate' attribute cannot be applied to types"
+#: clang's error for a parameter that is an array in an address space. Such a parameter is rewritten as a pointer.
+ARRAY_PARAMETER = "parameter may not be qualified with an address space"
+#: Errors that do not depend on devmod's declarations. Names that begin with two underscores are Metal's own.
+_PLAIN_ERRORS = re.compile(
+    r"redefinition of '|no member named '\w+' in '(?!metal::|__devmod|\w+\s*\(vector)|statement not in (?:a )?(?:loop|switch)"
+)
+_UNKNOWN = re.compile(
+    r"(?:use of undeclared identifier|unknown type name|no template named) '(?!__)|no (?:member|type|template) named '(?!__).* in namespace"
+)
+
+
+def parse_program(library: Libclang, request: CompileRequest, source: SelfContainedSource, text: str) -> Any:
+    standard = next((match[1] + match[2] for match in map(_STANDARD.fullmatch, reversed(source.options)) if match), _DEFAULT)
+    files = [(MAIN, text), (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}"))]
+    files += [(os.path.join(VIRTUAL_FOLDER, *name.split("/")), "") for name in HEADERS]
+    arguments = [*_ARGUMENTS, f"-D__METAL_VERSION__={standard}0"]
+    return library.parse(MAIN, arguments, files, kind="metal", description=f"the Metal source {request.name}")
+
+
+def diagnostics(
+    library: Libclang, unit: Any, name: str, source: str, program: Rewritten
+) -> tuple[list[str], list[str], list[tuple[int, int]]]:
+    """Return the errors, the warnings about unknown names, and the locations of these names."""
+    errors: list[str] = []
+    warnings: list[str] = []
+    unknown: list[tuple[int, int]] = []
+    last = -1  # the position of the last unknown name
+    for diagnostic in unit.diagnostics:
+        if diagnostic.severity < diagnostic.Error or diagnostic.spelling == _MISPLACED_ANNOTATION:
+            continue
+        position = diagnostic.location
+        file, line, _ = library.location(position)
+        origin = program.origin(position.offset)
+        location = f"{name if file == MAIN else file}:{line}:{origin - source.rfind(chr(10), 0, origin)}" if file else "<options>"
+        certain = (
+            diagnostic.severity > diagnostic.Error
+            or diagnostic.category_name in SYNTAX_CATEGORIES
+            or _PLAIN_ERRORS.search(diagnostic.spelling)
+        )
+        if certain and last >= 0 and diagnostic.severity == diagnostic.Error and ";" not in program.text[last : position.offset]:
+            certain = False  # the unknown name may be a type, so other errors in its statement may be wrong
+        elif not certain and _UNKNOWN.search(diagnostic.spelling):
+            unknown.append((position.line, position.column))
+            last = position.offset
+        elif not certain:
+            continue
+        (errors if certain else warnings).append(f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}")
+        if len(errors) == MAX_ERRORS:
+            break
+    return errors, warnings, unknown
+
+
+@cache
+def address_spaces(library: Libclang) -> tuple[int, int, int]:
+    """Return clang's numbers of the address spaces device, constant and threadgroup."""
+    files = [(MAIN, SPACES)]
+    unit = library.cindex.Index.create().parse(MAIN, args=_ARGUMENTS[:-2], unsaved_files=files)
+    device, constant, threadgroup = (each.type.get_pointee().get_address_space() for each in unit.cursor.get_children())
+    return device, constant, threadgroup
+
+
+# -- Read the kernels of a parsed Metal program: their arguments, function constants and block sizes.
+
+
+_LARGEST_SCALAR = 4096
+_VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
+_SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
+_OPERATORS = {"Add": int.__add__, "Sub": int.__sub__, "Mult": int.__mul__}
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
+_TEXTURE = re.compile(r"^(?:const )?(?:metal::array<)?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
+_SAMPLER = re.compile(r"^(?:const )?(?:metal::array<)?metal::sampler\b")
+_ACCESS = {"sample": "r", "read": "r", "write": "w", "read_write": "rw", "0": "r", "1": "r", "2": "w", "3": "rw"}
+#: The tables of arguments, by their attributes.
+_TABLES = ("buffer", "texture", "sampler", "threadgroup")
+#: The number of indices of each table.
+_TABLE_SIZES = {"buffer": 31, "texture": 128, "sampler": 16, "threadgroup": 31}
+_ARGUMENT_ATTRIBUTES = (*_TABLES, "function_constant", "raster_order_group", "user")
+
+
+class KernelReader:
+    """Reads what a parsed program declares."""
+
+    def __init__(
+        self, library: Libclang, unit: Any, name: str, text: str, unknown: Sequence[tuple[int, int]], open_functions: set[str]
+    ) -> None:
+        self._library = library
+        self._kinds = library.cindex.CursorKind
+        self._unit, self._name, self._open_functions = unit, name, open_functions
+        self._unknown = LocationSet((MAIN, line, column) for line, column in unknown)
+        self._names = Names(text)
+        #: The names of types that clang has not laid out.
+        self.incomplete_types: set[str] = set()
+        self._device, self._constant, self._threadgroup = address_spaces(library)
+        self._numbers: dict[str, int] = {}
+        self._constants: dict[str, PipelineConstant] = {}
+        self._used_constants: dict[str, int] | None = None
+        self._count = 0
+
+    def kernels(self) -> dict[str, ReflectedFunction]:
+        """Return the kernels by their names in Metal."""
+        found: list[tuple[str, Any, dict[str, str]]] = []
+        for scope, cursor in declarations(self._unit.cursor, is_in(MAIN)):
+            kind = cursor.kind
+            if kind == self._kinds.ENUM_DECL:
+                self._numbers |= {
+                    each.spelling: each.enum_value for each in cursor.get_children() if each.kind == self._kinds.ENUM_CONSTANT_DECL
+                }
+            elif kind == self._kinds.VAR_DECL:
+                self._variable(cursor)
+            end = cursor.extent.end.offset
+            if kind == self._kinds.VAR_DECL:
+                end = self._names.end_of_statement(end)  # clang drops an unknown value
+            self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
+            if kind == self._kinds.FUNCTION_DECL:
+                attributes, pattern = self._attributes(cursor), template_of(cursor, self._library)
+                host = attributes.get("host_name", "")
+                is_kernel = "kernel" in attributes or (pattern is not None and "kernel" in self._attributes(pattern))
+                if is_kernel and (host or pattern is None):
+                    found.append((host or scope + cursor.spelling, cursor, attributes))
+        kernels: dict[str, ReflectedFunction] = {}
+        first: dict[str, Any] = {}
+        for name, cursor, attributes in found:
+            # A declaration and its definition have one canonical cursor.
+            if first.setdefault(name, cursor.canonical) != cursor.canonical:
+                lines = " and ".join(f"{self._name}:{self._library.location(each.location)[1]}" for each in (first[name], cursor))
+                raise CompileError(f"{lines}: two kernels have the name {name!r}; rename one of them", kind="metal", function=name)
+            kernels[name] = self._kernel(name, cursor, attributes)
+        return kernels
+
+    def _attributes(self, cursor: Any) -> dict[str, str]:
+        """Return the attributes of a declaration, as `Rewritten` has written them: the word and the text in its parentheses."""
+        marks = [each.spelling for each in cursor.get_children() if each.kind == self._kinds.ANNOTATE_ATTR]
+        parts = (mark.removeprefix("metal.").partition("=") for mark in reversed(marks) if mark.startswith("metal."))
+        return {word: text for word, _, text in parts}
+
+    def _variable(self, cursor: Any) -> None:
+        name, type_ = cursor.spelling, cursor.type.get_canonical()
+        number = self._attributes(cursor).get("function_constant")
+        if number is not None:
+            position, (element, align) = self._number(number), element_type(type_)
+            # devmod does not set vectors; a kernel can test whether such a constant is defined.
+            if position is not None and element and not align and "x" not in element and element != "bfloat16":
+                self._constants[name] = PipelineConstant(name, element, position)
+        elif type_.is_const_qualified() and type_kind(type_) in (5, 8, 9, 10, 13, 14, 16, 17, 18):
+            text = _VALUE.search(self._names.text(cursor.extent.start.offset, cursor.extent.end.offset))
+            if text:
+                self._numbers[name] = int(text[1])
+
+    def _number(self, text: str) -> int | None:
+        """Return the value of an attribute's expression of numbers and constants; None for any other expression."""
+        import ast
+
+        if not text:
+            return None
+        try:
+            value = self._value(ast.parse(_SUFFIX.sub(r"\1", text.replace("::", ".")).strip(), mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        return value if 0 <= value < 1 << 32 else None
+
+    def _value(self, node: Any) -> int:
+        import ast
+
+        if isinstance(node, ast.BinOp) and type(node.op).__name__ in _OPERATORS:
+            return _OPERATORS[type(node.op).__name__](self._value(node.left), self._value(node.right))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name not in self._numbers:
+            raise ValueError(name)
+        return self._numbers[name]
+
+    # -- one kernel
+
+    def _kernel(self, name: str, cursor: Any, attributes: dict[str, str]) -> ReflectedFunction:
+        file, line, _ = self._library.location(cursor.location)
+        pattern = template_of(cursor, self._library)
+        parameters = self._parameters(cursor)
+        if pattern is not None:
+            # A template may have attributes that its instance does not repeat.
+            parameters = [
+                (own[0] or declared[0], own[1] or declared[1], own[2] or declared[2])
+                for own, declared in zip(parameters or [("", {}, None)] * 99, self._parameters(pattern), strict=False)
+            ]
+        location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
+        arguments = []
+        types = list(cursor.type.get_canonical().argument_types())
+        for (own, value, extent), type_ in zip(parameters, types, strict=False):
+            unknown = extent is not None and self._unknown.intersects(extent)
+            argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
+            if argument is not None:
+                arguments.append(argument)
+        params = _order_arguments(arguments)
+        self._check_indices(name, location, [param for _, param in params], any("function_constant" in value for _, value, _ in parameters))
+        extra: dict[str, Any] = {}
+        if self._constants:
+            items = list(self._constants)
+            if self._used_constants is None:
+                self._used_constants = self._names.used_parts(items)
+            constants = [self._constants[items[number]].to_dict() for number in bits(self._used_constants.get(cursor.spelling, 0))]
+            self._count += len(constants)
+            if self._count > MAX_ARGUMENTS:
+                raise CompileError(
+                    f"{location}: the kernels up to {name!r} use more than {MAX_ARGUMENTS} function constants together; split the source",
+                    kind="metal",
+                    function=name,
+                )
+            if constants:
+                extra["constants"] = constants
+        if pattern is not None:
+            attributes = self._attributes(pattern) | attributes
+        most = self._number(attributes.get("max_total_threads_per_threadgroup", ""))
+        if most:
+            extra["max_total_threads_per_threadgroup"] = most
+        sizes = [self._number(part) for part in attributes.get("required_threads_per_threadgroup", "").split(",")]
+        x, y, z = (*sizes, 1, 1)[:3]
+        block = (x, y, z) if x and y and z else None
+        is_open = cursor.spelling in self._open_functions
+        arg_types, arg_params = [type_name for type_name, _ in params], [param for _, param in params]
+        return ReflectedFunction(name, arg_types, arg_params, block, location, extra=extra, open_block=is_open)
+
+    def _check_indices(self, function: str, location: str, params: Sequence[Param], is_selected: bool) -> None:
+        """Raise CompileError for indices that Metal does not support."""
+        owners: dict[tuple[str, object], str] = {}
+        for param in params:
+            table = {"local": "threadgroup", "image": "texture", "sampler": "sampler"}.get(param.kind, "buffer")
+            assert isinstance(param.at, int)
+            if param.at >= _TABLE_SIZES[table]:
+                last = _TABLE_SIZES[table] - 1
+                raise self._error(function, location, param.name, f"has the {table} index {param.at}; expected at most {last}")
+            other = owners.setdefault((table, param.at), param.name)
+            # A function constant may select one of two arguments with the same index.
+            if other != param.name and not is_selected:
+                raise self._error(function, location, param.name, f"has the same {table} index {param.at} as {other!r}")
+
+    def _parameters(self, cursor: Any) -> list[tuple[str, dict[str, str], Any]]:
+        return [
+            (each.spelling, self._attributes(each), each.extent) for each in cursor.get_children() if each.kind == self._kinds.PARM_DECL
+        ]
+
+    def _argument(
+        self, function: str, location: str, name: str, attributes: Mapping[str, str], type_: Any, unknown: bool
+    ) -> tuple[str, int | None, str, Param] | None:
+        """Return its table, its index if one is given, its type for arg_types, and its param; None for what Metal fills in itself."""
+        if any(word not in _ARGUMENT_ATTRIBUTES for word in attributes):
+            return None
+        kind, spelling = type_kind(type_), type_.spelling
+        texture = _TEXTURE.match(spelling)
+        table = "sampler" if _SAMPLER.match(spelling) else "texture" if texture else "buffer"
+        if kind in (POINTER, REFERENCE):
+            target = type_.get_pointee().get_canonical()
+            if target.get_address_space() == self._threadgroup:
+                table = "threadgroup"
+        index: int | None = None
+        for word in _TABLES:
+            if word in attributes:
+                index = self._number(attributes[word])
+                if index is None:
+                    text = attributes[word] if len(attributes[word]) < 100 else f"{attributes[word][:100]}…"
+                    raise self._error(
+                        function, location, name, f"has the attribute [[{word}({text})]], whose value is unknown; write a number"
+                    )
+        if table == "texture" or (unknown and "texture" in attributes):
+            return "texture", index, "handle", Param(name, "image", "", _ACCESS.get((texture[1] if texture else "") or "sample", ""))
+        if table == "sampler":
+            return table, index, "handle", Param(name, "sampler")
+        if kind not in (POINTER, REFERENCE):
+            if unknown:
+                return table, index, "", Param(name, "scalar")
+            raise self._error(function, location, name, f"has the type {metal_spelling(spelling)!r}, which devmod does not support")
+        if type_kind(target) == RECORD and size_of(target) < 0:
+            self.incomplete_types.add(_QUALIFIERS.sub("", target.spelling))
+        element, align = ("", 0) if unknown else metal_element_type(target)
+        if table == "threadgroup":
+            return table, index, "handle", Param(name, "local", element, align=align)
+        space = target.get_address_space()
+        if space not in (self._device, self._constant):
+            raise self._error(function, location, name, "points into no address space; expected device, constant or threadgroup")
+        if kind == REFERENCE and space == self._constant and element and size_of(target) <= _LARGEST_SCALAR:
+            param = Param(name, "scalar", element, align=align)
+            return table, index, element, with_members(param, struct_members(target)) if align else param
+        access = "r" if target.is_const_qualified() else "rw"
+        element, align, size, members = buffer_element(target, kind == REFERENCE) if not unknown else ("", 0, 0, ())
+        return table, index, "handle", with_members(Param(name, "buffer", element, access, align=align, size=size), members)
+
+    def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
+        argument = f"the argument {name!r}" if name else "an argument"
+        return CompileError(f"{location}: {argument} of the kernel {function!r} {text}", kind="metal", function=function, argument=name)
+
+
+def _order_arguments(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:
+    """Return the arguments by table and index. An argument without an index gets the first free one, as in Metal."""
+    result = []
+    for table in ("buffer", "threadgroup", "texture", "sampler"):
+        own = [(index, type_name, param) for of, index, type_name, param in arguments if of == table]
+        taken = {index for index, _, _ in own}
+        free = (number for number in count() if number not in taken)
+        placed = [(next(free) if index is None else index, type_name, param) for index, type_name, param in own]
+        result += [(type_name, param.replace(at=index)) for index, type_name, param in sorted(placed, key=lambda each: each[0])]
+    return result
+
+
+# -- The names that each function of a program uses, directly or indirectly. Any matching word counts, so the result may be too large.
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+
+
+class Names:
+    """The names of a program, each with the words in its declarations and definitions."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._spans: dict[str, list[tuple[int, int]]] = {}
+        for match in _DEFINE.finditer(text):
+            self.declare(match[1], match.start(2), match.end(2))
+
+    def declare(self, name: str, start: int, end: int) -> None:
+        """Add a declaration of a name, from `start` up to and without `end`."""
+        self._spans.setdefault(name, []).append((start, end))
+
+    def text(self, start: int, end: int) -> str:
+        """Return a part of the program's text."""
+        return self._text[start:end]
+
+    def end_of_statement(self, start: int) -> int:
+        """Return the end of the statement that contains the position `start`."""
+        end = self._text.find(";", start)
+        return end if end >= 0 else len(self._text)
+
+    def used_parts(self, parts: Sequence[str]) -> dict[str, int]:
+        """Return for each name the parts that it uses: bit n is set for the n-th of `parts`."""
+        bits = dict.fromkeys(self._spans, 0) | {name: 1 << number for number, name in enumerate(parts)}
+        return closure(bits, {name: self._words_in(name) for name in self._spans})
+
+    def _words_in(self, name: str) -> frozenset[str]:
+        return frozenset(word for start, end in self._spans[name] for word in _IDENTIFIER.findall(self._text[start:end]))
+
+
+# -- The element types and sizes of Metal's types, as libclang reads them.
+
+
+POINTER, REFERENCE, RECORD = 101, 103, 105
+_ARRAYS = (112, 114)  # of fixed length, of unknown length
+_ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
+_ARRAY_RECORD = re.compile(r"^(?:const |volatile |__\w+ )*metal::(?:matrix|array)<")
+_PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
+
+
+def metal_element_type(type_: Any) -> tuple[str, int]:
+    """Return the same as `element_type`, with atomics and packed vectors."""
+    if type_kind(type_) == RECORD:
+        atomic, packed = _ATOMIC.match(type_.spelling), _PACKED.match(type_.spelling)
+        if atomic or packed:
+            number, _ = element_type(type_.get_template_argument_type(0).get_canonical())
+            return (f"{number}x{packed[1]}" if packed else number), 0
+    return element_type(type_)
+
+
+def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tuple[Member, ...]]:
+    """Return the element type of a buffer, the alignment of a struct, the bytes that the kernel requires, and the members of a struct.
+
+    A pointer may refer to any number of elements. A reference refers to one object, whose size the kernel requires.
+    """
+    size = max(size_of(target), 0) if is_reference else 0
+    if size and type_kind(target) == RECORD:
+        open_ended = _open_ended_element(target)
+        if open_ended is not None:
+            return open_ended
+    while type_kind(target) == _ARRAYS[0]:
+        target = lane_type(target)
+    if _PACKED.match(target.spelling):
+        # Packed vectors have no padding, so the elements are scalars.
+        target = target.get_template_argument_type(0).get_canonical()
+    element, align = metal_element_type(target)
+    return element, align, size, struct_members(target) if align else ()
+
+
+def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] | None:
+    """Return the element type of a struct that ends in an array of length one or unknown; None for any other struct.
+
+    Compilers of other languages write a buffer's content so: ``struct { float x[1]; } &``.
+    """
+    fields = list(type_.get_fields())
+    last = fields[-1].type.get_canonical() if fields else None
+    if last is None or type_kind(last) not in _ARRAYS or (type_kind(last) == _ARRAYS[0] and last.element_count > 1):
+        return None
+    if len(fields) != 1:
+        return "", 0, 0, ()
+    element, align = element_type(lane_type(last))
+    return element, align, 0, struct_members(lane_type(last)) if align else ()
+
+
+def struct_members(type_: Any) -> tuple[Member, ...]:
+    """Return the members of a struct; a matrix has one member without a name, the array of its columns."""
+    return record_members(type_, number_type=metal_element_type, array_record=_array_record)
+
+
+def _array_record(type_: Any) -> tuple[list[tuple[int, int]], Any] | None:
+    """Return the dimension and the element type of ``metal::matrix`` and ``metal::array``, each of which has one member, an array."""
+    if not _ARRAY_RECORD.match(type_.spelling):
+        return None
+    fields = [field.type.get_canonical() for field in type_.get_fields()]
+    if len(fields) != 1 or type_kind(fields[0]) != _ARRAYS[0]:
+        return None
+    element = lane_type(fields[0])
+    return [(fields[0].element_count, size_of(element))], element
+
+
+def size_of(type_: Any) -> int:
+    return int(type_.get_size())
+
+
+def metal_spelling(text: str) -> str:
+    return text.replace("__global_host ", "constant ").replace("__global ", "device ").replace("__local ", "threadgroup ")

@@ -15,9 +15,12 @@ payload is the source, also on a Mac. So the output never depends on the install
 
 from __future__ import annotations
 
+import os
 import re
 
-from devmod.errors import CompileError
+from devmod import Origin
+from devmod.backend import find_program
+from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import (
@@ -30,11 +33,16 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._included import unresolved_names
+from devmod_targets.authoring._process import run_program
+from devmod_targets.authoring.clang_build import check_supported
 from devmod_targets.metal._reflect import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
+
 
 #: The options that a receiver can pass to Metal's compiler (MTLCompileOptions).
 _RECEIVER_OPTIONS = re.compile(r"-std=(?:macos-|ios-)?metal[1-9]\.\d|-ffast-math|-fno-fast-math|-D.*")
@@ -68,10 +76,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if not as_library:
         for option in source.options:
             if not _RECEIVER_OPTIONS.fullmatch(option):
-                raise CompileError(
+                raise request.error(
                     f"the Metal option {option!r} is not supported by the receiver's compiler; expected -std=metalX.Y, -ffast-math "
-                    "or -fno-fast-math",
-                    kind="metal",
+                    "or -fno-fast-math"
                 )
     warnings: list[str] = []
 
@@ -87,8 +94,6 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     )
     payload = source_payload(SPEC, "metal", request, source, read_kernels, empty_error=empty_error)
     if as_library:
-        from devmod_targets.metal._metallib import as_metallib
-
         payload = as_metallib(payload, request, source)
     payload = payload.replace(files={**source.files, **unresolved_names(source.text)})
     # No error, because Metal's own compiler decides. It has accepted a library.
@@ -102,9 +107,8 @@ def _format(request: CompileRequest) -> str:
     check_target_options(target, ("format",))
     fmt: str = dict(target.options).get("format", "metal")
     if fmt not in SPEC.formats:
-        raise CompileError(
-            f"the target {str(target)!r} has the option -format={fmt}; expected -format=metal (the default) or -format=metallib",
-            kind="metal",
+        raise request.error(
+            f"the target {str(target)!r} has the option -format={fmt}; expected -format=metal (the default) or -format=metallib"
         )
     return fmt
 
@@ -114,9 +118,64 @@ def _with_instances(request: CompileRequest, source: SelfContainedSource) -> Sel
     lines = []
     for text in request.name_expressions:
         if not _INSTANCE.fullmatch(text) or not text.isprintable():
-            raise CompileError(f"name_expressions= contains {text!r}; expected a template instance such as 'scale<float>'", kind="metal")
+            raise request.error(f"name_expressions= contains {text!r}; expected a template instance such as 'scale<float>'")
         lines.append(f'template [[host_name("{text}")]] [[kernel]] decltype({text}) {text};\n')
-    if not lines:
-        return source
-    whole = source.text + ("" if source.text.endswith("\n") else "\n") + "".join(lines)
-    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names, source.files)
+    return source.with_lines("".join(lines))
+
+
+# -- Build a metallib with Apple's compiler. xcrun exists only on a Mac with Xcode.
+
+
+_METAL = ("-sdk", "macosx", "metal")
+_ERROR = re.compile(r"error:")
+
+
+def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfContainedSource) -> Payload:
+    """Compile the payload of a source to a library.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        Apple's compiler is not installed.
+    CompileError
+        The source has errors; `log` contains the compiler's output. Or an option is not supported.
+    """
+    import tempfile
+
+    check_supported(source_text.options, "metal")
+    program = find_program("xcrun")
+    if not program:
+        raise ToolchainNotFoundError(
+            "cannot build a metallib: xcrun, a part of Xcode with Apple's Metal compiler, is not installed. Compile on a Mac with Xcode, "
+            "or for the target 'metal', whose payload is the source that the receiver's Metal compiles",
+            kind="metal",
+        )
+    status, output = run_program([program, *_METAL, "--version"], os.sep, name="xcrun", kind="metal")
+    if status:
+        raise ToolchainNotFoundError(
+            f"cannot build a metallib: xcrun finds no Metal compiler ({output.strip() or f'status {status}'}). Install Xcode with its "
+            "Metal toolchain, or compile for the target 'metal'",
+            kind="metal",
+        )
+    version = output.strip().partition("\n")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = os.path.join(folder, "program.metal"), os.path.join(folder, "program.metallib")
+        with open(source, "w", encoding="utf-8", newline="") as file:
+            file.write(source_text.text)
+        command = [program, *_METAL, *source_text.options, "-o", library, source]
+        status, output = run_program(command, os.sep, name="xcrun", kind="metal")
+        output = output.replace(source, request.name)
+        if status:
+            lines = [line for line in output.splitlines() if _ERROR.search(line)]
+            raise request.error(f"the Metal source does not compile: {lines[0] if lines else output.strip()[:200]}", log=output.strip())
+        with open(library, "rb") as file:
+            data = file.read()
+    origin = payload.origin
+    assert origin is not None
+    toolchain = "; ".join(filter(None, (version, origin.toolchain)))
+    return payload.replace(
+        code=dict.fromkeys(payload.fmap, data),
+        fmt="metallib",
+        origin=Origin(origin.target, toolchain, origin.options, origin.sources),
+        unvalidated="",
+    )

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from devmod.errors import CompileError
+import os
+import re
+import sys
+from bisect import bisect_right
+from functools import cached_property
+
+from devmod import Param
+from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, source_payload, warn_caller
-from devmod_targets.opencl._reflect import read
+from devmod_targets._text import header_text
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    check_target_options,
+    complete_source,
+    include_hint,
+    source_payload,
+    warn_caller,
+)
+from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
+from devmod_targets.authoring.c_functions import with_struct
+from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
+    from typing import Any
+
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -36,23 +57,315 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """
     check_target_options(request.target)
     if request.name_expressions:
-        raise CompileError("name_expressions= is not supported for OpenCL C, which has no templates", kind="opencl")
+        raise request.error("name_expressions= is not supported for OpenCL C, which has no templates")
     source = complete_source(request)
     for option in source.options:
         if not is_supported(option):
-            raise CompileError(
+            raise request.error(
                 f"the opencl option {option!r} is not supported: a receiver does not pass it to its driver. Expected an option of OpenCL "
-                "such as -cl-std=CL2.0, -cl-mad-enable or -w",
-                kind="opencl",
+                "such as -cl-std=CL2.0, -cl-mad-enable or -w"
             )
     warnings: list[str] = []
-
-    def read_kernels() -> tuple[Mapping[str, ReflectedFunction], str]:
-        kernels, texts, toolchain = read(request, source)
-        warnings.extend(texts)
-        return kernels, toolchain
-
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
-    payload = source_payload(SPEC, "cl", request, source, read_kernels, empty_error=empty_error)
+    payload = source_payload(SPEC, "cl", request, source, lambda: read(request, source, warnings), empty_error=empty_error)
     warn_caller(request, [], doubts=warnings)  # no error, because the device's compiler decides
     return payload
+
+
+# -- Read the kernels of an OpenCL C program with libclang. OpenCL is not needed.
+#
+# libclang parses the user's own text, so that diagnostics have the user's file, line and column. A separate header after the prelude
+# contains the defines, which precede the program's text in the payload.
+
+
+#: The header that libclang includes after it has declared the built-in functions (``-fdeclare-opencl-builtins``). It has the types, the
+#: constants and the feature macros, from the folder ``headers``. Only names and types matter: no program runs with these values.
+NAME = "opencl-c-base.h"
+#: The built-in functions whose names a kernel may have by mistake. PoCL's headers rename them by macros, and other compilers refuse a
+#: second declaration.
+FUNCTIONS = OPENCL_FUNCTIONS | {"barrier", "printf"}
+_DEFINES = "defines"
+#: Compiler options that change macros and types.
+_FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
+_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+#: The category of clang's errors about the operands of inline assembly, which depend on the device.
+_ASSEMBLY = "Inline Assembly Issue"
+_ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_DEVICES_DECIDE = "some devices may refuse the OpenCL C source:"
+#: What may be between a name and the parenthesis of a call.
+_CALL = re.compile(rb"(?:\s|/\*.*?\*/|//[^\n]*\n|\\\n)*\(", re.DOTALL)
+#: Characters that precede a value and never the keyword of a vendor.
+_VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
+_NOT_FOUND = re.compile("error: '[^']*' file not found$")
+_LABEL = re.compile(": (?:error|warning): ")
+_NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add the option -cl-std=CL2.0"
+_BUILTIN = (
+    "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. Some drivers refuse such a kernel. Rename it"
+)
+#: The kinds of arrays. A parameter of such a type is a pointer to the elements.
+_ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
+_UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
+#: clang's numbers of the address spaces of a kernel's pointers.
+_LOCAL, _CONSTANT = 2, 3
+
+
+def read(request: CompileRequest, source: SelfContainedSource, messages: list[str]) -> tuple[dict[str, ReflectedFunction], str]:
+    """Read the kernels of a program. Add the warnings to `messages`.
+
+    Returns
+    -------
+    dict of str to ReflectedFunction
+        The kernels by name.
+    str
+        The toolchain, such as "libclang 18.1.1".
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        The program has errors other than calls of undeclared functions and inline assembly, which may be extensions of a vendor.
+    """
+    library = load_libclang(SPEC, "OpenCL C")
+    has_standard = any(option.startswith("-cl-std=") for option in source.options)
+    standard = "" if has_standard else "1.2"
+    unit, errors, warnings, calls = _parse(library, request, source, standard)
+    if (errors or warnings) and not has_standard:
+        # The default version of devices is OpenCL C 1.2. A source with fewer errors in 2.0 was written for 2.0.
+        newer = _parse(library, request, source, "2.0")
+        if (len(newer[1]), len(newer[2])) < (len(errors), len(warnings)):
+            messages.append(_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0], count=1)))
+            (unit, errors, warnings, calls), standard = newer, "2.0"
+    if calls and not errors:
+        errors = _hidden_errors(library, request, source, standard, calls)
+    if errors:
+        log = "\n".join([*errors, *warnings])
+        if _NOT_FOUND.search(errors[0]):
+            errors[0] += f". {include_hint(request.include)}"
+        raise compile_error("opencl", "OpenCL C", errors, log)
+    included_paths = {os.path.realpath(path) for path in source.names}
+    for entry in unit.get_includes():
+        path = os.path.realpath(str(entry.include))
+        if path not in included_paths and not path.startswith(VIRTUAL_FOLDER):
+            location = f"{request.name}:{entry.location.line}"
+            raise request.error(
+                f"{location}: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes"
+            )
+    kernels = _kernels(library, unit, "" if warnings else source.text)
+    messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
+    if warnings:
+        messages.append("\n".join([_DEVICES_DECIDE, *warnings]))
+    return kernels, library.toolchain
+
+
+#: The undeclared functions: each name with the character before each of its calls.
+_Calls = dict[str, list[bytes]]
+
+
+def _hidden_errors(library: Libclang, request: CompileRequest, source: SelfContainedSource, standard: str, calls: _Calls) -> list[str]:
+    """Return the syntax errors after calls of undeclared functions, where clang skips the rest of a statement.
+
+    The source is parsed again with the functions defined as values. A name that is not where a value is expected may be a vendor's keyword
+    with any syntax.
+    """
+    values = [name for name, before in calls.items() if all(each and each in _VALUE_PREFIXES for each in before)]
+    head = "".join(f"#define {name}(...) (0)\n" for name in values)
+    return _parse(library, request, source, standard, head)[1] if head else []
+
+
+def _parse(
+    library: Libclang, request: CompileRequest, source: SelfContainedSource, standard: str, stand_ins: str = ""
+) -> tuple[Any, list[str], list[str], _Calls]:
+    """Return the translation unit, its errors, what devmod reports as warnings, and the undeclared functions.
+
+    With `stand_ins`, the definitions of undeclared functions, only syntax errors count, because their types are unknown.
+    """
+    main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
+    defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
+    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", "-Xclang", "-fdeclare-opencl-builtins"]
+    arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
+    arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]
+    arguments += [f"-cl-std=CL{standard}"] if standard else []
+    arguments += [option for option in source.options if option.startswith(_FRONTEND_OPTIONS)]
+    arguments += [f"-I{folder}" for folder in request.include]
+    files = [
+        (main, request.text),
+        (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
+        (defines, "".join(f"#define {name} {value}\n" for name, value in source.defines.items()) + stand_ins),
+    ]
+    with_options = f" with the options {' '.join(source.options)}" if source.options else ""
+    unit = library.parse(main, arguments, files, kind="opencl", description=f"the OpenCL C source {request.name}{with_options}")
+    names = dict(source.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
+
+    def name_of(file: str) -> str:
+        return names.get(os.path.realpath(file), os.path.basename(file)) if file else "<options>"
+
+    functions = _Bodies(library, unit, source.text, {main: request.text.encode()})
+    errors: list[str] = []
+    warnings: list[str] = []
+    calls: _Calls = {}
+    for diagnostic in unit.diagnostics:
+        category = diagnostic.category_name
+        if diagnostic.severity < diagnostic.Error or category == _ASSEMBLY or (stand_ins and category not in SYNTAX_CATEGORIES):
+            continue
+        place = diagnostic.location
+        file = str(place.file) if place.file else ""
+        undeclared = _UNDECLARED.match(diagnostic.spelling)
+        before = functions.call(undeclared[1], file, place.offset) if undeclared else None
+        start = f"{name_of(file)}:{place.line}:{place.column}: "
+        if undeclared and before is not None:
+            calls.setdefault(undeclared[1], []).append(before)
+            warnings.append(f"{start}warning: call of the undeclared function {undeclared[1]!r}")
+            continue
+        errors.append(f"{start}error: {diagnostic.spelling}")
+        if len(errors) == MAX_ERRORS:
+            break
+    warnings += [f"{name_of(str(each.file))}:{each.line}:{each.column}: warning: inline assembly" for each in functions.assembly()]
+    return unit, errors, warnings, calls
+
+
+class _Bodies:
+    """The bodies of the functions of a program. `text` is the program with its includes, `files` has files that are in memory."""
+
+    def __init__(self, library: Libclang, unit: Any, text: str, files: dict[str, bytes]) -> None:
+        self._library, self._unit, self._text, self._files = library, unit, text, files
+
+    @cached_property
+    def _extents(self) -> dict[str, list[tuple[int, int]]]:
+        """The first and last offset of each body, by file, in order."""
+        kinds = self._library.cindex.CursorKind
+        extents: dict[str, list[tuple[int, int]]] = {}
+        for cursor in self._unit.cursor.get_children():
+            if cursor.kind == kinds.FUNCTION_DECL and cursor.is_definition():
+                for child in cursor.get_children():
+                    if child.kind == kinds.COMPOUND_STMT:
+                        extents.setdefault(str(child.extent.start.file), []).append((child.extent.start.offset, child.extent.end.offset))
+        return {file: sorted(found) for file, found in extents.items()}
+
+    @cached_property
+    def _called(self) -> set[str]:
+        """The names that a parenthesis follows, also in macros."""
+        return set(re.findall(r"\b(\w+)\s*\(", self._text))
+
+    def call(self, name: str, file: str, offset: int) -> bytes | None:
+        """Return the character before an undeclared name if it is called in a body, b"" if a macro has it; else None."""
+        bodies = self._extents.get(file, [])
+        number = bisect_right(bodies, (offset, sys.maxsize)) - 1
+        if number < 0 or offset > bodies[number][1]:
+            return None
+        data = self._files.get(file)
+        if data is None:
+            with open(file, "rb") as stream:
+                data = self._files[file] = stream.read()
+        end = offset + len(name)
+        if data[offset:end] == name.encode():
+            return data[max(offset - 200, 0) : offset].rstrip()[-1:] if _CALL.match(data, end) else None
+        return b"" if name in self._called else None
+
+    def assembly(self) -> Iterator[Any]:
+        """Yield the location of each statement and each declaration of assembly."""
+        kinds = self._library.cindex.CursorKind
+        if _ASSEMBLY_WORD.search(self._text):
+            for cursor in self._unit.cursor.walk_preorder():
+                if cursor.kind == kinds.ASM_STMT or (cursor.kind == kinds.UNEXPOSED_DECL and _ASSEMBLY_WORD.match(_first_word(cursor))):
+                    yield cursor.location
+
+
+def _first_word(cursor: Any) -> str:
+    return next((str(token.spelling) for token in cursor.get_tokens()), "")
+
+
+def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:
+    kernels: dict[str, ReflectedFunction] = {}
+    blocks: dict[str, dict[str, tuple[int, int, int]]] = {"reqd_work_group_size": {}, "work_group_size_hint": {}}
+    for cursor in unit.cursor.get_children():
+        if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
+            continue
+        declaration = library.declaration(cursor)
+        if not re.search(r"\b(?:__)?kernel\b", declaration):
+            continue
+        # An attribute of a prototype also applies to the definition.
+        for attribute, block in blocks.items():
+            size = re.search(rf"\b{attribute}\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration)
+            if size:
+                block[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
+        if cursor.is_definition():
+            kernels[cursor.spelling] = _kernel(cursor)
+    fixed, hints = blocks.values()
+    open_names = open_functions(text)
+    return {
+        name: kernel.replace(
+            block=fixed.get(name), default_block=hints[name] if all(hints.get(name, (0,))) else None, open_block=name in open_names
+        )
+        for name, kernel in kernels.items()
+    }
+
+
+def _kernel(cursor: Any) -> ReflectedFunction:
+    location = f"{os.path.basename(str(cursor.location.file))}:{cursor.location.line}"
+    types: list[str] = []
+    params: list[Param] = []
+    for index, argument in enumerate(cursor.get_arguments()):
+        try:
+            type_name, param = _param(argument)
+        except ValueError as error:
+            name = repr(argument.spelling) if argument.spelling else str(index + 1)
+            raise CompileError(
+                f"{location}: the kernel {cursor.spelling!r} takes {error} as its argument {name}, which devmod does not support",
+                kind="opencl",
+                function=cursor.spelling,
+                argument=argument.spelling,
+            ) from None
+        types.append(type_name)
+        params.append(param)
+    return ReflectedFunction(cursor.spelling, types, params, None, location)
+
+
+def _param(argument: Any) -> tuple[str, Param]:
+    """Return the type for arg_types and the param of one argument. Raise ValueError with the type's name if it is not supported."""
+    name, type_ = argument.spelling, argument.type.get_canonical()
+    kind = type_.kind.name
+    if kind == "POINTER" or kind in _ARRAYS:
+        target = type_.get_pointee() if kind == "POINTER" else type_
+        space, const = target.get_address_space(), target.is_const_qualified()
+        while target.kind.name in _ARRAYS:
+            # The address space and const are attributes of the array or of its elements.
+            target = target.element_type
+            space, const = space or target.get_address_space(), const or target.is_const_qualified()
+        element, align = _element_type(target.get_canonical())
+        # ``uint hist[16]`` is a pointer in C; the declared length is the size that the kernel requires.
+        size = type_.get_size() if kind == _ARRAYS[0] else 0
+        if space == _LOCAL:
+            return "handle", Param(name, "local", element, align=align)
+        access = "r" if space == _CONSTANT or const else "rw"
+        param = Param(name, "buffer", element, access, align=align, size=max(size, 0))
+        return "handle", with_struct(param, target, _element_type)
+    if kind.startswith("OCLIMAGE"):
+        access = {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]]
+        return "handle", Param(name, "image", "", access)
+    if kind == "OCLSAMPLER":
+        return "handle", Param(name, "sampler")
+    if kind in _UNSUPPORTED:
+        raise ValueError(_UNSUPPORTED[kind])
+    element, align = _element_type(type_)
+    if not element:
+        raise ValueError(f"a value of the type {argument.type.spelling.replace('__private ', '')!r}")
+    return element, with_struct(Param(name, "scalar", element, align=align), type_, _element_type)
+
+
+def _element_type(type_: Any) -> tuple[str, int]:
+    """Return the same as `element_type`, with OpenCL's atomic types."""
+    diagnostic, align = element_type(type_)
+    atomic = None if diagnostic else re.search(r"_Atomic\((?:unsigned )?\w+\)", type_.spelling)
+    return (_ATOMICS.get(atomic[0], "") if atomic else diagnostic), align
+
+
+#: OpenCL's atomic types as libclang prints them. libclang has no type kind for them.
+_ATOMICS = {
+    "_Atomic(int)": "int32",
+    "_Atomic(unsigned int)": "uint32",
+    "_Atomic(long)": "int64",
+    "_Atomic(unsigned long)": "uint64",
+    "_Atomic(float)": "float32",
+    "_Atomic(double)": "float64",
+}

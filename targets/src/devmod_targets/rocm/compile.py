@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+from pathlib import Path
 
 from devmod import Origin, Target
-from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
-from devmod.errors import CompileError, FormatError
+from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text, parse_dtype
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import read_code_object
 from devmod_readers.options.rocm import is_supported
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, merge_declared, warn_caller
+from devmod_targets.authoring._declared import argument_bytes
+from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.authoring.clang_build import HEADERS, ClangBuild
-from devmod_targets.authoring.clang_options import SAVE_TEMPS, TOOLCHAIN, check_symbols, clang_options, split_option, take_flag
+from devmod_targets.authoring.c_functions import CFunctions
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, type_kind
+from devmod_targets.authoring.clang_build import (
+    HEADERS,
+    SAVE_TEMPS,
+    TOOLCHAIN,
+    ClangBuild,
+    check_symbols,
+    clang_options,
+    split_option,
+    take_flag,
+)
 from devmod_targets.authoring.instances import check_explicit, explicit_instances, instance_variables
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
-from devmod_targets.rocm import _device_libs, _headers
-from devmod_targets.rocm._device_libs import OPTION as DEVICE_LIBS
-from devmod_targets.rocm._reflect import read_kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from devmod import FunctionInfo, Target
     from devmod_readers.amdgpu import CodeObjectKernel
     from devmod_readers.reflection import ReflectedFunction
 
     Compiled = tuple[Payload, list[str], list[str]]
+    from collections.abc import Sequence
+    from typing import Any
+
+    from devmod_targets.authoring import CompileRequest
+    from devmod_targets.authoring.clang_build import ClangOptions, LlvmToolchain
 
 
 _LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
-#: Options that devmod sets itself, or that change the kind of output.
-_RESERVED = re.compile(
-    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|"
-    r"emit-llvm|isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|save-temps.*|v|###)$"
-)
 #: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
@@ -74,7 +88,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
     """
     keeps_source = payload_format(request.target) == "hip"
-    payload, warnings, reports = keep_source(request, _compile) if keeps_source else _compile(request)
+    payload, warnings, reports = keep_source(request) if keeps_source else _compile(request)
     warn_caller(request, warnings, reports)
     return payload
 
@@ -83,10 +97,10 @@ def _compile(request: CompileRequest) -> Compiled:
     """Compile a source to a code object. Return the payload, the warnings, and the reports that options request."""
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
-    request, library = split_option(request, _device_libs.OPTION)
+    request, library = split_option(request, DEVICE_LIBS)
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
-    options = clang_options(request, SPEC, standard, _RESERVED)
-    modules = _device_libs.find_modules(library)
+    options = clang_options(request, SPEC, standard)
+    modules = find_modules(library)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
@@ -94,9 +108,9 @@ def _compile(request: CompileRequest) -> Compiled:
     warnings: list[str] = []
     reports: list[str] = []
     with compiler_folder() as folder:
-        headers = _headers.files() if language == "hip" else {}
+        headers = header_files(__package__) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
-        library_flags = _device_libs.link_flags(modules, arch, options.toolchain, folder)
+        library_flags = link_flags(modules, arch, options.toolchain, folder)
         target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
         flags = [*target_flags, *version, *library_flags, *options.flags]
         if language != "assembler":
@@ -113,7 +127,7 @@ def _compile(request: CompileRequest) -> Compiled:
         sources, files = build.sources(), build.files
     kernels = _read_kernels(request, code)
     reflected: Mapping[str, ReflectedFunction] | None = None
-    readers = [_device_libs.describe_modules(modules)] if modules else []
+    readers = [describe_modules(modules)] if modules else []
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
     if language == "hip":
         try:
@@ -137,13 +151,13 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
     try:
         kernels = read_code_object(code)
     except FormatError as error:  # assembly may have any notes
-        raise CompileError(f"the {request.language} source {request.name} gives an invalid code object: {error}", kind="rocm") from None
+        raise request.error(f"the {request.language} source {request.name} gives an invalid code object: {error}") from None
     if not kernels:
         advice = {
             "HIP": "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']",
             "assembly": "describe it in .amdgpu_metadata",
         }.get(request.language, "give a function the calling convention amdgpu_kernel")
-        raise CompileError(f"the {request.language} source {request.name} has no kernel: {advice}", kind="rocm")
+        raise request.error(f"the {request.language} source {request.name} has no kernel: {advice}")
     return kernels
 
 
@@ -174,21 +188,19 @@ def _fmap(
     declared = {info.name for info in (request.fmap or {}).values()}
     missing = [name for name in kernels if name not in known | declared]
     if missing:
-        raise CompileError(
+        raise request.error(
             f"the signatures of {', '.join(missing)} in {request.name} are unknown. Declare them: devmod.compile(..., "
-            "fmap={name: devmod.FunctionInfo(name, arg_types)})",
-            kind="rocm",
+            "fmap={name: devmod.FunctionInfo(name, arg_types)})"
         )
     check_symbols(request, request.fmap or {}, kernels, "kernel", ("have", "has"))
     fmap = merge_declared(SPEC, reflected if declared <= known else None, request.fmap)
     for name, info in fmap.items():
-        sizes = [8 if each == "handle" else array_bytes(parse_dtype(each)) for each in info.arg_types]
+        sizes = [argument_bytes(each) for each in info.arg_types]
         actual = [each.size for each in kernels[info.name].visible_arguments]
         if sizes != actual:
-            raise CompileError(
+            raise request.error(
                 f"the declared fmap gives the rocm kernel {name!r} arguments of {sizes} bytes, and the code object has arguments of "
                 f"{actual}",
-                kind="rocm",
                 function=name,
             )
     return fmap
@@ -197,10 +209,9 @@ def _fmap(
 def _arch(request: CompileRequest) -> str:
     target = request.target
     if not _ARCH.fullmatch(target.arch):
-        raise CompileError(
+        raise request.error(
             f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected a name such as gfx90a, gfx1100, "
-            "gfx942:xnack- or gfx11-generic",
-            kind="rocm",
+            "gfx942:xnack- or gfx11-generic"
         )
     return str(target.arch)
 
@@ -223,9 +234,9 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
     elif of_library:
         uses.append(
             f"uses {', '.join(of_library)}, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
-            f"library: use the float functions that docs/rocm.md lists, or {_device_libs.ADVICE}"
+            f"library: use the float functions that docs/rocm.md lists, or {ADVICE}"
         )
-    return CompileError(f"the {request.language} source {request.name} {'. It also '.join(uses)}", kind="rocm", log=error.log)
+    return request.error(f"the {request.language} source {request.name} {'. It also '.join(uses)}", log=error.log)
 
 
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build compiles it too, for errors and signatures.
@@ -255,15 +266,8 @@ def payload_format(target: Target) -> str:
     return fmt
 
 
-def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest], Compiled]) -> Compiled:
+def keep_source(request: CompileRequest) -> Compiled:
     """Return the payload of a HIP source that the receiver compiles, with the warnings and reports of a compile that checks it.
-
-    Parameters
-    ----------
-    request
-        The compile request.
-    compile_code
-        Compiles a request to a code object.
 
     Raises
     ------
@@ -271,27 +275,21 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
         The source has errors, its language is not HIP, or an option is one that a receiver does not pass to hiprtc.
     """
     if request.language != "HIP":
-        raise CompileError(
+        raise request.error(
             f"the target {str(request.target)!r} keeps the source, and hiprtc compiles HIP alone; {request.language} gives a code object: "
-            "'rocm -arch=gfx90a'",
-            kind="rocm",
+            "'rocm -arch=gfx90a'"
         )
     own = []
     for name in (TOOLCHAIN, DEVICE_LIBS):
         request, value = split_option(request, name)
         own += [f"{name}{value}"] if value else []
-    source = complete_source(request, lambda name: name in _headers.files())
+    source = complete_source(request, lambda name: name in header_files(__package__))
     for option in source.options:
         if not is_supported(option):
-            raise CompileError(
-                f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc", kind="rocm"
-            )
-    text = source.text
+            raise request.error(f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc")
     check_explicit("rocm", request.name_expressions)
-    instances = explicit_instances(request.name_expressions, "__global__ ")
-    if instances:
-        text += ("" if text.endswith("\n") else "\n") + instances
-    checked, warnings, reports = compile_code(
+    text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
+    checked, warnings, reports = _compile(
         request.replace(
             text=text,
             target=Target("rocm", arch=request.target.archs or _CHECKED),
@@ -308,3 +306,205 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
         warnings,
         reports,
     )
+
+
+# -- ROCm's device library, if the user names it: the math functions that amdgcn does not compute by itself.
+#
+# The library is bitcode (``ocml.bc``, ``ockl.bc``). It reads constants such as ``__oclc_ISA_version``, which a control module defines.
+# The published modules stop at gfx940 and gfx1036, so the module is devmod's own.
+
+
+DEVICE_LIBS = "-device-libs="
+_PLACE = "DEVMOD_ROCM_DEVICE_LIBS"
+#: The two modules, with the suffixes of Debian and of AMD's own packages.
+_MODULES = ("ocml", "ockl")
+_SUFFIXES = (".bc", ".amdgcn.bc")
+_CONTROL = "devmod_control"
+#: Where to get the library, for errors.
+ADVICE = (
+    f"name the folder of ROCm's device library with the option {DEVICE_LIBS}FOLDER or the environment variable {_PLACE} (Debian and "
+    "Ubuntu: apt install rocm-device-libs, /usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)"
+)
+
+
+def find_modules(folder: str) -> list[Path]:
+    """Return the modules of the library in a folder, or in that of DEVMOD_ROCM_DEVICE_LIBS; [] if neither is set.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The folder does not contain the library.
+    """
+    place = folder or environment_text(_PLACE)
+    if not place:
+        return []
+    results = []
+    for name in _MODULES:
+        path = next((each for suffix in _SUFFIXES if (each := Path(place, name + suffix)).is_file()), None)
+        if path is None:
+            source = f"{DEVICE_LIBS}{place}" if folder else f"{_PLACE}={place}"
+            raise ToolchainNotFoundError(f"{source} has no {name}.bc; {ADVICE}", kind="rocm")
+        results.append(path)
+    return results
+
+
+def describe_modules(modules: list[Path]) -> str:
+    """Return the library with the digest of its modules, for an origin."""
+    digest = hashlib.sha256()
+    for path in modules:
+        digest.update(path.read_bytes())
+    return f"device library sha256:{digest.hexdigest()[:16]}"
+
+
+def link_flags(modules: list[Path], arch: str, toolchain: LlvmToolchain, folder: str) -> list[str]:
+    """Return clang's flags that link the library. The control module is written to the folder of the build.
+
+    Raises
+    ------
+    CompileError
+        clang cannot compile the control module.
+    """
+    if not modules:
+        return []
+    Path(folder, f"{_CONTROL}.ll").write_text(_control_module(arch), encoding="utf-8")
+    arguments = ["-x", "ir", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", f"{_CONTROL}.ll", "-o", f"{_CONTROL}.bc"]
+    code, output = toolchain.clang(arguments, folder, "rocm")
+    if code:
+        raise CompileError(f"clang cannot compile the control module of ROCm's device library: {output}", kind="rocm", log=output)
+    paths = [*(os.path.abspath(each) for each in modules), f"{_CONTROL}.bc"]
+    return [part for path in paths for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", path)]
+
+
+def _control_module(arch: str) -> str:
+    constants = [
+        ("finite_only_opt", "i8", 0),
+        ("unsafe_math_opt", "i8", 0),
+        ("daz_opt", "i8", 0),
+        ("correctly_rounded_sqrt32", "i8", 1),
+        ("wavefrontsize64", "i8", int(_major(arch) < 10)),
+        ("ISA_version", "i32", isa_version(arch)),
+        ("ABI_version", "i32", 600 if arch.endswith("-generic") else 500),
+    ]
+    lines = [
+        f"@__oclc_{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {type_} {value}" for name, type_, value in constants
+    ]
+    return "\n".join(['target triple = "amdgcn-amd-amdhsa"', *lines, ""])
+
+
+def isa_version(arch: str) -> int:
+    """Return the number of an architecture in the device library: 11000 for gfx1100, 9010 for gfx90a."""
+    generic = re.fullmatch(r"gfx(\d+)(?:-(\d))?-generic", arch)
+    if generic:
+        return int(generic[1]) * 1000 + int(generic[2] or 0) * 100
+    digits = arch.partition(":")[0].removeprefix("gfx")
+    return _major(arch) * 1000 + int(digits[-2], 16) * 100 + int(digits[-1], 16)
+
+
+def _major(arch: str) -> int:
+    name = arch.partition(":")[0].removeprefix("gfx")
+    return int(name.partition("-")[0] if "generic" in name else name[:-2])
+
+
+# -- Read the signatures of the kernels of a HIP source with libclang, and compare them with the code object.
+
+
+_RECORD = 105
+_ELEMENTS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "float": "float32",
+    "double": "float64",
+}
+#: The vectors of HIP's headers. Those of three elements have no padding.
+_VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in _ELEMENTS.items() for lanes in (2, 3, 4)}
+_VECTORS |= {f"{name}1": dtype for name, dtype in _ELEMENTS.items()} | {"__half2": "float16x2"}
+
+
+def read_kernels(
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel]
+) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
+    """Read the kernels of a source.
+
+    Parameters
+    ----------
+    request, options
+        The source, and the arguments with which clang compiled it.
+    kernels
+        The kernels of the code object.
+
+    Returns
+    -------
+    dict of str to ReflectedFunction
+        The kernels by name, in the order of the source, then those of name_expressions.
+    str
+        The reader, such as "libclang 18.1.1".
+    dict of str to str
+        The files that libclang read, as in `Payload.files`.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        A kernel has a parameter that devmod does not support, or contradicts the code object.
+    """
+    flags = ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib", "-fdeclspec", "-include"]
+    flags.append(os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"))
+    open_names = open_kernels(request.text)
+    source = CFunctions(
+        SPEC,
+        "kernel",
+        request,
+        options,
+        kernels,
+        flags=flags,
+        prefixes=("-std=", "-U", "-f"),
+        headers=header_files(__package__),
+        number_type=_value_type,
+        pointee_type=_pointee_type,
+    )
+    functions = {}
+    for name, (symbol, cursor) in source.functions_by_name().items():
+        types, params = source.parameters(cursor)
+        location, block = source.location(cursor), kernels[symbol].block
+        _check_places(name, location, types, kernels[symbol])
+        is_open = cursor.spelling in open_names and block is None
+        functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
+    return functions, source.toolchain, source.files
+
+
+def _value_type(type_: Any) -> tuple[str, int]:
+    """Return the same as `element_type`, with the vectors of HIP's headers, which are structs there."""
+    dtype = _VECTORS.get(_record_name(type_), "")
+    return (dtype, 0) if dtype and type_.get_size() == array_bytes(parse_dtype(dtype)) else element_type(type_)
+
+
+def _pointee_type(type_: Any) -> tuple[str, int]:
+    """Return the same for a pointer's elements. Vectors of three have no padding, so the elements of their memory are scalars."""
+    scalar = _ELEMENTS.get(_record_name(type_).removesuffix("3"), "")
+    is_three = scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar))
+    return (scalar, 0) if is_three else _value_type(type_)
+
+
+def _record_name(type_: Any) -> str:
+    name: str = type_.spelling.removeprefix("const ").removeprefix("volatile ")
+    return name if type_kind(type_) == _RECORD else ""
+
+
+def _check_places(name: str, location: str, types: Sequence[str], kernel: CodeObjectKernel) -> None:
+    """Raise CompileError if the sizes of the arguments are not those of the code object."""
+    sizes = [argument_bytes(each) for each in types]
+    actual = [each.size for each in kernel.visible_arguments]
+    if sizes != actual:
+        raise CompileError(
+            f"{location}: the arguments of the kernel {name!r} have {sizes} bytes in the source and {actual} in the code object. Declare "
+            "the kernel: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
+            kind="rocm",
+            function=name,
+        )

@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 from devmod import Origin
-from devmod.errors import CompileError
+from devmod.backend import find_program
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, compile_error
 from devmod.targets.vulkan import SPEC
+from devmod_readers.reflection import ReflectedFunction, ReflectedShader, reflected_function
+from devmod_readers.spirv import read_module, reflect
 from devmod_targets.authoring import (
     CompileRequest,
+    Inliner,
     Payload,
     check_target_options,
+    line_directive,
     merge_declared,
     options_and_defines,
     warn_caller,
 )
-from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.vulkan._build import Build
-from devmod_targets.vulkan._tools import Environment
+from devmod_targets.authoring._included import unresolved_names
+from devmod_targets.authoring._process import compiler_folder, run_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from devmod_targets.authoring import CompileRequest
+
 
 #: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of SPIR-V.
 _ENVIRONMENTS = {
-    "vulkan1.0": Environment("1.0", "1.0"),
-    "vulkan1.1": Environment("1.1", "1.3"),
-    "vulkan1.2": Environment("1.2", "1.5"),
-    "vulkan1.3": Environment("1.3", "1.6"),
-    "spirv1.0": Environment("1.0", "1.0"),
-    "spirv1.3": Environment("1.1", "1.3"),
-    "spirv1.4": Environment("1.1", "1.4"),
-    "spirv1.5": Environment("1.2", "1.5"),
-    "spirv1.6": Environment("1.3", "1.6"),
+    "vulkan1.0": ("1.0", "1.0"),
+    "vulkan1.1": ("1.1", "1.3"),
+    "vulkan1.2": ("1.2", "1.5"),
+    "vulkan1.3": ("1.3", "1.6"),
+    "spirv1.0": ("1.0", "1.0"),
+    "spirv1.3": ("1.1", "1.3"),
+    "spirv1.4": ("1.1", "1.4"),
+    "spirv1.5": ("1.2", "1.5"),
+    "spirv1.6": ("1.3", "1.6"),
 }
 _DEFAULT = "vulkan1.1"
 _OPTIMIZE = ("-O", "-Os", "-O0")
@@ -92,12 +100,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no compute entry point, or one that devmod cannot call. `log` contains the tools' output.
     """
     if request.name_expressions:
-        raise CompileError("name_expressions= is not supported for shaders, which have no templates", kind="vulkan")
+        raise request.error("name_expressions= is not supported for shaders, which have no templates")
     check_target_options(request.target, ("arch",))
     environment = _environment(request)
     stage = _STAGES.get(os.path.splitext(request.name)[1][1:].lower())
     if stage:
-        raise CompileError(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)", kind="vulkan")
+        raise request.error(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)")
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(options)
     build = Build(request, environment, level)
@@ -127,11 +135,10 @@ def _environment(request: CompileRequest) -> Environment:
     target = request.target
     arch = target.arch or _DEFAULT
     if arch not in _ENVIRONMENTS:
-        raise CompileError(
-            f"the target {str(target)!r} has the unknown architecture {arch!r}; expected {', '.join(_ENVIRONMENTS)} (default {_DEFAULT})",
-            kind="vulkan",
+        raise request.error(
+            f"the target {str(target)!r} has the unknown architecture {arch!r}; expected {', '.join(_ENVIRONMENTS)} (default {_DEFAULT})"
         )
-    return _ENVIRONMENTS[arch]
+    return Environment(*_ENVIRONMENTS[arch])
 
 
 def _own_options(options: Sequence[str]) -> tuple[str, str, list[str]]:
@@ -156,3 +163,428 @@ def _own_options(options: Sequence[str]) -> tuple[str, str, list[str]]:
         else:
             rest.append(option)
     return level, compiler, rest
+
+
+# -- Build one request: run the compiler, reflect its SPIR-V, validate, optimize and disassemble it.
+
+
+# -- Find and run the programs that compile and process SPIR-V.
+#
+# Each runs in a temporary folder on files with fixed names, so that its output contains no path of the user.
+
+
+_COMPILERS = {"GLSL": ("glslangValidator", "glslang", "glslc"), "HLSL": ("glslangValidator", "glslang", "glslc", "dxc")}
+_INSTALL_COMPILER = (
+    "Debian and Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang "
+    "spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it"
+)
+_INSTALL_TOOLS = (
+    "Debian and Ubuntu: apt install spirv-tools; Fedora: dnf install spirv-tools; macOS: brew install spirv-tools; elsewhere: the "
+    "Vulkan SDK"
+)
+#: Projects whose name differs from their executable.
+_PROJECTS = {"glslangValidator": "glslang", "glslc": "shaderc"}
+_VERSION = re.compile(r"(?:Glslang Version: (?:\d+:)?|SPIRV-Tools v|shaderc v?|dxcompiler\D*)(\d+(?:\.\d+)+)")
+
+
+class Environment:
+    """The versions of Vulkan and of SPIR-V that a shader is compiled for, such as "1.1" and "1.3"."""
+
+    __slots__ = ("spirv", "vulkan")
+
+    def __init__(self, vulkan: str, spirv: str) -> None:
+        self.vulkan, self.spirv = vulkan, spirv
+
+    @property
+    def tool_name(self) -> str:
+        """The name of the environment in the options of spirv-val and spirv-opt."""
+        return "vulkan1.1spv1.4" if (self.vulkan, self.spirv) == ("1.1", "1.4") else f"vulkan{self.vulkan}"
+
+
+class Compiler:
+    """An installed compiler.
+
+    Attributes
+    ----------
+    name, path
+        The name and the path of its program.
+    toolchain
+        Its project and version, such as "glslang 12.0.0".
+    """
+
+    __slots__ = ("name", "path", "toolchain")
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name, self.path = name, path
+        self.toolchain = f"{_PROJECTS.get(name, name)} {version(path)}"
+
+    def command(
+        self, language: str, entry: str, environment: Environment, defines: Mapping[str, str], options: Sequence[str], file: str, out: str
+    ) -> list[str]:
+        """Return the command that compiles `file` to the SPIR-V file `out`."""
+        hlsl = language == "HLSL"
+        if self.name == "dxc":
+            target = "vulkan1.1spirv1.4" if environment.tool_name == "vulkan1.1spv1.4" else f"vulkan{environment.vulkan}"
+            command = [self.path, "-spirv", f"-fspv-target-env={target}", "-E", entry]
+            command += [] if any(option.startswith("-T") for option in options) else ["-T", "cs_6_0"]
+            return [*command, *_macros(defines), *options, "-Fo", out, file]
+        if self.name == "glslc":
+            command = [self.path, "-fshader-stage=comp", "-x", language.lower(), f"--target-env=vulkan{environment.vulkan}"]
+            command += [f"--target-spv=spv{environment.spirv}", *([f"-fentry-point={entry}"] if hlsl else [])]
+            return [*command, *_macros(defines), *options, "-o", out, file]
+        command = [self.path, "--target-env", f"vulkan{environment.vulkan}", "--target-env", f"spirv{environment.spirv}", "-S", "comp"]
+        command += ["-D", "-e", entry, "--source-entrypoint", entry] if hlsl else []
+        return [*command, *_macros(defines), *options, "-o", out, file]
+
+    def preprocess(self, language: str, defines: Mapping[str, str], file: str) -> list[str] | None:
+        """Return the command that preprocesses `file` to stdout; None if the compiler has none."""
+        if self.name == "dxc":
+            return None
+        command = [self.path, "-E"]
+        command += ["-fshader-stage=comp", "-x", language.lower()] if self.name == "glslc" else ["-S", "comp"]
+        command += ["-D"] if language == "HLSL" and self.name != "glslc" else []
+        return [*command, *_macros(defines), file]
+
+
+def _macros(defines: Mapping[str, str]) -> list[str]:
+    return [f"-D{name}={value}" for name, value in defines.items()]
+
+
+def find_compiler(language: str, wanted: str, source: str) -> Compiler:
+    """Return the compiler with the name `wanted`, or the first installed one for the language.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The compiler is not installed.
+    CompileError
+        The compiler `wanted` does not support the language.
+    """
+    known = _COMPILERS[language]
+    if wanted and wanted not in known:
+        raise CompileError(
+            f"the vulkan option '--compiler={wanted}' is invalid for {language}; expected {_join_names(known)}", kind="vulkan"
+        )
+    for name in [wanted] if wanted else known:
+        path = find_program(name)
+        if path:
+            return Compiler(name, path)
+    names = wanted or _join_names(known)
+    raise ToolchainNotFoundError(
+        f"cannot compile the {language} source {source}: {names} is not installed. {_INSTALL_COMPILER}", kind="vulkan"
+    )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def find_optimizer(source: str) -> str:
+    """Return the path of spirv-opt. It is required, because without it the same source would compile to other bytes.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        spirv-opt is not installed.
+    """
+    path = find_program("spirv-opt")
+    if path:
+        return path
+    raise ToolchainNotFoundError(
+        f"cannot optimize the shader of {source}: spirv-opt is not installed. {_INSTALL_TOOLS}. Or pass the option -O0 to store the "
+        "compiler's output",
+        kind="vulkan",
+    )
+
+
+def version(path: str) -> str:
+    """Return the version of a program; "unknown" if it prints none."""
+    try:
+        return _version(path, os.stat(path).st_mtime_ns)
+    except OSError:
+        return "unknown"
+
+
+@cache
+def _version(path: str, _: int) -> str:
+    match = _VERSION.search(run([path, "--version"], os.sep)[1])
+    return match[1] if match else "unknown"
+
+
+def run(command: Sequence[str], folder: str) -> tuple[int, str]:
+    """Return the result of `run_program`, in this process's environment: a Vulkan SDK may need it."""
+    return run_program(command, folder, name=os.path.basename(command[0]), kind="vulkan")
+
+
+_ENTRY = re.compile(r"\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?void\s+(\w+)\s*\(", re.IGNORECASE)
+
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+_MAX_ENTRIES = 256
+
+#: spirv-val's errors for numbers and names that a later version of SPIR-V may define.
+_UNKNOWN_TO_VALIDATOR = re.compile(
+    r"Invalid (?:[\w -]+ operand|opcode): \d+|Unknown (?:extension|extended instruction set)|Invalid SPIR-V version"
+)
+
+
+class Build:
+    """The build of one request.
+
+    Attributes
+    ----------
+    toolchain, sources
+        The values for `devmod.Origin`.
+    files
+        The value for `Payload`.
+    texts
+        The disassembly of each module, if spirv-dis is installed.
+    warnings, doubts
+        The warnings of the tools, and those about a validator that does not know a feature.
+    unvalidated
+        Why no validator checked the modules; "" if one did.
+    """
+
+    def __init__(self, request: CompileRequest, environment: Environment, level: str) -> None:
+        self.request = request
+        self.environment = environment
+        self.level = level
+        self.toolchain: list[str] = []
+        self.sources: dict[str, str] = {}
+        self.files: dict[str, str] = {}
+        self.texts: list[str] = []
+        self.warnings: list[str] = []
+        self.doubts: list[str] = []
+        self.unvalidated = ""
+        self._warnings: dict[str, None] = {}  # a dict, because several entry points cause the same warning
+
+    # -- each language
+
+    def spirv(
+        self, folder: str, options: Sequence[str], defines: Mapping[str, str]
+    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+        """Return the functions of a SPIR-V module and the bytes of each. Without an optimization option the bytes are unchanged."""
+        from hashlib import sha256
+
+        request = self.request
+        for noun, value in (("the option", next(iter(options), "")), ("the define", next(iter(defines), ""))):
+            if value:
+                raise request.error(f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it")
+        self.sources = {request.name: sha256(request.data).hexdigest()}
+        functions = self._functions(request.data, include_unused=True)
+        major, minor = request.data[6], request.data[5]
+        if request.target.archs and f"{major}.{minor}" > self.environment.spirv:
+            raise request.error(
+                f"{request.name} is SPIR-V {major}.{minor}; the target {str(request.target)!r} supports up to {self.environment.spirv}"
+            )
+        self._validate(folder, request.data)
+        code = self._optimized(folder, request.data) if self.level in ("-O", "-Os") else request.data
+        self._disassemble(folder, code)
+        return functions, dict.fromkeys((function.symbol for function in functions.values()), code)
+
+    def source(
+        self, folder: str, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
+    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+        """Return the functions of a source, and the SPIR-V of each."""
+        request = self.request
+        language = request.language
+        compiler = find_compiler(language, compiler_name, request.name)
+        self.toolchain.append(compiler.toolchain)
+        files = Files(request, language, defines)
+        self.sources, self.files = files.sources, files.files
+        with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
+            file.write(files.text)
+        entries = self._entries(folder, compiler, files, language, defines) if language == "HLSL" else ["main"]
+        functions: dict[str, ReflectedFunction] = {}
+        codes: dict[str, bytes] = {}
+        for entry in entries:
+            command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
+            data = self._compiled(folder, command, files, language)
+            functions |= self._functions(data, include_unused=language == "GLSL")
+            self._validate(folder, data)
+            codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
+        for code in dict.fromkeys(codes.values()):
+            self._disassemble(folder, code)
+        if self._warnings:
+            self.warnings.append("\n".join([f"the {language} source has warnings:", *self._warnings]))
+        return functions, codes
+
+    def _entries(self, folder: str, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]) -> list[str]:
+        """Return the functions of a HLSL source with the attribute numthreads, in order."""
+        command = compiler.preprocess(language, defines, files.file)
+        text = files.text
+        if command is not None:
+            status, printed = run(command, folder)
+            text = printed if status == 0 else text  # the compiler reports the errors later
+        entries = list(dict.fromkeys(_ENTRY.findall(_COMMENT.sub(" ", text))))
+        name = self.request.name
+        if not entries:
+            raise self.request.error(f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]")
+        if len(entries) > _MAX_ENTRIES:
+            raise self.request.error(f"the HLSL source {name} has {len(entries)} entries; expected at most {_MAX_ENTRIES}")
+        return entries
+
+    # -- one module
+
+    def _compiled(self, folder: str, command: list[str], files: Files, language: str) -> bytes:
+        data, output, failure = _written(folder, command, "compiled.spv")
+        errors, warnings = files.messages(output)
+        if failure:
+            raise compile_error("vulkan", language, errors or [failure], "\n".join(errors + warnings) or output)
+        self._warnings |= dict.fromkeys(warnings)
+        return data
+
+    def _functions(self, data: bytes, *, include_unused: bool) -> dict[str, ReflectedFunction]:
+        request = self.request
+        try:
+            shaders = reflect(read_module(data), request.name, include_unused=include_unused)
+        except FormatError as error:
+            raise request.error(f"the SPIR-V of {request.name} {error}") from None
+        names = [shader.symbol for shader in shaders]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise request.error(f"the SPIR-V of {request.name} has two compute entries named {twice!r}")
+        for shader in shaders:
+            self._warn_of_defaults(shader)
+        # The function name of `main` is the file's stem, unless another entry point has that name.
+        function_names = {name: request.stem if name == "main" and request.stem not in names else name for name in names}
+        return {function_names[shader.symbol]: reflected_function("vulkan", shader) for shader in shaders}
+
+    def _warn_of_defaults(self, shader: ReflectedShader) -> None:
+        """Warn about the constants without one default: a call needs values for them."""
+        for position, constant in enumerate(shader.constants):
+            if constant.default is not None:
+                continue
+            sources = zip("xyz", shader.block_constants, strict=False)
+            axes = [axis for axis, source in sources if source == position or (isinstance(source, list) and position in source)]
+            size = f", one of them for the block's size in {' and '.join(axes)}" if axes else ""
+            is_glsl = axes and self.request.language == "GLSL"
+            advice = f" (write local_size_{axes[0]} = N beside local_size_{axes[0]}_id)" if is_glsl else ""
+            warning = (
+                f"{self.request.name} has the constant {constant.label!r} (id {constant.id}) with defaults that differ{size}, so each call "
+                f"needs f.specialize({constant.keyword}); give it one default{advice}"
+            )
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+
+    def _validate(self, folder: str, data: bytes) -> None:
+        """Validate the module if spirv-val is installed. Validation does not change the bytes."""
+        path = find_program("spirv-val")
+        if not path:
+            self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
+            return
+        self._write(folder, data)
+        status, output = run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], folder)
+        if status:
+            lines = [line for line in output.splitlines() if line.strip()]
+            first = lines[0].removeprefix("error: ") if lines else f"exit status {status}"
+            if _UNKNOWN_TO_VALIDATOR.search(first):
+                self.doubts.append(
+                    f"the SPIR-V of {self.request.name} was not validated: spirv-val {version(path)} does not support "
+                    f"it ({first}). Install a newer spirv-val to validate it"
+                )
+                return
+            raise self.request.error(f"spirv-val refuses the SPIR-V of {self.request.name}: {first}", log=output)
+
+    def _optimized(self, folder: str, data: bytes) -> bytes:
+        path = find_optimizer(self.request.name)
+        toolchain = f"spirv-opt {version(path)}"
+        if toolchain not in self.toolchain:
+            self.toolchain.append(toolchain)
+        self._write(folder, data)
+        command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
+        optimized, output, failure = _written(folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
+        if failure:
+            raise self.request.error(f"spirv-opt cannot optimize the SPIR-V of {self.request.name}: {failure}", log=output)
+        return optimized
+
+    def _disassemble(self, folder: str, data: bytes) -> None:
+        path = find_program("spirv-dis")
+        if not path:
+            return
+        self._write(folder, data)
+        status, output = run([path, "--no-color", "input.spv"], folder)
+        if status == 0:
+            self.texts.append(output)
+
+    def _write(self, folder: str, data: bytes) -> None:
+        with open(os.path.join(folder, "input.spv"), "wb") as file:
+            file.write(data)
+
+    def _tool_environment(self, data: bytes) -> str:
+        """Return the tools' name of the environment for the module's SPIR-V version."""
+        if self.request.language != "SPIR-V":
+            return self.environment.tool_name
+        names = {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}
+        return names.get(data[5], "vulkan1.1")
+
+
+def _written(folder: str, command: Sequence[str], name: str) -> tuple[bytes, str, str]:
+    """Run a program that writes a file. Return the file, the messages, and if it fails the first of them."""
+    out = os.path.join(folder, name)
+    if os.path.exists(out):
+        os.unlink(out)
+    status, output = run(command, folder)
+    if status or not os.path.exists(out):
+        return b"", output, next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
+    with open(out, "rb") as file:
+        return file.read(), output, ""
+
+
+# -- Put a shader's source and includes into one file, and map a compiler's messages back to the user's files.
+
+
+#: The messages of compilers: glslang prints the severity first, shaderc and dxc print the location first.
+_SEVERITY_FIRST = re.compile(r"(?P<severity>ERROR|WARNING): (?:(?P<file>[^:\n]*):(?P<line>\d+): )?(?P<text>.*)")
+_PLACE_FIRST = re.compile(r"(?P<file>[^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<severity>error|warning): (?P<text>.*)")
+_COUNTED = re.compile(r"(?:\d+ (?:compilation )?errors?\b.*|'' : compilation terminated|SPIR-V is not generated.*)\s*$")
+
+
+class Files:
+    """The source with its includes embedded.
+
+    GLSL's ``#line`` takes a file number, so each file has one.
+
+    Attributes
+    ----------
+    file, text
+        The name and the text of the file.
+    sources
+        The name of each source file to the SHA-256 of its text.
+    files
+        The value for `Payload`.
+    """
+
+    def __init__(self, request: CompileRequest, language: str, defines: Mapping[str, str]) -> None:
+        self.file = "source.hlsl" if language == "HLSL" else "source.comp"
+        self._names = [request.name]
+        inliner = Inliner(
+            request,
+            frozenset(name.partition("(")[0] for name in defines),
+            line_directive if language == "HLSL" else self._numbered,
+        )
+        self.text = inliner.inline(request.text)
+        self.sources, self.files = inliner.sources, inliner.files | unresolved_names(self.text)
+
+    def _numbered(self, number: int, name: str) -> str:
+        if name not in self._names:
+            self._names.append(name)
+        return f"#line {number} {self._names.index(name)}\n"
+
+    def messages(self, output: str) -> tuple[list[str], list[str]]:
+        """Return the errors and the warnings in a compiler's output, each in the form ``k.comp:3: error: …``."""
+        errors: list[str] = []
+        warnings: list[str] = []
+        for line in output.splitlines():
+            match = _SEVERITY_FIRST.match(line) or _PLACE_FIRST.match(line)
+            if not match or _COUNTED.match(match["text"]):
+                continue
+            severity = match["severity"].lower()
+            place = f"{self._name(match['file'])}:{match['line']}: " if match["line"] else ""
+            (errors if severity == "error" else warnings).append(f"{place}{severity}: {match['text'].strip()}")
+        return errors, warnings
+
+    def _name(self, file: str) -> str:
+        if file.isdigit() and int(file) < len(self._names):
+            return self._names[int(file)]
+        return self._names[0] if file == self.file else file

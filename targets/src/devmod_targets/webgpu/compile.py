@@ -18,7 +18,6 @@ A runtime uses these parts of a function's interface:
 from __future__ import annotations
 
 from devmod import Origin
-from devmod.errors import CompileError
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
@@ -53,16 +52,15 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     _check_request(request)
     entries, unknown_names, layout_warning = survey_wgsl(request.text, request.name)
     if not entries:
-        raise CompileError(f"the WGSL source {request.name} has no compute entry: mark a function with @compute", kind="webgpu")
+        raise request.error(f"the WGSL source {request.name} has no compute entry: mark a function with @compute")
     unvalidated, unsupported = check(request.text, request.name)
     doubts = [each for each in (unknown_names if unvalidated else "", unsupported) if each]
     warn_caller(request, [layout_warning] if layout_warning else [], doubts=doubts)
     if "main" in entries and request.stem != "main":
         if request.stem in entries:
-            raise CompileError(
+            raise request.error(
                 f"the WGSL source {request.name} has the entries 'main' and {request.stem!r}, and the function name of 'main' is also "
                 f"{request.stem!r}; pass another name in name=",
-                kind="webgpu",
                 function=request.stem,
             )
         entries = {request.stem if name == "main" else name: each for name, each in entries.items()}
@@ -102,4 +100,4 @@ def _check_request(request: CompileRequest) -> None:
     elif request.include:
         problem = "include= is not supported for WGSL, which has no includes"
     if problem:
-        raise CompileError(problem, kind="webgpu")
+        raise request.error(problem)

@@ -1,3 +1,5 @@
+#pragma once
+#include <stddef.h>
 // The functions of <string.h> that NVRTC lacks.
 static __host__ __device__ inline size_t strlen(const char *s) { size_t n = 0; while (s[n]) ++n; return n; }
 static __host__ __device__ inline int strcmp(const char *a, const char *b) {

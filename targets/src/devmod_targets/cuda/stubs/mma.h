@@ -1,0 +1,4 @@
+#pragma once
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+namespace nvcuda { namespace wmma {} }
