@@ -41,14 +41,14 @@ imports nothing of the kit.
 
 from __future__ import annotations
 
-from devmod_conformance._calls import axpy_call as axpy_call
-from devmod_conformance._calls import count_call as count_call
-from devmod_conformance._calls import linear_functions as linear_functions
-from devmod_conformance._calls import spin_call as spin_call
-from devmod_conformance._calls import transpose_call as transpose_call
 from devmod_conformance._case import Call as Call
 from devmod_conformance._case import Conformance as Conformance
 from devmod_conformance._case import Sample as Sample
+from devmod_conformance._case import axpy_call as axpy_call
+from devmod_conformance._case import count_call as count_call
+from devmod_conformance._case import linear_functions as linear_functions
+from devmod_conformance._case import spin_call as spin_call
+from devmod_conformance._case import transpose_call as transpose_call
 from devmod_conformance._row import Result as Result
 from devmod_conformance._row import Row as Row
 from devmod_conformance._row import Skip as Skip

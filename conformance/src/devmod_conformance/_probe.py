@@ -13,10 +13,8 @@ from functools import partial
 from typing import Any
 
 from devmod.worker import answer_writer
-from devmod_conformance._devices_task import several
-from devmod_conformance._fork_task import forks
-from devmod_conformance._interrupt_task import interrupts
 from devmod_conformance._payload import Payload, error_of
+from devmod_conformance._use_tasks import forks, interrupts, several
 
 #: The audit events that are recorded while `Watch.on` is true.
 _RECORDED = (

@@ -1,4 +1,4 @@
-"""Processes: forked children can use the backend or get a LaunchError; an interrupted process continues."""
+"""Rows in processes of their own: several devices, forked children, and interrupts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,45 @@ from typing import Any
 
 from devmod.worker import describe_exit
 from devmod_conformance._case import Call, Conformance
-from devmod_conformance._fork_task import EXIT_STATUS
-from devmod_conformance._payload import portable_argument, read_argument
+from devmod_conformance._payload import read_argument
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
-from devmod_conformance._rows._tools import compare_arrays, reference_arrays, require, row, samples_with_calls
+from devmod_conformance._rows._tools import (
+    compare_arrays,
+    list_devices,
+    reference_arrays,
+    require,
+    require_equal,
+    row,
+    samples_with_calls,
+)
+from devmod_conformance._use_tasks import EXIT_STATUS
+
+
+@row("R33-several")
+def several_devices(case: Conformance) -> None:
+    """One module runs on several devices: those of its arrays, that of Function.on, or that of DEVMOD_DEVICE."""
+    list_devices(case)
+    pairs = samples_with_calls(case)
+    environment = {**case.several_devices, "DEVMOD_DEVICE": f"{case.kind}:1"}
+    steps = probe(case, "several", pairs=pairs, environment=environment).finished_steps
+    if steps[0]["devices"] < 2:
+        raise Skip(f"this machine has one {case.kind} device")
+    for step in steps:
+        for choice in ("default", "of function"):
+            if choice in step:
+                shown = f"devmod.device({case.kind!r})" if choice == "default" else "the device of a call that names none"
+                require_equal(step[choice], 1, f"with DEVMOD_DEVICE={case.kind}:1, the number of {shown}")
+        if "call" not in step:
+            continue
+        call, types = pairs[step["call"]][1], step["types"]
+        use, raised = f"a call of {call.function!r} {step['use']}", f"{types[0]}: {step['text']}" if types else "no error was raised"
+        if step["refused"]:
+            require("ArgumentError" in types, f"{use}: expected ArgumentError, but {raised}")
+            continue
+        require(not types, f"{use} raises {raised}")
+        _compare(call, step["arrays"], step["use"])
+
 
 #: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
 _CHILD_TIME = 1 / 3
@@ -33,8 +67,9 @@ def forked_children(case: Conformance) -> None:
     """A forked child runs kernels, or gets LaunchError if its parent opened the driver, and exits with its own status"""
     if not hasattr(os, "fork"):
         raise Skip("this system has no fork")
-    sample, call = samples_with_calls(case)[0]
-    steps = probe(case, "forks", [sample], calls=[[_portable_call(call)]], seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
+    pairs = samples_with_calls(case)[:1]
+    call = pairs[0][1]
+    steps = probe(case, "forks", pairs=pairs, seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
     parts = {name: value for step in steps for name, value in step.items()}
     _check_child(case, call, "a child of a process that has not used the backend", parts["unused"], may_refuse=False)
     if "no_device" in parts:
@@ -67,10 +102,7 @@ def interrupted_process(case: Conformance) -> None:
     if not hasattr(signal, "setitimer"):
         raise Skip("this system has no timers that send signals")
     pairs = samples_with_calls(case)
-    samples = list(dict.fromkeys(sample for sample, _ in pairs))
-    calls = [[_portable_call(call) for owner, call in pairs if owner is sample] for sample in samples]
-    ordered = [call for sample in samples for owner, call in pairs if owner is sample]
-    answer = probe(case, "interrupts", samples, calls=calls, interrupts=_INTERRUPTS)
+    answer = probe(case, "interrupts", pairs=pairs, interrupts=_INTERRUPTS)
     require(not answer.timed_out, f"after KeyboardInterrupt at random moments a use of the backend hangs{_INTERRUPT_REMEDY}")
     for step in answer.finished_steps:
         if "no_device" in step:
@@ -79,7 +111,7 @@ def interrupted_process(case: Conformance) -> None:
             for name, count in step["left"].items():
                 require(count <= 0, f"after KeyboardInterrupt at random moments, {count} more {name} are left{_INTERRUPT_REMEDY}")
             continue
-        call, types = ordered[step["call"]], step["error"]["types"]
+        call, types = pairs[step["call"]][1], step["error"]["types"]
         wrong = f"{types[0]}: {step['error']['text']}" if types else ""
         require(not types, f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}")
         expected = [_arrays(reference_arrays(call))] * 2 + [_arrays(call.make_arguments())]
@@ -89,11 +121,6 @@ def interrupted_process(case: Conformance) -> None:
 
 def _arrays(arguments: list[Any]) -> list[Any]:
     return [each for each in arguments if hasattr(each, "tobytes")]
-
-
-def _portable_call(call: Call) -> dict[str, Any]:
-    arguments = [portable_argument(each) for each in call.make_arguments()]
-    return {"function": call.function, "arguments": arguments, "keywords": call.keywords, "rtol": call.rtol, "atol": call.atol}
 
 
 def _compare(call: Call, sent: list[Any], description: str) -> None:
