@@ -6,7 +6,7 @@ a struct of N bytes (``uint8xN``) with its alignment. Three-vectors with a strid
 
 from __future__ import annotations
 
-from devmod.errors import FormatError
+from devmod_readers.spirv._module import error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,21 +58,6 @@ class Layout:
     fields : list or None
         The members of a struct.
     """
-
-    __slots__ = (
-        "align",
-        "base",
-        "dims",
-        "element",
-        "element_align",
-        "fields",
-        "innermost",
-        "runtime_sized",
-        "size",
-        "specialized",
-        "struct",
-        "type",
-    )
 
     def __init__(self, size: int, align: int, *, type: str = "", element: tuple[str, int] = ("", 0), base: str = "") -> None:  # noqa: A002
         self.size, self.align, self.type, self.base, self.runtime_sized = size, align, type, base, False
@@ -126,7 +111,7 @@ class Layouts:
         if layout is None:
             if number in self._open or len(self._open) >= _MAX_DEPTH:
                 problem = "contains itself" if number in self._open else f"is nested more than {_MAX_DEPTH} levels deep"
-                raise FormatError(f"has a block of memory that {problem}", kind="vulkan")
+                raise error(f"has a block of memory that {problem}")
             self._open.add(number)
             layout = self._layouts[number] = self._make_layout(number)
             self._open.discard(number)
@@ -152,7 +137,7 @@ class Layouts:
         """Return the name, offset and layout of each member of a struct."""
         opcode, operands = self._type(number)
         if opcode != 30:
-            raise FormatError(f"is damaged: the type {number} of a block is not a struct", kind="vulkan")
+            raise error(f"is damaged: the type {number} of a block is not a struct")
         if number not in self._members:  # variables share types
             self._members[number] = [self._member(number, index, member) for index, member in enumerate(operands)]
         return self._members[number]
@@ -160,7 +145,7 @@ class Layouts:
     def _type(self, number: int) -> tuple[int, tuple[int, ...]]:
         type_ = self._module.types.get(number)
         if type_ is None:
-            raise FormatError(f"is damaged: {number} is not a type", kind="vulkan")
+            raise error(f"is damaged: {number} is not a type")
         return type_
 
     def _make_layout(self, number: int) -> Layout:
@@ -171,7 +156,7 @@ class Layouts:
         if opcode == 23:
             one, lanes = self.layout(operands[0]), operands[1]
             if not one.type or "x" in one.type or not 2 <= lanes <= 16:
-                raise FormatError("is damaged: it has an invalid vector", kind="vulkan")
+                raise error("is damaged: it has an invalid vector")
             return _vector(one.type, one.size, lanes)
         if opcode in (28, 29):
             return self._array(number, self.layout(operands[0]))
@@ -180,15 +165,15 @@ class Layouts:
         if opcode == 32 and operands[0] == _PHYSICAL:
             return _plain("uint64", 8)  # an address
         description = {20: "a bool", 24: "a matrix without a stride"}.get(opcode, f"a type of opcode {opcode}")
-        raise FormatError(f"has {description} in a block of memory, where that type has no layout", kind="vulkan")
+        raise error(f"has {description} in a block of memory, where that type has no layout")
 
     def _array(self, number: int, inner: Layout) -> Layout:
         opcode, operands = self._type(number)
         stride = self._module.decorations.get(number, {}).get(ARRAY_STRIDE, ())[:1]
         if not stride or not stride[0]:
-            raise FormatError("has an array without a stride in a block of memory; expected ArrayStride", kind="vulkan")
+            raise error("has an array without a stride in a block of memory; expected ArrayStride")
         if inner.runtime_sized:
-            raise FormatError("is damaged: it has an array of runtime arrays", kind="vulkan")
+            raise error("is damaged: it has an array of runtime arrays")
         (step,) = stride
         layout = Layout(
             0,
@@ -203,14 +188,14 @@ class Layouts:
             return layout
         length = self._lengths.get(operands[1], 0)
         if length < 1:
-            raise FormatError("has an array of unknown length in a block of memory", kind="vulkan")
+            raise error("has an array of unknown length in a block of memory")
         return layout.add_dimension(inner, length, step)
 
     def _struct(self, members: list[tuple[str, int, Layout]]) -> Layout:
         end = max((offset + layout.size for _, offset, layout in members), default=0)
         align = max((fitting(layout.align, offset) for _, offset, layout in members), default=1)
         if any(layout.runtime_sized for _, _, layout in members[:-1]):
-            raise FormatError("is damaged: it has a runtime array that is not the last member of its struct", kind="vulkan")
+            raise error("is damaged: it has a runtime array that is not the last member of its struct")
         if members and members[-1][2].runtime_sized:
             layout = Layout(0, align, element=(_common(members), 0))
             layout.runtime_sized = True
@@ -225,7 +210,7 @@ class Layouts:
         decorations = self._module.member_decorations.get((number, index), {})
         offset = decorations.get(OFFSET, ())[:1]
         if not offset:
-            raise FormatError("has a block of memory whose members have no offsets; expected Offset", kind="vulkan")
+            raise error("has a block of memory whose members have no offsets; expected Offset")
         return self._module.member_names.get((number, index), ""), offset[0], self._with_matrices(member, decorations)
 
     def _with_matrices(self, number: int, decorations: Mapping[int, tuple[int, ...]]) -> Layout:
@@ -240,11 +225,11 @@ class Layouts:
             return self.layout(number)
         stride = decorations.get(MATRIX_STRIDE, ())[:1]
         if not stride or not stride[0]:
-            raise FormatError("has a matrix without a stride in a block of memory; expected MatrixStride", kind="vulkan")
+            raise error("has a matrix without a stride in a block of memory; expected MatrixStride")
         column, count = self.layout(operands[0]), operands[1]
         lane, _, lanes = column.type.rpartition("x")
         if not lanes.isdigit() or not 2 <= count <= 4:
-            raise FormatError("is damaged: it has an invalid matrix", kind="vulkan")
+            raise error("is damaged: it has an invalid matrix")
         if ROW_MAJOR in decorations:
             column, count = _vector(lane, column.size // int(lanes), count), int(lanes)
         (step,) = stride
@@ -271,7 +256,7 @@ def _vector(name: str, size: int, lanes: int) -> Layout:
 
 def _with_size(layout: Layout, size: int) -> Layout:
     if size > _LARGEST:
-        raise FormatError("has a block of more than 2**62 bytes", kind="vulkan")
+        raise error("has a block of more than 2**62 bytes")
     layout.size = size
     return layout
 
@@ -281,7 +266,7 @@ def _scalar(opcode: int, operands: tuple[int, ...]) -> str:
         return f"{'int' if operands[1] else 'uint'}{operands[0]}"
     name = _FLOATS.get((operands[0], operands[1] if len(operands) > 1 else None)) if opcode == 22 else None
     if name is None:
-        raise FormatError(f"has a number of {operands[0]} bits in an encoding that devmod does not support", kind="vulkan")
+        raise error(f"has a number of {operands[0]} bits in an encoding that devmod does not support")
     return name
 
 

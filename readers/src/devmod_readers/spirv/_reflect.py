@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from devmod.backend import PipelineConstant
-from devmod.errors import FormatError
 from devmod_readers.reflection import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._layout import Layout, Layouts, fitting, round_up
-from devmod_readers.spirv._module import GL_COMPUTE, MODELS
+from devmod_readers.spirv._module import GL_COMPUTE, MODELS, error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     """
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     if not entries:
-        raise FormatError(_no_entry(module), kind="vulkan")
+        raise error(_no_entry(module))
     constants = constants or SpirvConstants(module)
     layouts = Layouts(module, constants.values, constants.sources)
     blocks = _Blocks(module, layouts)
@@ -59,7 +58,7 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
         shader = _shader(module, entry, constants, blocks, size, location, include_unused=include_unused and len(entries) == 1)
         arguments += len(shader.constants) + len(shader.push) + sum(max(1, len(each.members)) for each in shader.resources)
         if arguments > MAX_ARGUMENTS:
-            raise FormatError(f"has entries with more than {MAX_ARGUMENTS} arguments and constants together; split it", kind="vulkan")
+            raise error(f"has entries with more than {MAX_ARGUMENTS} arguments and constants together; split it")
         shaders.append(shader)
     return shaders
 
@@ -91,15 +90,15 @@ def _shader(
         pointer, storage = module.variables[number]
         if storage == _PUSH_CONSTANT:
             if push:
-                raise FormatError(f"has two blocks of push constants in the entry {entry.name!r}", kind="vulkan")
+                raise error(f"has two blocks of push constants in the entry {entry.name!r}")
             push, end, _ = blocks.members(_pointee(module, pointer))
             push_size = round_up(end, 4)
         elif storage in (_UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER):
             resources.append(blocks.resource(number, _pointee(module, pointer), storage))
             if len(resources) > MAX_ARGUMENTS:
-                raise FormatError(f"has the entry {entry.name!r} with more than {MAX_ARGUMENTS} arguments", kind="vulkan")
+                raise error(f"has the entry {entry.name!r} with more than {MAX_ARGUMENTS} arguments")
         elif storage == _ATOMIC_COUNTER:
-            raise FormatError("has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer", kind="vulkan")
+            raise error("has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer")
     block, sources = _block(module, entry, constants, size)
     constants_by_name = _with_names([*constants.listed], sources)
     return ReflectedShader(
@@ -127,7 +126,7 @@ def _with_names(constants: list[PipelineConstant], sources: Iterable[int | list[
 def _pointee(module: SpirvModule, pointer: int) -> int:
     opcode, operands = module.types.get(pointer, (0, ()))
     if opcode != 32:
-        raise FormatError(f"is damaged: a variable has the type {pointer}; expected a pointer", kind="vulkan")
+        raise error(f"is damaged: a variable has the type {pointer}; expected a pointer")
     return operands[1]
 
 
@@ -159,14 +158,12 @@ class _Blocks:
         binding = decorations.get(_BINDING, ())[:1]
         name = module.names.get(number, "") or module.names.get(type_, "")
         if not binding:
-            raise FormatError(f"has the variable {name!r} without a binding; add layout(set = 0, binding = N)", kind="vulkan")
+            raise error(f"has the variable {name!r} without a binding; add layout(set = 0, binding = N)")
         at = ((*decorations.get(_SET, ()), 0)[0], binding[0])
         if storage == _UNIFORM_CONSTANT:
             return _opaque(module, at, name, type_, decorations)
         if module.types.get(type_, (0,))[0] in (28, 29):
-            raise FormatError(
-                f"has the variable {name!r}, an array of bindings, which devmod does not support; use one buffer", kind="vulkan"
-            )
+            raise error(f"has the variable {name!r}, an array of bindings, which devmod does not support; use one buffer")
         members = layouts.members(type_)
         if storage == _UNIFORM and _BUFFER_BLOCK not in module.decorations.get(type_, {}):
             listed, size, align = self.members(type_)
@@ -208,7 +205,7 @@ class _Blocks:
         if type_ not in self._members:
             layout = self._layouts.layout(type_)
             if layout.runtime_sized:
-                raise FormatError("has a runtime array in a uniform or push-constant block; expected a fixed size", kind="vulkan")
+                raise error("has a runtime array in a uniform or push-constant block; expected a fixed size")
             fields = self._layouts.members(type_)
             plain = all(member.type for _, _, member in fields)
             described = () if plain else describe_members(fields, _member_type)
@@ -239,7 +236,7 @@ def _opaque(module: SpirvModule, at: tuple[int, int], name: str, type_: int, dec
         access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations) if storage else "r"
         return Resource(at, name, "image", "", access)
     description = "an acceleration structure" if opcode == 5341 else f"of the opcode {opcode}"
-    raise FormatError(f"has the variable {name!r}, {description}, which devmod does not support", kind="vulkan")
+    raise error(f"has the variable {name!r}, {description}, which devmod does not support")
 
 
 def _member_type(layout: Layout) -> MemberType:
@@ -254,7 +251,7 @@ def _size_constant(module: SpirvModule) -> tuple[int, ...]:
         if decorations.get(_BUILT_IN, ())[:1] == (_WORKGROUP_SIZE,) and number in module.constants:
             opcode, operands = module.constants[number]
             if opcode not in (44, 51):
-                raise FormatError(f"has the workgroup size %{number}, which devmod does not evaluate; expected a composite", kind="vulkan")
+                raise error(f"has the workgroup size %{number}, which devmod does not evaluate; expected a composite")
             numbers = operands[1:]
     return numbers
 
@@ -270,16 +267,16 @@ def _block(
     if not numbers:
         size = modes.get(_LOCAL_SIZE, ())
         if len(size) != 3 or not all(size):
-            raise FormatError(f"has the entry {entry.name!r} without a valid workgroup size", kind="vulkan")
+            raise error(f"has the entry {entry.name!r} without a valid workgroup size")
         return (size[0], size[1], size[2]), ()
     sizes = [constants.values.get(number, 0) if constants.is_set(number) else 0 for number in numbers]
     sources = tuple(constants.source(number) for number in numbers)
     if len(sizes) != 3:
-        raise FormatError(f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers", kind="vulkan")
+        raise error(f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers")
     if not all(size > 0 for size in sizes):
         if all(source == -1 for source in sources):
             if any(number not in constants.values for number in numbers):
-                raise FormatError(f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate", kind="vulkan")
-            raise FormatError(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}", kind="vulkan")
+                raise error(f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate")
+            raise error(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}")
         return None, sources
     return (sizes[0], sizes[1], sizes[2]), sources

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from devmod import Param
 from devmod.backend import PipelineConstant
-from devmod.errors import CompileError
+from devmod.errors import CompileError, list_names
 from devmod_readers.closure import bits, closure
 from devmod_readers.reflection import (
     MAX_ARGUMENTS,
@@ -16,14 +18,11 @@ from devmod_readers.reflection import (
     describe_members,
     reflected_function,
 )
-from devmod_readers.wgsl._arithmetic import Unknown, shown_value
 from devmod_readers.wgsl._parse import parse
-from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, UNSUPPORTED
+from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_readers.wgsl._tokens import Source
-from devmod_readers.wgsl._type import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type
-from devmod_readers.wgsl._types import Types
-from devmod_readers.wgsl._values import Values
-from devmod_readers.wgsl._variables import VariableChecker
+from devmod_readers.wgsl._types import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type, Types, VariableChecker
+from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +43,6 @@ def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> di
 
 def survey(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
     """Return the entry points of a text and its warnings; see `devmod_readers.wgsl.survey_wgsl`."""
-    from devmod_readers.wgsl._names import unknown_names
-
     entries, reader = _read(text, name, None)
     layout_warning = reader.checker.layout_warning
     if reader.checker.crash is not None:
@@ -321,3 +318,41 @@ def with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Par
     if size <= 4:
         return param
     return param.replace(extra={**param.extra, "least": size})
+
+
+# -- The predeclared names, to warn about unknown identifiers.
+
+
+_WORDS = """
+true false bool array atomic ptr sampler sampler_comparison
+function private workgroup uniform storage handle read write read_write
+bitcast all any select arrayLength abs acos acosh asin asinh atan atanh atan2 ceil clamp cos cosh countLeadingZeros countOneBits
+countTrailingZeros cross degrees determinant distance dot dot4U8Packed dot4I8Packed exp exp2 extractBits faceForward firstLeadingBit
+firstTrailingBit floor fma fract frexp insertBits inverseSqrt inverse ldexp length log log2 max min mix modf normalize pow quantizeToF16
+radians reflect refract reverseBits round saturate sign sin sinh smoothstep sqrt step tan tanh transpose trunc
+dpdx dpdxCoarse dpdxFine dpdy dpdyCoarse dpdyFine fwidth fwidthCoarse fwidthFine
+storageBarrier textureBarrier workgroupBarrier workgroupUniformLoad subgroupBarrier
+quadBroadcast quadSwapDiagonal quadSwapX quadSwapY
+"""
+_FAMILIES = re.compile(
+    rf"(vec[234]|mat[234]x[234])[{''.join(SUFFIXES)}]?|texture(_\w+|[A-Z]\w+)|atomic[A-Z]\w+|(un)?pack(2x16|4x8|4xI8|4xU8)\w*|subgroup[A-Z]\w+"
+    r"|(r|rg|rgba|bgra)(8|16|32|64)(unorm|snorm|uint|sint|float)|rgb10a2u(norm|int)|rg11b10ufloat"
+)
+_KNOWN = frozenset((*_WORDS.split(), *SCALARS, *UNSUPPORTED))
+
+
+def unknown_names(module: WgslModule) -> str:
+    """Return a warning about the unknown identifiers of a module; "" if there are none."""
+    unknown: dict[str, int] = {}
+    for declared in module.declared.values():
+        for name, at in declared.uses.items():
+            if name not in module.declared and name not in _KNOWN and not _FAMILIES.fullmatch(name):
+                unknown.setdefault(name, at)
+    if not unknown:
+        return ""
+    name, at = next(iter(unknown.items()))
+    more = f", and {list_names(list(unknown)[1:])}" if len(unknown) > 1 else ""
+    return (
+        f"the WGSL source {module.source.name} uses the unknown name {name!r} at {module.source.location(at)}{more}. It is neither "
+        "declared nor predeclared in WGSL: correct it, or ignore this warning for an extension. The receiver's compiler decides"
+    )

@@ -1,4 +1,12 @@
-"""An ELF file: its header, its sections, its segments and its symbols, in both classes and both byte orders.
+"""The reader of ELF files: cubins, code objects, shared objects, and the files of a host.
+
+- `ElfFile` has the header, the sections, the segments and the symbols of a file.
+- `find_damage` checks that the sections and the segments are in the file, before a driver loads it.
+- `symbol_bytes` returns the bytes of a symbol of a shared library.
+
+core has a reader of the header alone, for the architecture of a payload.
+
+An ELF file: its header, its sections, its segments and its symbols, in both classes and both byte orders.
 
 Files come from strangers. A table must be in the file before it is read, and its entries are read one at a time.
 """
@@ -8,9 +16,15 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
+from devmod.backend import detect_form
+from devmod.errors import FormatError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["DYNAMIC_SYMBOLS", "LOADED", "NOTES", "NO_BITS", "ElfFile", "Segment", "find_damage", "symbol_bytes"]
+
 
 #: A section: the offset of its name, its type, its offset, its size, the fields `link` and `info`, and the size of an entry.
 Section = tuple[int, int, int, int, int, int, int]
@@ -171,3 +185,68 @@ def find_damage(code: bytes | memoryview) -> str:
 
 def _outside(title: str, number: int, offset: int, length: int, size: int) -> str:
     return f"{title} {number} has bytes {offset} to {offset + length}, and the file has {size}"
+
+
+# -- Reading the bytes of a symbol from a shared library, without executing the library.
+
+
+#: The maximum number of symbols. Large libraries have some hundred thousand.
+_MAX_SYMBOLS = 1 << 22
+_UNDEFINED = 0
+
+
+def symbol_bytes(path: str, data: memoryview, name: str) -> memoryview | None:
+    """Return the bytes of a dynamic symbol's object; None if the library has no such symbol.
+
+    Parameters
+    ----------
+    path, data
+        The library, and the contents of the file.
+    name
+        The symbol.
+
+    Raises
+    ------
+    FormatError
+        `path` is not an ELF file, or is damaged.
+    """
+    if detect_form(data[:4]) != "elf":
+        raise FormatError(f"{path!r} is not an ELF shared library: it does not begin with the ELF magic bytes")
+    try:
+        return _find(ElfFile(data), data, name)
+    except ValueError as problem:
+        raise FormatError(f"{path!r} is a damaged ELF file: {problem}") from None
+
+
+def _find(elf: ElfFile, data: memoryview, name: str) -> memoryview | None:
+    """Return the symbol's bytes, or None."""
+    symbol = _symbol(elf, name)
+    if symbol is None:
+        return None
+    address, size = symbol
+    for segment in elf.segments():
+        inside = address - segment.address
+        if segment.kind == LOADED and inside >= 0 and inside + size <= segment.size:
+            start = segment.offset + inside
+            if start + size > len(data):
+                break
+            return data[start : start + size]
+    raise ValueError(f"the symbol {name!r} is outside the loaded segments")
+
+
+def _symbol(elf: ElfFile, name: str) -> tuple[int, int] | None:
+    """Return the address and the size of a defined symbol, or None."""
+    number = next((number for number, section in enumerate(elf.sections()) if section[1] == DYNAMIC_SYMBOLS), None)
+    if number is None:
+        return None
+    _, _, _, table_bytes, link, _, width = elf.section(number)
+    if width != elf.symbol_bytes or table_bytes > _MAX_SYMBOLS * width:
+        raise ValueError(f"a symbol table of {table_bytes} bytes")
+    # Names may be long and end at one place, so the name is searched once and the symbols are compared by the offsets of their names.
+    names, expected, places, at = bytes(elf.contents(link)), name.encode() + b"\0", set(), -1
+    while (at := names.find(expected, at + 1)) >= 0:
+        places.add(at)
+    for start, _, section, address, size in elf.symbols(elf.contents(number)):
+        if start in places:
+            return None if section == _UNDEFINED else (address, size)
+    return None

@@ -1,7 +1,11 @@
-"""Turn a reflected shader into a function with parameters, by the rules that SPIR-V, WGSL and MSL share.
+"""What a reader returns: the functions and the entry points that it found, with their arguments.
 
-A reader returns a `ReflectedShader` of `Resource`, `BlockMember` and `PipelineConstant` for each entry point. `reflected_function` returns
-the `ReflectedFunction` that `merge_declared` takes, by the rules of docs/calling.md. Its interface has these parts:
+- `ReflectedFunction` is a function with its arguments. `devmod_targets.authoring.merge_declared` takes it.
+- `ReflectedShader` is an entry point of a shader with its `Resource` and `BlockMember` objects. `reflected_function` turns it into a
+  `ReflectedFunction`.
+- `describe_members` describes the members of a struct of `MemberType` objects. `with_members` and `value_members` add them to an argument.
+
+`reflected_function` follows the rules that SPIR-V, WGSL and MSL share (docs/calling.md). The interface has these parts:
 
 - A buffer, image or sampler has ``at=(set, binding)`` and the type "handle" in arg_types.
 - A uniform block of scalars and vectors is one scalar argument for each member, in the order of the bindings. Each has
@@ -21,19 +25,181 @@ is a u32, so it sets ``bool_bytes = 4``. A reader returns the type "bool" if the
 
 from __future__ import annotations
 
-from devmod import Block, Param
+from dataclasses import dataclass, field
+
+from devmod import Block, Member, Param
 from devmod.backend import PipelineConstant as PipelineConstant
 from devmod.backend import Value
-from devmod.errors import CompileError
-from devmod_readers.reflection._function import ReflectedFunction
-from devmod_readers.reflection._members import value_members, with_members
+from devmod.errors import CompileError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, TypeVar
 
-    from devmod import Member
     from devmod.backend import Place
+
+    _Type = TypeVar("_Type")
+    #: The name, the offset in bytes and the type of a member.
+    Field = tuple[str, int, _Type]
+
+__all__ = [
+    "MAX_ARGUMENTS",
+    "BlockMember",
+    "MemberType",
+    "ReflectedFunction",
+    "ReflectedShader",
+    "Resource",
+    "describe_members",
+    "reflected_function",
+    "value_members",
+    "with_members",
+]
+
+
+# -- Describe the members of a struct, for the interface of a function (`devmod.Param.members`).
+
+
+#: The limits on the members of one struct, with those of nested structs. They bound the interface of a small source. Files allow deeper
+#: values than this.
+_MAX_MEMBERS = 1024
+_MAX_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MemberType:
+    """The type of a member, as a reader finds it.
+
+    Parameters
+    ----------
+    size
+        The bytes of one element.
+    dtype
+        The type of a number or a vector; "" for any other type.
+    fields
+        The members of a struct; None for any other type. A type with neither is described as bytes.
+    dims
+        The length and the stride of each dimension of an array, the outer first. A matrix is an array of its columns.
+    """
+
+    size: int
+    dtype: str = ""
+    fields: Iterable[Field[Any]] | None = None
+    dims: Sequence[tuple[int, int]] = ()
+
+
+class _TooLarge(Exception):
+    """The struct exceeds a limit."""
+
+
+def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], MemberType]) -> tuple[Member, ...]:
+    """Return the members of a struct; () if they exceed a limit.
+
+    Parameters
+    ----------
+    fields
+        The members, with their types in the reader's own form.
+    look_up
+        Returns a type's description. Types may refer to each other any number of times.
+    """
+    count = 0
+
+    def describe(field: Field[_Type], depth: int) -> Member:
+        nonlocal count
+        count += 1
+        if depth >= _MAX_DEPTH or count > _MAX_MEMBERS:
+            raise _TooLarge
+        name, offset, of = field
+        type_ = look_up(of)
+        dtype, dims = type_.dtype, type_.dims
+        if type_.fields is not None:
+            members = [describe(each, depth + 1) for each in type_.fields]
+            if members:
+                shape, strides = [length for length, _ in dims], [stride for _, stride in dims]
+                return Member(name, "", offset, members, type_.size, shape, strides)
+        if not dtype:
+            dtype, dims = "uint8", (*dims, (type_.size, 1))
+        return Member(name, dtype, offset, (), 0, [length for length, _ in dims], [stride for _, stride in dims])
+
+    try:
+        return tuple(describe(each, 0) for each in fields)
+    except _TooLarge:
+        return ()
+
+
+def with_members(param: Param, members: Sequence[Member]) -> Param:
+    """Return a struct's param with its members. Members without a valid layout are omitted: the caller passes bytes.
+
+    The elements of a buffer that are no structs, but matrices, have no members.
+    """
+    if param.kind == "buffer" and len(members) == 1 and not members[0].name:
+        return param
+    try:
+        return param.replace(members=members)
+    except FormatError:
+        return param
+
+
+def value_members(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Return the members of an argument that is itself one member, or no known one.
+
+    These are the members of a struct; for an array or a matrix, it is the member without its name.
+    """
+    if not members:
+        return ()
+    (member,) = members
+    return member.members if member.members and not member.shape else (member.replace(name="", offset=0),)
+
+
+# -- A function as a reader found it.
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ReflectedFunction(Value):
+    """A function as a reader found it in the source or binary.
+
+    Parameters
+    ----------
+    symbol
+        Its symbol or entry point.
+    types
+        The type of each argument as in FunctionInfo.arg_types; "" for an unknown type.
+    params
+        The params of its interface, one for each argument.
+    block
+        Its fixed block of threads, or None.
+    location
+        Its place in the source for messages, such as "k.cl:12".
+    blocks
+        The blocks of memory that contain its scalars.
+    extra
+        The fields of its interface that only some kinds have.
+    default_block, open_block
+        The fields of its interface; both are ignored if `block` is fixed.
+    tags
+        TVM's launch parameter tags in addition to those of the grid and the block.
+    extra_tags
+        TVM's extra tags: an int for each argument, or empty.
+    """
+
+    symbol: str
+    types: Sequence[str]
+    params: Sequence[Param]
+    block: tuple[int, int, int] | None = None
+    location: str = ""
+    blocks: Sequence[Block] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    default_block: tuple[int, int, int] | None = None
+    open_block: bool = False
+    tags: Sequence[str] = ()
+    extra_tags: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("types", "params", "blocks", "tags", "extra_tags"):
+            self._set(**{name: tuple(getattr(self, name))})
+        if self.block is not None:
+            self._set(default_block=None, open_block=False)
+
 
 _LARGEST_STRUCT = 0xFFFF
 #: The limit on the arguments and constants of all entry points of a source together. Each entry point repeats the variables of a shared
@@ -41,7 +207,8 @@ _LARGEST_STRUCT = 0xFFFF
 MAX_ARGUMENTS = 1 << 14
 
 
-class BlockMember(Value):
+@dataclass(frozen=True, slots=True)
+class BlockMember:
     """A member of a block of memory.
 
     Parameters
@@ -58,27 +225,16 @@ class BlockMember(Value):
         The Member that describes it, if the block is a struct of an interface; () if it has none.
     """
 
-    __slots__ = ("align", "layout", "name", "offset", "size", "type")
     name: str
     type: str
     offset: int
     size: int
-    align: int
-    layout: tuple[Member, ...]
-
-    def __init__(
-        self,
-        name: str,
-        type: str,  # noqa: A002 - as in Param
-        offset: int,
-        size: int,
-        align: int = 1,
-        layout: Iterable[Member] = (),
-    ) -> None:
-        self._set(name=name, type=type, offset=offset, size=size, align=align, layout=tuple(layout))
+    align: int = 1
+    layout: Sequence[Member] = ()
 
 
-class Resource(Value):
+@dataclass(frozen=True, slots=True)
+class Resource:
     """A variable that an entry point uses at one binding.
 
     Parameters
@@ -102,35 +258,19 @@ class Resource(Value):
         The members of the structs in a buffer; () if they are unknown.
     """
 
-    __slots__ = ("access", "align", "at", "kind", "members", "name", "size", "structs", "type")
     at: Place
     name: str
     kind: str
-    type: str
-    access: str
-    size: int
-    align: int
-    members: tuple[BlockMember, ...]
-    structs: tuple[Member, ...]
-
-    def __init__(
-        self,
-        at: Place,
-        name: str,
-        kind: str,
-        type: str = "",  # noqa: A002 - as in Param
-        access: str = "",
-        *,
-        size: int = 0,
-        align: int = 0,
-        members: Iterable[BlockMember] = (),
-        structs: Iterable[Member] = (),
-    ) -> None:
-        self._set(at=at, name=name, kind=kind, type=type, access=access, size=size, align=align, members=tuple(members))
-        self._set(structs=tuple(structs))
+    type: str = ""
+    access: str = ""
+    size: int = 0
+    align: int = 0
+    members: Sequence[BlockMember] = ()
+    structs: Sequence[Member] = ()
 
 
-class ReflectedShader(Value):
+@dataclass(frozen=True, slots=True)
+class ReflectedShader:
     """One entry point of a shader, with the variables that it uses.
 
     Parameters
@@ -152,38 +292,14 @@ class ReflectedShader(Value):
         Its place in the source, for messages.
     """
 
-    __slots__ = ("block", "block_constants", "constants", "location", "push", "push_size", "resources", "symbol")
     symbol: str
-    resources: tuple[Resource, ...]
-    push: tuple[BlockMember, ...]
-    push_size: int
-    constants: tuple[PipelineConstant, ...]
-    block: tuple[int, int, int] | None
-    block_constants: tuple[int | list[int], ...]
-    location: str
-
-    def __init__(
-        self,
-        symbol: str,
-        resources: Iterable[Resource] = (),
-        *,
-        push: Iterable[BlockMember] = (),
-        push_size: int = 0,
-        constants: Iterable[PipelineConstant] = (),
-        block: tuple[int, int, int] | None = None,
-        block_constants: Iterable[int | list[int]] = (),
-        location: str = "",
-    ) -> None:
-        self._set(
-            symbol=symbol,
-            resources=tuple(resources),
-            push=tuple(push),
-            push_size=push_size,
-            constants=tuple(constants),
-            block=block,
-            block_constants=tuple(block_constants),
-            location=location,
-        )
+    resources: Sequence[Resource] = ()
+    push: Sequence[BlockMember] = ()
+    push_size: int = 0
+    constants: Sequence[PipelineConstant] = ()
+    block: tuple[int, int, int] | None = None
+    block_constants: Sequence[int | list[int]] = ()
+    location: str = ""
 
 
 def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:

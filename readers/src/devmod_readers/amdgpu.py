@@ -1,4 +1,11 @@
-"""The notes of a code object: one msgpack map with the metadata of its kernels.
+"""The readers of AMD's code objects. They need no driver and no ROCm.
+
+- `read_code_object` returns the kernels of a code object with the places of their arguments and their limits.
+- `check_code_object` checks that a code object is complete, before a driver loads it.
+
+They raise `devmod.FormatError` for a file that is damaged.
+
+The notes of a code object: one msgpack map with the metadata of its kernels.
 
 Source: LLVM's "User Guide for AMDGPU Backend", code object metadata of versions 3 to 6. The file comes from a stranger, so each number
 is checked.
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 
     from devmod.backend import Binary
     from devmod_readers.elf import Segment
+
+__all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "read_code_object"]
 
 
 Dims = tuple[int, int, int]
