@@ -120,23 +120,14 @@ class Sample:
         calls, global_arrays
             As for a Sample.
         """
-        return _Compiled(text, target, calls, global_arrays, options)
+        return _Compiled((text, target, options), calls, global_arrays)
 
 
 class _Compiled(Sample):
     """A sample that is compiled when one of its attributes is first read, since its toolchain may be missing."""
 
-    def __init__(
-        self,
-        text: str,
-        target: str,
-        calls: Sequence[Call],
-        global_arrays: Mapping[str, Callable[[], Any]] | None,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.calls = tuple(calls)
-        self.global_arrays = dict(global_arrays or {})
-        self.compilation = (text, target, dict(options))
+    def __init__(self, compilation: tuple[str, str, dict[str, Any]], calls: Sequence[Call], global_arrays: Any) -> None:
+        self.compilation, self.calls, self.global_arrays = compilation, tuple(calls), dict(global_arrays or {})
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("code", "fmt", "fmap", "source"):

@@ -25,7 +25,7 @@ is a u32, so it sets ``bool_bytes = 4``. A reader returns the type "bool" if the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from devmod import Block, Member, Param
 from devmod.backend import PipelineConstant as PipelineConstant
@@ -376,16 +376,9 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         same = (other.type, other.align) == (resource.type, resource.align)
         access = "".join(letter for letter in "rw" if letter in other.access + resource.access) if other.access and resource.access else ""
         size = max(other.size, resource.size)
-        resource_at[resource.at] = Resource(
-            other.at,
-            other.name,
-            other.kind,
-            other.type if same else "",
-            access,
-            size=size,
-            align=other.align if same else 0,
-            structs=other.structs if same and other.structs == resource.structs else (),
-        )
+        structs = other.structs if same and other.structs == resource.structs else ()
+        type_, align = (other.type, other.align) if same else ("", 0)
+        resource_at[resource.at] = replace(other, type=type_, access=access, size=size, align=align, structs=structs)
     return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from devmod.worker import describe_exit
 from devmod_conformance._case import Call, Conformance
 from devmod_conformance._payload import read_argument
+from devmod_conformance._probe import EXIT_STATUS
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
@@ -21,7 +22,6 @@ from devmod_conformance._rows._tools import (
     row,
     samples_with_calls,
 )
-from devmod_conformance._use_tasks import EXIT_STATUS
 
 
 @row("R33-several")

@@ -35,7 +35,7 @@ def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) 
     """
     from devmod_readers.wgsl._reflect import read
 
-    return read(text, name, constants)
+    return read(text, name, constants)[0]
 
 
 def survey_wgsl(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
