@@ -31,8 +31,9 @@ Section = tuple[int, int, int, int, int, int, int]
 #: A symbol: the offset of its name, the field `info`, the number of its section, its address and its size.
 Symbol = tuple[int, int, int, int, int]
 
-#: The types of sections: notes, sections that take no bytes of the file, and dynamic symbols. The type of segments that are loaded.
+#: The types of sections: notes, sections that take no bytes of the file, and dynamic symbols.
 NOTES, NO_BITS, DYNAMIC_SYMBOLS = 7, 8, 11
+#: The type of segments that are loaded.
 LOADED = 1
 
 
