@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from devmod.backend import PipelineConstant
 from devmod_readers.reflection import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
 from devmod_readers.spirv._constants import SpirvConstants
@@ -129,7 +131,7 @@ def _pointee(module: SpirvModule, pointer: int) -> int:
 
 
 class _Blocks:
-    """The bound variables, each read once for all entry points.
+    """The bound variables, each read once for all entry points: `resource` and `members` are cached.
 
     Attributes
     ----------
@@ -140,15 +142,8 @@ class _Blocks:
     def __init__(self, module: SpirvModule, layouts: Layouts) -> None:
         self._module, self._layouts = module, layouts
         self.order = {number: index for index, number in enumerate(module.variables)}
-        self._resources: dict[int, Resource] = {}
-        self._members: dict[int, tuple[list[BlockMember], int, int]] = {}
-        self._access: dict[int, tuple[bool, bool]] = {}
+        self.resource, self.members, self._marks = cache(self._resource), cache(self._read_members), cache(self._read_marks)
         self._described: dict[Layout, tuple[Member, ...]] = {}
-
-    def resource(self, number: int, type_: int, storage: int) -> Resource:
-        if number not in self._resources:
-            self._resources[number] = self._resource(number, type_, storage)
-        return self._resources[number]
 
     def _resource(self, number: int, type_: int, storage: int) -> Resource:
         module, layouts = self._module, self._layouts
@@ -187,32 +182,25 @@ class _Blocks:
             self._described[of] = describe_members(of.fields, _member_type)
         return self._described[of]
 
-    def _marks(self, type_: int) -> tuple[bool, bool]:
+    def _read_marks(self, type_: int) -> tuple[bool, bool]:
         """Return whether a struct has a readable member, and whether it has a writable one."""
-        if type_ not in self._access:
-            count = len(self._layouts.members(type_))
-            marks = [self._module.member_decorations.get((type_, index), {}) for index in range(count)]
-            self._access[type_] = (
-                not (marks and all(_NON_READABLE in mark for mark in marks)),
-                not (marks and all(_NON_WRITABLE in mark for mark in marks)),
-            )
-        return self._access[type_]
+        marks = [self._module.member_decorations.get((type_, index), {}) for index in range(len(self._layouts.members(type_)))]
+        readable = not marks or any(_NON_READABLE not in mark for mark in marks)
+        return readable, not marks or any(_NON_WRITABLE not in mark for mark in marks)
 
-    def members(self, type_: int) -> tuple[list[BlockMember], int, int]:
+    def _read_members(self, type_: int) -> tuple[list[BlockMember], int, int]:
         """Return the members of a block, its size and its alignment."""
-        if type_ not in self._members:
-            layout = self._layouts.layout(type_)
-            if layout.runtime_sized:
-                raise error("has a runtime array in a uniform or push-constant block; expected a fixed size")
-            fields = self._layouts.members(type_)
-            plain = all(member.type for _, _, member in fields)
-            described = () if plain else describe_members(fields, _member_type)
-            members = [
-                BlockMember(name, of.type, at, of.size, fitting(of.align, at), described[number : number + 1])
-                for number, (name, at, of) in enumerate(fields)
-            ]
-            self._members[type_] = (members, layout.size, layout.align)
-        return self._members[type_]
+        layout = self._layouts.layout(type_)
+        if layout.runtime_sized:
+            raise error("has a runtime array in a uniform or push-constant block; expected a fixed size")
+        fields = self._layouts.members(type_)
+        plain = all(member.type for _, _, member in fields)
+        described = () if plain else describe_members(fields, _member_type)
+        members = [
+            BlockMember(name, of.type, at, of.size, fitting(of.align, at), described[number : number + 1])
+            for number, (name, at, of) in enumerate(fields)
+        ]
+        return members, layout.size, layout.align
 
 
 def _access(read: bool, written: bool) -> str:
@@ -359,7 +347,7 @@ def round_up(size: int, align: int) -> int:
 
 
 class Layouts:
-    """The layouts of a module's types."""
+    """The layouts of a module's types. `members` and `declared_size` are cached, because variables share types."""
 
     def __init__(self, module: SpirvModule, lengths: Mapping[int, int], specialized: Collection[int]) -> None:
         self._module = module
@@ -367,8 +355,7 @@ class Layouts:
         #: The ids of lengths that depend on specialization constants.
         self._specialized = specialized
         self._layouts: dict[int, Layout] = {}
-        self._members: dict[int, list[tuple[str, int, Layout]]] = {}
-        self._declared_sizes: dict[int, int] = {}
+        self.members, self.declared_size = cache(self._read_members), cache(self._declared_size)
         self._open: set[int] = set()
 
     def layout(self, number: int) -> Layout:
@@ -395,24 +382,19 @@ class Layouts:
         only = members[0] if len(members) == 1 else None
         return self.layout(number) if only is None or only[1] else only[2]
 
-    def declared_size(self, number: int) -> int:
+    def _declared_size(self, number: int) -> int:
         """Return the bytes of a struct's members without a runtime array; 0 if they depend on a specialization constant."""
-        if number not in self._declared_sizes:
-            members = self.members(number)
-            has_specialized_member = any(layout.specialized for _, _, layout in members)
-            self._declared_sizes[number] = (
-                0 if has_specialized_member else max((offset + layout.size for _, offset, layout in members), default=0)
-            )
-        return self._declared_sizes[number]
+        members = self.members(number)
+        if any(layout.specialized for _, _, layout in members):
+            return 0
+        return max((offset + layout.size for _, offset, layout in members), default=0)
 
-    def members(self, number: int) -> list[tuple[str, int, Layout]]:
+    def _read_members(self, number: int) -> list[tuple[str, int, Layout]]:
         """Return the name, offset and layout of each member of a struct."""
         opcode, operands = self._type(number)
         if opcode != 30:
             raise error(f"is damaged: the type {number} of a block is not a struct")
-        if number not in self._members:  # variables share types
-            self._members[number] = [self._member(number, index, member) for index, member in enumerate(operands)]
-        return self._members[number]
+        return [self._member(number, index, member) for index, member in enumerate(operands)]
 
     def _type(self, number: int) -> tuple[int, tuple[int, ...]]:
         type_ = self._module.types.get(number)
