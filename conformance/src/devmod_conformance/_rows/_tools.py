@@ -261,10 +261,17 @@ def triple(value: Any) -> tuple[int, int, int]:
 # -- failures
 
 
-def check_argument_error(case: Conformance, error: devmod.ArgumentError, description: str, function: str, argument: str) -> None:
-    """Raise AssertionError unless text and attributes of the error name the kind, the function and the argument."""
+@contextmanager
+def expect_argument_error(
+    case: Conformance, call: Call, fault: str, argument: str, otherwise: str = "no error was raised"
+) -> Iterator[list[Any]]:
+    """Raise AssertionError unless the body raises an ArgumentError whose text and attributes name kind, function and argument."""
+    description = f"{call.function!r} {fault}"
+    with expect_error(devmod.ArgumentError, description, otherwise) as caught:
+        yield caught
+    (error,) = caught
     require_equal(error.kind, case.kind, f"{description}: the kind in the error")
-    require(repr(function) in str(error), f"{description}: the error does not name the function: {error}")
+    require(repr(call.function) in str(error), f"{description}: the error does not name the function: {error}")
     if argument:
         require_equal(error.argument, argument, f"{description}: the argument in the error")
         require(argument in str(error), f"{description}: the error does not name the argument: {error}")
@@ -285,10 +292,8 @@ def check_refused_call(
 
     The first `count` arguments are given by position, by default all.
     """
-    description = f"{call.function!r} with {fault}"
-    with expect_error(devmod.ArgumentError, description) as caught:
+    with expect_argument_error(case, call, f"with {fault}", argument):
         launch(case, function, arguments[:count], **keywords)
-    check_argument_error(case, caught[0], description, call.function, argument)
     compare_arrays(call, arguments, call.make_arguments(), f"with {fault}")
 
 

@@ -14,10 +14,10 @@ from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
     applicable,
     called_functions,
-    check_argument_error,
     check_call,
     check_refused_call,
     compare_arrays,
+    expect_argument_error,
     expect_error,
     get_function,
     import_numpy,
@@ -49,13 +49,13 @@ def invalid_arguments(case: Conformance) -> None:
         info = sample.fmap[call.function]
         for fault, number, arguments, keywords in _invalid_calls(info, call, has_grid):
             before = [np.copy(each) if isinstance(each, np.ndarray) else each for each in arguments]
-            description = f"{call.function!r} with {fault}"
-            with expect_error(devmod.ArgumentError, description, "the kernel was launched") as caught:
+            with expect_argument_error(
+                case, call, f"with {fault}", "" if number is None else _name(info, number), "the kernel was launched"
+            ):
                 launch(case, function, arguments, **keywords)
-            check_argument_error(case, caught[0], description, call.function, "" if number is None else _name(info, number))
             for one, two in zip(arguments, before, strict=True):
                 if isinstance(one, np.ndarray):
-                    require(np.array_equal(one, two, equal_nan=one.dtype.kind in "fc"), f"{description} changes an array")
+                    require(np.array_equal(one, two, equal_nan=one.dtype.kind in "fc"), f"{call.function!r} with {fault} changes an array")
         check_call(case, call, function, "called with valid arguments after invalid calls")
 
 
@@ -330,12 +330,11 @@ def structs(case: Conformance) -> None:
             launch(case, function, [*arguments[:number], value, *arguments[number + 1 :]], **call.keywords)
             compare_arrays(call, arguments, reference_arrays(call), f"with {form} as argument {number + 1}")
         missing = dtype.names[-1]
-        arguments, description = call.make_arguments(), f"{call.function!r} without the member {missing!r} of argument {number + 1}"
+        arguments, fault = call.make_arguments(), f"without the member {missing!r} of argument {number + 1}"
         del mapping[missing]
-        with expect_error(devmod.ArgumentError, description) as caught:
+        with expect_argument_error(case, call, fault, param.name) as caught:
             launch(case, function, [*arguments[:number], mapping, *arguments[number + 1 :]], **call.keywords)
-        check_argument_error(case, caught[0], description, call.function, param.name)
-        require(missing in str(caught[0]), f"{description}: the error does not name the member: {caught[0]}")
+        require(missing in str(caught[0]), f"{call.function!r} {fault}: the error does not name the member: {caught[0]}")
 
 
 @row("R33-on")
@@ -356,10 +355,8 @@ def on_one_device(case: Conformance) -> None:
             if other is None or first is None:
                 continue
             arguments[first] = other.from_numpy(arguments[first])
-            description = f"{call.function!r} on {device} with an array of {other}"
-            with expect_error(devmod.ArgumentError, description) as caught:
+            with expect_argument_error(case, call, f"on {device} with an array of {other}", ""):
                 function_there(*arguments, **call.keywords)
-            check_argument_error(case, caught[0], description, call.function, "")
         with expect_error(devmod.ArgumentError, "Function.on('text')"):
             function.on("text")
 
