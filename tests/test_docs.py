@@ -24,7 +24,6 @@ import devmod.interop.tvm
 import devmod.plugins
 import devmod.worker
 import devmod_conformance
-import devmod_conformance.array_checks
 import devmod_conformance.checks
 import devmod_readers.amdgpu
 import devmod_readers.dwarf
@@ -89,7 +88,6 @@ PUBLIC = (
     devmod_readers.spirv,
     devmod_readers.wgsl,
     devmod_conformance,
-    devmod_conformance.array_checks,
     devmod_conformance.checks,
 )
 

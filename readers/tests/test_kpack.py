@@ -114,7 +114,7 @@ def test_a_damaged_archive_is_an_error(name: str, monkeypatch: pytest.MonkeyPatc
     def refuse(*_: object) -> None:
         raise AssertionError("a damaged archive was decompressed")
 
-    monkeypatch.setattr("devmod_readers.offload._kpack.decompress_zstd", refuse)
+    monkeypatch.setattr("devmod_readers.offload.decompress_zstd", refuse)
     data, message = DAMAGED[name]
     what = "the kpack archive at byte 0"
     text = message.format(what, size=len(data)) if "{}" in message else what + message.format(size=len(data))

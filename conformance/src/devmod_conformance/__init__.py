@@ -41,21 +41,10 @@ imports nothing of the kit.
 
 from __future__ import annotations
 
-from devmod_conformance._calls import axpy_call as axpy_call
-from devmod_conformance._calls import count_call as count_call
-from devmod_conformance._calls import linear_functions as linear_functions
-from devmod_conformance._calls import spin_call as spin_call
-from devmod_conformance._calls import transpose_call as transpose_call
-from devmod_conformance._case import Call as Call
-from devmod_conformance._case import Conformance as Conformance
-from devmod_conformance._case import Sample as Sample
-from devmod_conformance._row import Result as Result
-from devmod_conformance._row import Row as Row
-from devmod_conformance._row import Skip as Skip
-from devmod_conformance._run import find as find
-from devmod_conformance._run import rows as rows
-from devmod_conformance._run import run as run
-from devmod_conformance._turn import device_turn as device_turn
+from devmod_conformance._case import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
+from devmod_conformance._row import Result, Row, Skip
+from devmod_conformance._run import find, rows, run
+from devmod_conformance._turn import device_turn
 
 __all__ = [
     "Call",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import devmod
+from devmod import FunctionInfo, Interface, Param
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy as np
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     Dims = int | Sequence[int] | None
 
 
+@dataclass(eq=False)
 class Call:
     """One call of a function, and its reference.
 
@@ -35,24 +39,14 @@ class Call:
         The tolerances for floats, as in ``numpy.allclose``. Integers must be equal.
     """
 
-    def __init__(
-        self,
-        function: str,
-        arguments: Arguments,
-        reference: Callable[..., object],
-        *,
-        grid: Dims = None,
-        block: Dims = None,
-        rtol: float = 1e-5,
-        atol: float = 1e-6,
-    ) -> None:
-        self.function = function
-        self.arguments = arguments
-        self.reference = reference
-        self.grid = grid
-        self.block = block
-        self.rtol = rtol
-        self.atol = atol
+    function: str
+    arguments: Arguments
+    reference: Callable[..., object]
+    _: KW_ONLY
+    grid: Dims = None
+    block: Dims = None
+    rtol: float = 1e-5
+    atol: float = 1e-6
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -126,23 +120,14 @@ class Sample:
         calls, global_arrays
             As for a Sample.
         """
-        return _Compiled(text, target, calls, global_arrays, options)
+        return _Compiled((text, target, options), calls, global_arrays)
 
 
 class _Compiled(Sample):
     """A sample that is compiled when one of its attributes is first read, since its toolchain may be missing."""
 
-    def __init__(
-        self,
-        text: str,
-        target: str,
-        calls: Sequence[Call],
-        global_arrays: Mapping[str, Callable[[], Any]] | None,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.calls = tuple(calls)
-        self.global_arrays = dict(global_arrays or {})
-        self.compilation = (text, target, dict(options))
+    def __init__(self, compilation: tuple[str, str, dict[str, Any]], calls: Sequence[Call], global_arrays: Any) -> None:
+        self.compilation, self.calls, self.global_arrays = compilation, tuple(calls), dict(global_arrays or {})
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("code", "fmt", "fmap", "source"):
@@ -239,3 +224,70 @@ class Conformance:
             pytest.skip(result.reason)
         if result.outcome == "failed":
             raise AssertionError(f"{conformance_row.id} ({conformance_row.title}): {result.reason}") from result.error
+
+
+# -- Calls of kernels that several backends ship, with their NumPy references, and the descriptions of these kernels.
+
+
+_FACTOR, _SUMMAND = 1664525, 1013904223
+
+
+def linear_functions(tags: Sequence[str]) -> dict[str, FunctionInfo]:
+    """Return the functions ``axpy`` and ``count`` of `axpy_call` and `count_call`, with an interface. `tags` are the launch tags."""
+    n = Param("n", "scalar", "int32")
+    x, y = Param("x", "buffer", "float32", "r"), Param("y", "buffer", "float32", "rw")
+    values, counts = Param("values", "buffer", "int32", "r"), Param("counts", "buffer", "uint32", "rw")
+    axpy, count = Interface([x, y, Param("a", "scalar", "float32"), n]), Interface([values, counts, n])
+    return {
+        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], tags, (), axpy),
+        "count": FunctionInfo("count", ["handle", "handle", "int32"], tags, (), count),
+    }
+
+
+def axpy_call() -> Call:
+    """``axpy(x: float32*, y: float32*, a: float32, n: int32)``: y += a · x over the first n elements. n is not a multiple of the block."""
+    return Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32)
+
+
+def count_call() -> Call:
+    """``count(values: int32*, counts: uint32*, n: int32)``: add the number of values with each remainder modulo 8, with atomics."""
+    return Call("count", lambda rng: [rng.integers(0, 99, 64, "int32"), rng.integers(0, 9, 8, "uint32"), 64], _count, grid=8, block=8)
+
+
+def transpose_call(name: str = "transpose") -> Call:
+    """``transpose(source: float32*, target: float32*, width: int32, height: int32)``: in tiles of 4 × 4."""
+    return Call(
+        name,
+        lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
+        _transpose,
+        grid=(4, 3),
+        block=(4, 4),
+    )
+
+
+def spin_call(elements: int = 1024, rounds: int = 40_000, **keywords: int) -> Call:
+    """``spin(x: uint32*, n: int32)``: x = x · 1664525 + 1013904223, n times, for `Conformance.slow`. `keywords` have the grid and block."""
+    return Call("spin", lambda rng: [rng.integers(0, 99, elements, "uint32"), rounds], _spin, **keywords)
+
+
+def _spin(x: Any, n: int) -> None:
+    factor, summand = 1, 0
+    for bit in f"{n:b}":  # twice as many rounds, and one more for a one
+        factor, summand = factor * factor, factor * summand + summand
+        if bit == "1":
+            factor, summand = factor * _FACTOR, summand * _FACTOR + _SUMMAND
+        factor, summand = factor % 2**32, summand % 2**32
+    x[...] = x * x.dtype.type(factor) + x.dtype.type(summand)
+
+
+def _axpy(x: Any, y: Any, a: float, n: int) -> None:
+    y[:n] += x.dtype.type(a) * x[:n]
+
+
+def _count(values: Any, counts: Any, n: int) -> None:
+    for value in values[:n] & 7:
+        counts[value] += 1
+
+
+def _transpose(source: Any, target: Any, _width: int, _height: int) -> None:
+    target[...] = source.T

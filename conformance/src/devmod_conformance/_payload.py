@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from devmod.backend import function_to_json
-from devmod_conformance._case import Sample
+from devmod_conformance._case import Call, Sample
 
 
 def portable_sample(sample: Sample) -> dict[str, Any]:
@@ -72,6 +72,13 @@ def portable_argument(value: Any) -> Any:
     if not hasattr(value, "tobytes"):
         return value
     return {"data": base64.b64encode(value.tobytes()).decode(), "dtype": value.dtype.str, "shape": list(value.shape)}
+
+
+def portable_call(call: Call) -> dict[str, Any]:
+    """Return a call as JSON."""
+    arguments = [portable_argument(each) for each in call.make_arguments()]
+    tolerances = {"rtol": call.rtol, "atol": call.atol}
+    return {"function": call.function, "arguments": arguments, "keywords": call.keywords, "tolerances": tolerances}
 
 
 def error_of(action: Callable[[], object]) -> dict[str, Any]:

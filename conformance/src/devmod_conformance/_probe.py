@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
+import json
 import os
+import random
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from devmod.worker import answer_writer
-from devmod_conformance._devices_task import several
-from devmod_conformance._fork_task import forks
-from devmod_conformance._interrupt_task import interrupts
-from devmod_conformance._payload import Payload, error_of
+from devmod_conformance._payload import Payload, error_of, portable_argument, read_argument
 
 #: The audit events that are recorded while `Watch.on` is true.
 _RECORDED = (
@@ -295,6 +300,361 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+# -- tasks that call functions: on several devices, with forked children, and with interrupts at random moments
+
+
+class _Call:
+    """A call that the row sent, with new arguments each time.
+
+    Attributes
+    ----------
+    kind
+        The backend's kind.
+    keywords
+        The keyword arguments.
+    tolerances
+        ``rtol`` and ``atol`` of `Call`.
+    arrays
+        The number of arrays among the arguments.
+    """
+
+    def __init__(self, kind: str, payload: Payload, sent: Mapping[str, Any]) -> None:
+        self.kind, self.keywords, self.tolerances = kind, sent["keywords"], sent["tolerances"]
+        self.arrays = sum(isinstance(each, dict) and "data" in each for each in sent["arguments"])
+        self._payload, self._name, self._arguments = payload, sent["function"], sent["arguments"]
+
+    def function(self) -> Any:
+        """Return the function of a new module."""
+        return self._payload.create(self.kind)[self._name]
+
+    def arguments(self) -> list[Any]:
+        """Return new arguments on the host."""
+        return [read_argument(each) for each in self._arguments]
+
+    def run(self, function: Any = None, *devices: Any) -> list[Any]:
+        """Call a function, by default of a new module, with host arrays or with arrays on devices in turn. Return the arrays as JSON."""
+        import numpy as np
+
+        function = function or self.function()
+        arguments = self.arguments()
+        arrays = [number for number, each in enumerate(arguments) if isinstance(each, np.ndarray)]
+        for place, number in enumerate(arrays if devices else ()):
+            arguments[number] = devices[place % len(devices)].from_numpy(arguments[number])
+        function(*arguments, **self.keywords)
+        return [portable_argument(each.numpy() if devices else each) if number in arrays else None for number, each in enumerate(arguments)]
+
+
+def _calls(request: Mapping[str, Any]) -> list[_Call]:
+    payloads = [Payload(sent) for sent in request["samples"]]
+    return [_Call(request["kind"], payloads[sent["sample"]], sent) for sent in request["calls"]]
+
+
+def _outcome(action: Callable[[], object]) -> dict[str, Any]:
+    """Return the types, the text and the kind of an error, and the arrays of a call."""
+    results: list[object] = []
+    error = error_of(lambda: results.append(action()))
+    return {**error, "arrays": results[0] if results and isinstance(results[0], list) else None}
+
+
+# -- several devices: each call on each of them, and the calls that mix them
+
+
+def several(request: dict[str, Any], _: Watch, send: Send) -> None:
+    """Send the number of devices, the number of the default one, and the outcome of each use."""
+    import devmod
+
+    kind = request["kind"]
+    devices = [each for each in devmod.devices() if each.kind == kind]
+    send({"devices": len(devices)})
+    if len(devices) < 2:
+        return
+    send({"default": devmod.device(kind).index})
+    for number, call in enumerate(_calls(request)):
+        function = call.function()
+        send({"of function": function.default_device().index})
+        uses: dict[str, Callable[[], object]] = {"with host arrays": partial(call.run, function)}
+        refused: dict[str, Callable[[], object]] = {}
+        for device in devices:
+            uses[f"with arrays on {device}"] = partial(call.run, function, device)
+            uses[f"of f.on({device}) with host arrays"] = partial(_run_on, call, function, device)
+            other = devices[0] if device is not devices[0] else devices[1]
+            if call.arrays:
+                refused[f"of f.on({device}) with arrays on {other}"] = partial(_run_on, call, function, device, other)
+            if call.arrays > 1:
+                refused[f"with arrays on {device} and {other}"] = partial(call.run, function, device, other)
+        for use, action in (uses | refused).items():
+            send({"call": number, "use": use, "refused": use in refused, **_outcome(action)})
+
+
+def _run_on(call: _Call, function: Any, device: Any, *others: Any) -> list[Any]:
+    return call.run(function.on(device), *others)
+
+
+# -- forks: a child before the process uses the backend, and another one after that
+
+
+#: The exit status of a child. No signal and no failure of Python gives it.
+EXIT_STATUS = 87
+
+
+def forks(request: dict[str, Any], _: Watch, send: Send) -> None:
+    """Fork a child before the backend is used, and another one after that. Send the outcomes of both."""
+    import devmod
+
+    warnings.simplefilter("ignore")  # newer Pythons warn about forks in processes with threads
+    (call,) = _calls(request)
+    send({"unused": _in_child({"a call of a new function": call.run}, request["seconds"])})
+    try:
+        uses = _uses(call)
+    except devmod.DeviceNotFoundError as error:
+        send({"no_device": str(error)})
+        return
+    send({"used": _in_child(uses, request["seconds"])})
+
+
+def _uses(call: _Call) -> dict[str, Callable[[], object]]:
+    """Use the driver in the parent, and return the uses of the child by name."""
+    import devmod
+    from devmod import plugins
+    from devmod_runtime import check_driver
+
+    function = call.function()
+    call.run(function)
+    uses: dict[str, Callable[[], object]] = {
+        "driver": lambda: check_driver(call.kind),
+        "a call of a function of the parent": partial(call.run, function),
+        "get_function of a new module": call.function,
+    }
+    if not plugins.is_claimed("devmod.device", call.kind):
+        return uses
+    import numpy as np
+
+    device = devmod.device(call.kind)
+    stream = device.stream()
+    event = stream.record()
+    array, copied = device.from_numpy(np.arange(4, dtype="int32")), device.zeros(4, "int32")
+    device.synchronize()
+    return uses | {
+        "Device.empty": lambda: device.empty(4, "int32"),
+        "Device.from_numpy": lambda: device.from_numpy(np.zeros(4, "int32")),
+        "Device.zeros": lambda: device.zeros(4, "int32"),
+        "Array.numpy": array.numpy,
+        "Array.copy_from": lambda: array.copy_from(np.zeros(4, "int32")),
+        "Array.copy_to": lambda: array.copy_to(np.zeros(4, "int32"), wait=False),
+        "Array.copy_to within the device": lambda: array.copy_to(copied),
+        "Device.stream": device.stream,
+        "Device.synchronize": device.synchronize,
+        "Stream.synchronize": stream.synchronize,
+        "Stream.record": stream.record,
+        "Stream.wait": lambda: stream.wait(event),
+        "Event.synchronize": event.synchronize,
+    }
+
+
+def _in_child(uses: Mapping[str, Callable[[], object]], seconds: int) -> dict[str, Any]:
+    """Run uses in a forked child. Return their outcomes, and the child's exit status or signal.
+
+    The child then exits as any program does, by SystemExit. A signal ends it after `seconds`, also in a call of a C library.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(seconds)
+        with os.fdopen(writing, "w") as file:
+            json.dump({name: _outcome(action) for name, action in uses.items()}, file)
+        sys.exit(EXIT_STATUS)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        text = file.read()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return {"outcomes": json.loads(text) if text else {}, "code": code, "timed_out": code == -signal.SIGALRM}
+
+
+# -- interrupts at random moments
+
+
+#: The interrupts of the first use, which opens the driver, and the limit on the seconds before each.
+_FIRST, _FIRST_SECONDS = 4, 0.2
+#: The most uses for each interrupt: a use may end before its interrupt comes.
+_MAX_USES = 20
+#: The most seconds until the calls are complete whose waits were interrupted.
+_COMPLETION_SECONDS = 15
+
+
+def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
+    """Interrupt the uses of a backend. Send the first failure of a use without an interrupt, or the results of a last one of each."""
+    import numpy  # noqa: F401 - its import cannot be repeated after an interrupt
+
+    import devmod
+
+    sys.unraisablehook = lambda _: None  # an interrupt of a finalizer
+    alarm = _Alarm()
+    uses = [_Use(call) for call in _calls(request)]
+    try:
+        for _ in range(_FIRST):
+            with suppress(KeyboardInterrupt):
+                alarm.interrupt(uses[0].run, _FIRST_SECONDS)
+        for use in uses:
+            use.prepare()
+    except devmod.DeviceNotFoundError as error:
+        send({"no_device": str(error)})
+        return
+    before = _open_resources()
+    landed = 0
+    for number in range(_MAX_USES * request["interrupts"]):
+        number %= len(uses)
+        failure = error_of(partial(uses[number].interrupt, alarm))
+        landed += "KeyboardInterrupt" in failure["types"]
+        if failure["types"] and "KeyboardInterrupt" not in failure["types"]:
+            send({"call": number, "error": failure})
+            return
+        if landed == request["interrupts"]:
+            break
+    # In another thread: it cannot acquire a lock that the main thread has not released.
+    last: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: last.extend(use.last() for use in uses))
+    thread.start()
+    thread.join()
+    for number, result in enumerate(last):
+        send({"call": number, **result})
+    # A call whose wait was interrupted may still be completed in another thread, with files and processes of its own.
+    deadline = time.monotonic() + _COMPLETION_SECONDS
+    while True:
+        left = {name: count - before[name] for name, count in _open_resources().items()}
+        if not any(count > 0 for count in left.values()) or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    send({"left": left})
+
+
+class _Alarm:
+    """Raises KeyboardInterrupt at random moments of the calls of `interrupt`."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(1)  # noqa: S311 - no secret
+        self._is_armed = False
+        signal.signal(signal.SIGALRM, self._raise)
+
+    def _raise(self, *_: object) -> None:
+        if self._is_armed:
+            self._is_armed = False
+            raise KeyboardInterrupt
+
+    def interrupt(self, action: Callable[[], Any], seconds: float) -> Any:
+        """Return the result of `action`, unless KeyboardInterrupt comes before its end. It comes in at most so many seconds."""
+        self._is_armed = True
+        signal.setitimer(signal.ITIMER_REAL, self._random.uniform(1e-6, seconds))
+        try:
+            return action()
+        finally:
+            self._is_armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class _Use:
+    """A use of a function: a new module, a call with host arrays, and one with device arrays in a batch of a stream.
+
+    Attributes
+    ----------
+    seconds
+        The time of a use.
+    """
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+        self._expected: list[list[Any]] = []
+        self._kept: list[Any] = []
+        self.seconds = 0.0
+
+    def run(self) -> list[list[Any]]:
+        """Return the arrays after each call."""
+        import devmod
+        from devmod import plugins
+
+        call = self._call
+        function, arguments = call.function(), call.arguments()
+        function(*arguments, **call.keywords)
+        results = [_arrays(arguments)]
+        if plugins.is_claimed("devmod.device", call.kind):
+            device = devmod.device(call.kind)
+            arguments = _on_device(device, call.arguments())
+            device.synchronize()
+            stream = device.stream()
+            with stream.batch():
+                function(*arguments, **call.keywords, stream=stream)
+            done = stream.record()
+            device.default_stream.wait(done)
+            results.append(_arrays(arguments))
+            done.synchronize()
+            stream.synchronize()
+        return results
+
+    def prepare(self) -> None:
+        """Run without an interrupt, and keep arrays whose content must not change."""
+        import devmod
+        from devmod import plugins
+
+        self._expected = self.run()
+        start = time.perf_counter()
+        self.run()
+        self.seconds = time.perf_counter() - start
+        if plugins.is_claimed("devmod.device", self._call.kind):
+            self._kept = _on_device(devmod.device(self._call.kind), self._call.arguments())
+
+    def interrupt(self, alarm: _Alarm) -> None:
+        """Run, unless KeyboardInterrupt comes. Raise AssertionError unless the arrays are those of the run without an interrupt."""
+        import numpy as np
+
+        results = alarm.interrupt(self.run, 1.2 * self.seconds)
+        for one, two in zip(chain(*results), chain(*self._expected), strict=True):
+            is_exact = two.dtype.kind in "biu"
+            is_equal = one == two if is_exact else np.isclose(one, two, **self._call.tolerances, equal_nan=True)
+            if not np.all(is_equal):
+                raise AssertionError(f"wrong in {int(np.size(is_equal) - np.count_nonzero(is_equal))} of {np.size(is_equal)} elements")
+
+    def last(self) -> dict[str, Any]:
+        """Return the error, or the arrays, of a last use, and those that were kept."""
+        results: list[list[Any]] = []
+        error = error_of(lambda: results.extend([*self.run(), *([_arrays(self._kept)] if self._kept else [])]))
+        self._kept.clear()
+        return {"error": error, "results": [list(map(portable_argument, each)) for each in results]}
+
+
+def _on_device(device: Any, arguments: list[Any]) -> list[Any]:
+    import numpy as np
+
+    return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
+
+
+def _arrays(arguments: list[Any]) -> list[Any]:
+    """Return the arrays among arguments, copied to the host."""
+    import numpy as np
+
+    import devmod
+
+    return [each if isinstance(each, np.ndarray) else each.numpy() for each in arguments if isinstance(each, (np.ndarray, devmod.Array))]
+
+
+def _open_resources() -> dict[str, int]:
+    """Return the numbers of open files and of child processes. Linux lists both, macOS the first."""
+    gc.collect()
+    result = {}
+    for name, folder in (("open files", "/proc/self/fd"), ("open files", "/dev/fd")):
+        with suppress(OSError):
+            result[name] = len(os.listdir(folder))
+            break
+    with suppress(OSError):
+        children = []
+        for task in os.listdir("/proc/self/task"):
+            with suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
+                children += file.read().split()
+        result["child processes"] = len(children)
+    return result
+
+
 TASKS: dict[str, Callable[[dict[str, Any], Watch, Send], None]] = {
     "steps": steps,
     "absent": absent,
@@ -302,7 +662,7 @@ TASKS: dict[str, Callable[[dict[str, Any], Watch, Send], None]] = {
     "compiled": compiled,
     "damaged": damaged,
     "leave": leave,
-    "forks": lambda request, watch, send: forks(request, send),
-    "interrupts": lambda request, watch, send: interrupts(request, send),
-    "several": lambda request, watch, send: several(request, send),
+    "forks": forks,
+    "interrupts": interrupts,
+    "several": several,
 }

@@ -6,18 +6,20 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from devmod import plugins
 from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path
-from devmod_conformance._case import Conformance, Sample
-from devmod_conformance._payload import portable_sample
+from devmod_conformance._case import Call, Conformance, Sample
+from devmod_conformance._payload import portable_call, portable_sample
 from devmod_conformance._row import Skip, require
 
 #: Variables that are removed from the new process: they would force the fallback, or fix the clock of a toolchain.
 _REMOVED_VARIABLES = ("DEVMOD_COMPILE_FORCE_FALLBACK", "SOURCE_DATE_EPOCH")
 
 
+@dataclass(frozen=True)
 class Answer:
     """The outcome of a process.
 
@@ -33,11 +35,10 @@ class Answer:
         Whether it was killed after `Conformance.timeout`.
     """
 
-    def __init__(self, steps: list[Any], code: int, stderr: str, timed_out: bool) -> None:
-        self.steps = steps
-        self.code = code
-        self.stderr = stderr
-        self.timed_out = timed_out
+    steps: list[Any]
+    code: int
+    stderr: str
+    timed_out: bool
 
     @property
     def end(self) -> str:
@@ -64,6 +65,7 @@ def probe(
     task: str,
     samples: Iterable[Sample] = (),
     *,
+    pairs: Iterable[tuple[Sample, Call]] = (),
     hide: bool = False,
     environment: Mapping[str, str] | None = None,
     folder: str | None = None,
@@ -80,6 +82,8 @@ def probe(
         The name of a function of `_probe`.
     samples
         The payloads of the task.
+    pairs
+        The calls of the task, with the sample of each.
     hide
         Whether the driver is hidden from the process.
     environment
@@ -96,6 +100,8 @@ def probe(
         raise Skip("the backend is registered in this process only, and this row needs a new process")
     if not can_start_python():
         raise Skip("this program is frozen, so it cannot start a new Python process")
+    pairs = list(pairs)
+    samples = [*samples, *dict.fromkeys(sample for sample, _ in pairs)]
     request = {
         "path": search_path(),
         "task": task,
@@ -106,6 +112,7 @@ def probe(
         "hide": hide,
         "other_host": other_host,
         "samples": [portable_sample(sample) for sample in samples],
+        "calls": [{"sample": samples.index(sample), **portable_call(call)} for sample, call in pairs],
         **more,
     }
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", **(environment or {})}

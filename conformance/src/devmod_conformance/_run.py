@@ -1,14 +1,17 @@
-"""Finds the cases that a backend ships, and runs the rows on them."""
+"""Finds the cases that a backend ships, and runs the rows on them, in this process or in another one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from devmod import plugins
 from devmod.errors import FormatError, NotRegisteredError, PluginError, describe_error, did_you_mean
 from devmod.plugins import lookup
+from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_conformance._case import Conformance
-from devmod_conformance._row import Result, Row
+from devmod_conformance._row import FAILED, Result, Row
 from devmod_conformance._rows import ROWS
 
 GROUP = "devmod.conformance"
@@ -39,26 +42,22 @@ def find(kind: str) -> Conformance:
             distribution=backend.distribution,
         )
     entry = lookup(GROUP, kind)
-    claim = plugins.registered(GROUP).get(kind)
-    provider = claim.provider if claim and claim.distribution else "the object that is registered in this process"
     try:
         case = entry() if isinstance(entry, type) else entry
     except Exception as error:
-        raise PluginError(
-            f"{GROUP}.{kind} is broken: {provider}: creating its cases failed ({describe_error(error)})",
-            kind=kind,
-            key=f"{GROUP}.{kind}",
-            distribution=claim.distribution if claim else "",
-        ) from error
+        raise _broken(kind, f"creating its cases failed ({describe_error(error)})") from error
     if isinstance(case, Conformance) and case.kind == kind:
         return case
     actual = f"one with kind = {case.kind!r}" if isinstance(case, Conformance) else type(case).__name__
-    raise PluginError(
-        f"{GROUP}.{kind} is broken: {provider}: expected a subclass of devmod_conformance.Conformance with kind = {kind!r}, got {actual}",
-        kind=kind,
-        key=f"{GROUP}.{kind}",
-        distribution=claim.distribution if claim else "",
-    )
+    raise _broken(kind, f"expected a subclass of devmod_conformance.Conformance with kind = {kind!r}, got {actual}")
+
+
+def _broken(kind: str, problem: str) -> PluginError:
+    """Return the error for invalid cases of a kind."""
+    claim = plugins.registered(GROUP).get(kind)
+    provider = claim.provider if claim and claim.distribution else "the object that is registered in this process"
+    text = f"{GROUP}.{kind} is broken: {provider}: {problem}"
+    return PluginError(text, kind=kind, key=f"{GROUP}.{kind}", distribution=claim.distribution if claim else "")
 
 
 def run(kind: str | Conformance, only: Iterable[str] = ()) -> list[Result]:
@@ -97,3 +96,65 @@ def select_rows(only: Iterable[str]) -> list[Row]:
         suggestion = did_you_mean(name, ids) or "."
         raise FormatError(f"the conformance kit has no row {name!r}{suggestion} Its rows: {', '.join(ids)}")
     return [row for row in rows() if not names or row.id in names or row.contract in names]
+
+
+# -- Runs rows in another process. If the backend ends that process or hangs, only the current row fails.
+
+
+#: A row may start this many processes one after the other (R38), and each has the time `Conformance.timeout`.
+_PROCESSES = 3
+#: The seconds in which the process must end after its last row. Row R8 checks what it does at exit.
+_EXIT_TIMEOUT = 10
+
+
+def run_isolated(kind: str, only: Iterable[str] = ()) -> list[Result]:
+    """Run the rows as `run` does, in another process. What the backend prints goes to standard error.
+
+    A frozen program cannot start another process, and a backend registered in this process is not in the other one. Then this is
+    `run`.
+    """
+    selected = select_rows(only)
+    claim = plugins.registered(GROUP).get(kind)
+    if claim is None or not claim.distribution or not can_start_python():
+        return run(kind, only)
+    results: list[Result] = []
+    while len(results) < len(selected):
+        results += _run_until_exit(kind, selected[len(results) :])
+    return results
+
+
+def _run_until_exit(kind: str, selected: Sequence[Row]) -> list[Result]:
+    """Return the results of the rows up to the first one that ends the process or hangs in it, included."""
+    with Worker(__name__, {"kind": kind, "rows": [row.id for row in selected]}) as process:
+        start = process.answer(_PROCESSES * Conformance.timeout)
+        if start is None:
+            raise _broken(kind, f"a process that imports its cases {process.end}")
+        if "error" in start:
+            find(kind)  # it raises the same error in this process, with the cause
+            raise PluginError(start["error"], kind=kind, key=f"{GROUP}.{kind}")
+        results: list[Result] = []
+        for row in selected:
+            answer = process.answer(_PROCESSES * start["timeout"])
+            if answer is None:
+                return [*results, Result(row, FAILED, f"the process that checks this row {process.end}")]
+            results.append(Result(row, answer["outcome"], answer["reason"]))
+        process.wait(_EXIT_TIMEOUT)
+    return results
+
+
+def main(request: dict[str, Any]) -> None:
+    """Run rows in the new process. Send the timeout of the cases, or an error, and then the result of each row."""
+    send = answer_writer()
+    try:
+        case = find(request["kind"])
+    except Exception as error:  # noqa: BLE001 - the other process raises it
+        send({"error": str(error)})
+        return
+    send({"timeout": case.timeout})
+    by_id = {row.id: row for row in rows()}
+    try:
+        for name in request["rows"]:
+            result = by_id[name].run(case)
+            send({"outcome": result.outcome, "reason": result.reason})
+    except KeyboardInterrupt:  # the parent gets it too, and reports it
+        sys.exit(130)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import devmod
-from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
+from devmod_conformance.checks import check_copies, check_memory_error, check_views
 
 ADD = "void add(const float *a, const float *b, float *c, int n) { int i = threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }"
 

@@ -10,8 +10,7 @@ import pytest
 from hexagon_kernels import module, new_module
 
 import devmod
-from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
-from devmod_conformance.checks import check_error, run_python
+from devmod_conformance.checks import check_copies, check_error, check_memory_error, check_views, run_python
 
 
 @pytest.fixture

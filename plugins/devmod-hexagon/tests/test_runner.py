@@ -198,7 +198,7 @@ def board(device: Any) -> Any:
 
 def test_a_runner_on_tcp(board: Any) -> None:
     program = PRELUDE + (
-        "from devmod_conformance.array_checks import check_copies, check_views\nfrom devmod_conformance.checks import check_streams\n"
+        "from devmod_conformance.checks import check_copies, check_views\nfrom devmod_conformance.checks import check_streams\n"
         "device, add = devmod.device('hexagon'), module()['add']\ncheck_copies(device, add)\ncheck_views(device, add)\n"
         "check_streams(device, add)\nhuge = np.arange(1 << 20, dtype='int32')\nprint((device.from_numpy(huge).numpy() == huge).all())\n"
         "print(device.zeros(3, 'int32').numpy(), device.free_memory() > 0)\n"

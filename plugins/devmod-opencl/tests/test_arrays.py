@@ -13,8 +13,7 @@ from opencl_kernels import adder, kernel
 
 import devmod
 from devmod import Param
-from devmod_conformance.array_checks import check_copies, check_memory_error, check_new_arrays, check_views
-from devmod_conformance.checks import run_python
+from devmod_conformance.checks import check_copies, check_memory_error, check_new_arrays, check_views, run_python
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import pytest
 from webgpu_shaders import adder, function
 
 import devmod
-from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
-from devmod_conformance.checks import run_in_threads
+from devmod_conformance.checks import check_copies, check_memory_error, check_views, run_in_threads
 
 BOTH = (
     "@group(0) @binding(0) var<storage, read_write> x: array<u32>;"

@@ -143,33 +143,27 @@ class TvmReader:
     #   vector            in that order, each a vector of str, the names of its constants
     def read_constants(self) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
         """Read the constants by name, and the names by init symbol."""
-        self.field = "names"
-        names: dict[str, None] = {}
-        for _ in range(self.read_count(8)):
-            names[self.read_key(names)] = None
-        start = self.at
-        count = self.read_count(44)
-        if count != len(names):
-            raise self.error(f"{len(names)} names and {count} tensors", start)
         tensors: dict[str, Tensor] = {}
-        for name in names:
+        for name in self._read_keys("names", 44, "{} names and {} tensors"):
             self.field = f"constant {quote_name(name)}"
             tensors[name] = self._read_tensor()
-        return tensors, self._read_symbols()
-
-    def _read_symbols(self) -> dict[str, list[str]]:
-        self.field = "init symbols"
         by_symbol: dict[str, list[str]] = {}
-        for _ in range(self.read_count(8)):
-            by_symbol[self.read_key(by_symbol)] = []
-        start = self.at
-        count = self.read_count(8)
-        if count != len(by_symbol):
-            raise self.error(f"{len(by_symbol)} init symbols, and names for {count}", start)
-        for symbol, names in by_symbol.items():
+        for symbol in self._read_keys("init symbols", 8, "{} init symbols, and names for {}"):
             self.field = f"init symbol {quote_name(symbol)}"
-            names += [self.read_str() for _ in range(self.read_count(8))]
-        return by_symbol
+            by_symbol[symbol] = [self.read_str() for _ in range(self.read_count(8))]
+        return tensors, by_symbol
+
+    def _read_keys(self, field: str, smallest: int, problem: str) -> list[str]:
+        """Read the keys of a map and the count of its values, of at least `smallest` bytes each. `problem` describes another count."""
+        self.field = field
+        keys: dict[str, None] = {}
+        for _ in range(self.read_count(8)):
+            keys[self.read_key(keys)] = None
+        start = self.at
+        count = self.read_count(smallest)
+        if count != len(keys):
+            raise self.error(problem.format(len(keys), count), start)
+        return list(keys)
 
     def _read_tensor(self) -> Tensor:
         start = self.at

@@ -12,8 +12,7 @@ import pytest
 from vendor import Vendor
 
 import devmod
-from devmod_conformance.array_checks import check_copies, check_memory_error, check_new_arrays, check_views
-from devmod_conformance.checks import run_in_threads
+from devmod_conformance.checks import check_copies, check_memory_error, check_new_arrays, check_views, run_in_threads
 from devmod_simulators import StandinDriver
 
 

@@ -37,9 +37,8 @@ def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
     """
     from devmod import plugins
     from devmod.errors import NotRegisteredError
-    from devmod_conformance._isolation import run_isolated
     from devmod_conformance._row import NO_SAMPLE
-    from devmod_conformance._run import GROUP
+    from devmod_conformance._run import GROUP, run_isolated
 
     quiet_drivers()
     try:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
 
@@ -15,36 +17,6 @@ from devmod import __version__
 from devmod.backend import is_valid_name
 from devmod.commands import debug_option, echo, echo_lines
 
-#: The template of each file: first the files that both sorts of distribution have. The templates have a suffix of their own, so that
-#: tools do not take them for code or tests of devmod.
-_BOTH = {
-    ".gitignore": "gitignore",
-    ".github/workflows/test.yml": "workflow.yml",
-    "LICENSE": "LICENSE",
-    "pyproject.toml": "pyproject.toml",
-    "src/{package}/_compile.py": "compile.py",
-    "src/{package}/_language.py": "language.py",
-    "src/{package}/py.typed": "py.typed",
-    "src/{package}/target.py": "target.py",
-    "tests/conftest.py": "tests_conftest.py",
-    "tests/test_compile.py": "tests_compile.py",
-}
-_WITH_RUNTIME = {
-    "README.md": "readme.md",
-    "src/{package}/__init__.py": "init.py",
-    "src/{package}/_conformance.py": "conformance.py",
-    "src/{package}/_device.py": "device.py",
-    "src/{package}/_driver.py": "driver.py",
-    "src/{package}/_launch.py": "launch.py",
-    "src/{package}/_module.py": "module.py",
-    "tests/test_conformance.py": "tests_conformance.py",
-    "tests/test_run.py": "tests_run.py",
-}
-_TARGET_ONLY = {
-    "README.md": "readme_target.md",
-    "src/{package}/__init__.py": "init_target.py",
-    "tests/test_target.py": "tests_target.py",
-}
 #: The runtime's entry points.
 _RUNTIME_DEPENDENCIES = """\
     "devmod-runtime>={core}",  # devices, arrays and launches
@@ -137,8 +109,9 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
     }
     templates = files("devmod_conformance._cli") / "templates"
     texts = {
-        path.format(package=package): Template((templates / f"{template}.tmpl").read_text(encoding="utf-8")).substitute(values)
-        for path, template in (_BOTH | (_TARGET_ONLY if target_only else _WITH_RUNTIME)).items()
+        path.replace("/package/", f"/{package}/"): Template(text).substitute(values)
+        for part in ("both", "target" if target_only else "runtime")
+        for path, text in _templates(templates / part)
     }
     folder.mkdir(parents=True)
     try:
@@ -151,6 +124,18 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
         if isinstance(error, KeyboardInterrupt):
             error.add_note(f"interrupted: {folder} was not written")
         raise
+
+
+def _templates(folder: Traversable, at: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path of each file to write, and its template.
+
+    A template has the suffix ``.tmpl``, so that tools do not take it for code or tests of devmod.
+    """
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _templates(each, f"{at}{each.name}/")
+        else:
+            yield at + each.name.removesuffix(".tmpl"), each.read_text(encoding="utf-8")
 
 
 def _checked_kind(name: str) -> str:

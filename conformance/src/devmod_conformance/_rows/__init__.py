@@ -3,27 +3,9 @@
 from __future__ import annotations
 
 from devmod_conformance._row import Row
-from devmod_conformance._rows import (
-    arguments,
-    arrays,
-    builds,
-    call_forms,
-    compilation,
-    creation,
-    devices,
-    execution,
-    files,
-    messages,
-    processes,
-    registry,
-    serialization,
-    timing,
-)
+from devmod_conformance._rows import builds, calls, execution, modules, serialization
 
-_PARTS = (
-    *(registry, creation, serialization, compilation, files, messages, builds),
-    *(arguments, call_forms, execution, timing, arrays, devices, processes),
-)
+_PARTS = (modules, serialization, builds, calls, execution)
 _ALL = [each for part in _PARTS for each in vars(part).values() if isinstance(each, Row)]
 
 #: All rows, in the order of the contract.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import devmod
 from devmod import TargetSpec
@@ -18,6 +18,8 @@ from devmod_conformance._turn import device_turn
 if TYPE_CHECKING:
     from devmod.backend import FallbackModule
 
+_T = TypeVar("_T")
+
 #: A name that no function of a sample has.
 UNKNOWN_NAME = "no_such_function"
 
@@ -30,6 +32,16 @@ _LISTED_ITEMS = 3
 def row(name: str) -> Callable[[Callable[[Conformance], None]], Row]:
     """Make a Row of a check; its title is the check's docstring."""
     return lambda check: Row(name, (check.__doc__ or name).rstrip("."), check)
+
+
+def applicable(items: Iterable[_T], reason: str) -> Iterator[_T]:
+    """Yield the items to which a row applies. Raise Skip with the reason if there are none."""
+    applies = False
+    for item in items:
+        applies = True
+        yield item
+    if not applies:
+        raise Skip(reason)
 
 
 # -- samples
@@ -89,6 +101,12 @@ def runtime_module(case: Conformance, sample: Sample) -> devmod.Module:
     return devmod.create(case.kind, sample.code, sample.fmt, sample.fmap, sample.source)
 
 
+def both_modules(case: Conformance, sample: Sample) -> list[tuple[str, devmod.Module]]:
+    """Return the backend's module of a sample, as it is created and as it is loaded from its bytes, each with the word for it."""
+    module = runtime_module(case, sample)
+    return [("created", module), ("loaded", devmod.load_from_bytes(case.kind, module.save_to_bytes()))]
+
+
 def fallback_module(case: Conformance, sample: Sample) -> FallbackModule:
     """Return core's fallback of a sample."""
     from devmod.backend import FallbackModule
@@ -113,6 +131,12 @@ def samples_with_calls(case: Conformance, samples: Sequence[Sample] = ()) -> lis
     if not pairs:
         raise Skip("no sample has calls")
     return pairs
+
+
+def called_functions(case: Conformance, pairs: Iterable[tuple[Sample, Call]] | None = None) -> Iterator[tuple[Sample, Call, Any]]:
+    """Yield calls, by default those of `samples_with_calls`, with the function of a new module each."""
+    for sample, call in samples_with_calls(case) if pairs is None else pairs:
+        yield sample, call, get_function(runtime_module(case, sample), call.function)
 
 
 def replace_code(sample: Sample, code: bytes) -> Sample:
@@ -159,13 +183,23 @@ def skip_without_device() -> Iterator[None]:
     try:
         yield
     except devmod.DeviceNotFoundError as error:
-        raise Skip(f"this machine has no {error.kind or 'such'} device: {error}") from error
+        raise no_device(error) from error
+
+
+def no_device(error: devmod.DeviceNotFoundError) -> Skip:
+    """Return the Skip for a missing device."""
+    return Skip(f"this machine has no {error.kind or 'such'} device: {error}")
 
 
 def to_device(device: devmod.Device, arguments: Sequence[Any]) -> list[Any]:
     """Return the arguments with the arrays on a device."""
     np = import_numpy()
     return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
+
+
+def to_host(arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments with the arrays of devices as NumPy arrays."""
+    return [each.numpy() if isinstance(each, devmod.Array) else each for each in arguments]
 
 
 def reference_arrays(call: Call) -> list[Any]:
@@ -180,6 +214,18 @@ def launch(case: Conformance, function: Any, arguments: Sequence[Any], **keyword
     """Call a function while this process holds the device. Return its result."""
     with device_turn(case.kind):
         return function(*arguments, **keywords)
+
+
+def check_call(
+    case: Conformance, call: Call, function: Any, description: str, arguments: Sequence[Any] | None = None, **keywords: Any
+) -> None:
+    """Raise AssertionError unless a call computes the reference's arrays.
+
+    The arguments and the keywords are those of `call` by default.
+    """
+    arguments = call.make_arguments() if arguments is None else arguments
+    launch(case, function, arguments, **keywords or call.keywords)
+    compare_arrays(call, to_host(arguments), reference_arrays(call), description)
 
 
 def compare_arrays(call: Call, actual: Sequence[Any], expected: Sequence[Any], description: str) -> None:
@@ -215,10 +261,17 @@ def triple(value: Any) -> tuple[int, int, int]:
 # -- failures
 
 
-def check_argument_error(case: Conformance, error: devmod.ArgumentError, description: str, function: str, argument: str) -> None:
-    """Raise AssertionError unless text and attributes of the error name the kind, the function and the argument."""
+@contextmanager
+def expect_argument_error(
+    case: Conformance, call: Call, fault: str, argument: str, otherwise: str = "no error was raised"
+) -> Iterator[list[Any]]:
+    """Raise AssertionError unless the body raises an ArgumentError whose text and attributes name kind, function and argument."""
+    description = f"{call.function!r} {fault}"
+    with expect_error(devmod.ArgumentError, description, otherwise) as caught:
+        yield caught
+    (error,) = caught
     require_equal(error.kind, case.kind, f"{description}: the kind in the error")
-    require(repr(function) in str(error), f"{description}: the error does not name the function: {error}")
+    require(repr(call.function) in str(error), f"{description}: the error does not name the function: {error}")
     if argument:
         require_equal(error.argument, argument, f"{description}: the argument in the error")
         require(argument in str(error), f"{description}: the error does not name the argument: {error}")
@@ -239,15 +292,13 @@ def check_refused_call(
 
     The first `count` arguments are given by position, by default all.
     """
-    description = f"{call.function!r} with {fault}"
-    with expect_error(devmod.ArgumentError, description) as caught:
+    with expect_argument_error(case, call, f"with {fault}", argument):
         launch(case, function, arguments[:count], **keywords)
-    check_argument_error(case, caught[0], description, call.function, argument)
     compare_arrays(call, arguments, call.make_arguments(), f"with {fault}")
 
 
 @contextmanager
-def expect_error(kind: type[BaseException], description: str) -> Iterator[list[Any]]:
+def expect_error(kind: type[BaseException], description: str, otherwise: str = "no error was raised") -> Iterator[list[Any]]:
     """Raise AssertionError unless the body raises an error of this type. The error is appended to the list that is yielded.
 
     A missing device raises Skip, unless DeviceNotFoundError is the expected type.
@@ -261,10 +312,10 @@ def expect_error(kind: type[BaseException], description: str) -> Iterator[list[A
     except (Skip, AssertionError):
         raise
     except devmod.DeviceNotFoundError as error:
-        raise Skip(f"this machine has no {error.kind or 'such'} device: {error}") from error
+        raise no_device(error) from error
     except Exception as error:
         raise AssertionError(f"{description}: expected {kind.__name__}, got {type(error).__name__}: {error}") from error
-    raise AssertionError(f"{description}: expected {kind.__name__}, but no error was raised")
+    raise AssertionError(f"{description}: expected {kind.__name__}, but {otherwise}")
 
 
 def require_equal(actual: object, expected: object, subject: str) -> None:

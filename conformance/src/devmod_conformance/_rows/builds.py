@@ -1,37 +1,230 @@
-"""Builds: their time, their compiler, their number, and the state after a failure."""
+"""Compilations and builds: the output and its origin, the time of a build, its compiler, and the state after a failure."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir, contextmanager
+from functools import partial
 from typing import Any
 
 import devmod
+from devmod.backend import function_to_json
+from devmod.plugins import find_spec
 from devmod_conformance._case import Conformance, Sample
+from devmod_conformance._fake_host import EAST, WEST
+from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
     JUNK,
+    called_functions,
+    check_call,
     compare_arrays,
     expect_error,
     get_function,
-    launch,
     reference_arrays,
     replace_code,
     require,
     require_equal,
+    require_equal_bytes,
     row,
     runnable_samples,
     runtime_module,
-    samples_with_calls,
     skip_without_device,
     source_samples,
+    target_spec,
     usable_samples,
 )
 from devmod_conformance._turn import device_turn
+from devmod_conformance.checks import run_in_threads
+
+# -- The output of `devmod.compile` for the compiled samples, and its origin.
+
+
+#: The seconds between two compilations. A time in whole seconds differs then.
+_APART = 1.1
+
+
+@row("R38-compiled")
+def reproducible_output(case: Conformance) -> None:
+    """The compiler's output is the same at another time, in another folder, for another user and in another process."""
+    texts = _texts(case)
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        compile_in = partial(_compile, case, texts)
+        start = time.monotonic()
+        first = compile_in(one)
+        if all(isinstance(each, str) for each in first):
+            raise Skip(f"no text can be compiled on this machine: {first[0]}")
+        time.sleep(max(0.0, _APART - (time.monotonic() - start)))
+        if first == compile_in(two, user=two, seed="2", other_host=True, zone=WEST, changed=1_000_000_000):
+            return
+        # Find the cause. All but one of these compilations have the same replaced clock.
+        fixed = compile_in(one, other_host=True)
+        again = compile_in(one, other_host=True)
+        require(fixed == again, f"{_difference(fixed, again)}, in another process with the same folder, user, environment and clock")
+        causes: dict[str, tuple[str, dict[str, Any]]] = {
+            "in another folder": (two, {}),
+            "for another user": (one, {"user": two}),
+            "with another PYTHONHASHSEED": (one, {"seed": "2"}),
+            "from a file with another modification time": (one, {"changed": 1_000_000_000}),
+        }
+        for cause, (folder, changes) in causes.items():
+            other = compile_in(folder, other_host=True, **changes)
+            require(fixed == other, f"{_difference(fixed, other)}, {cause}")
+        require(first == fixed, f"{_difference(first, fixed)}, at another time or with another host name")
+        other = compile_in(one, other_host=True, zone=WEST)
+        require(fixed == other, f"{_difference(fixed, other)}, in another time zone")
+        raise AssertionError("the compiler's output differs between processes with different folders, users, times and environments")
+
+
+@row("R42")
+def origin(case: Conformance) -> None:
+    """A compiled module has an origin with the target and the digests of the sources; it has no paths and is not in the module's bytes."""
+    compiled, missing = False, None
+    for sample in case.samples:
+        if sample.compilation is None:
+            continue
+        text, target, options = sample.compilation
+        if len(devmod.Target.parse(target).archs) > 1:
+            continue  # the result is a bundle, and each module in it has an origin
+        try:
+            module = devmod.compile(text, target, **options)
+        except devmod.ToolchainNotFoundError as error:
+            missing = error
+            continue
+        compiled = True
+        result = module.origin
+        require(result is not None, "a module of devmod.compile has no origin; give the Payload an Origin")
+        assert result is not None
+        require_equal(result.target, str(devmod.Target.parse(target)), "the target in the origin")
+        digests = list(result.sources.values())
+        require(
+            hashlib.sha256(text.encode()).hexdigest() in digests,
+            f"the sources in the origin: expected the SHA-256 of the compiled text, got {dict(result.sources)!r}",
+        )
+        text_of_origin = json.dumps(result.to_dict(), ensure_ascii=False)
+        for folder in {os.getcwd(), os.path.expanduser("~"), tempfile.gettempdir()} - {"/", ""}:
+            require(json.dumps(folder)[1:-1] not in text_of_origin, f"the origin contains the path {folder!r}: {text_of_origin}")
+        loaded = devmod.loads(devmod.dumps(module))
+        require_equal(loaded.origin, result, "the origin after devmod.dumps and devmod.loads")
+        if sample.fmap:
+            require_equal_bytes(
+                module.save_to_bytes(), runtime_module(case, sample).save_to_bytes(), "the saved bytes of a module with an origin"
+            )
+    if not compiled:
+        raise Skip("no sample is created by Sample.compiled" if missing is None else f"no text can be compiled on this machine: {missing}")
+
+
+@row("R40-example")
+def example_architectures(case: Conformance) -> None:
+    """The languages of needs_arch are those of the target spec, and the first architecture compiles the samples of its language."""
+    spec = target_spec(case)
+    if not spec.needs_arch:
+        raise Skip("the target spec has no needs_arch")
+    unknown = [name for name in spec.needs_arch if name not in spec.languages.values()]
+    require(not unknown, f"needs_arch names languages that the target spec lacks: {', '.join(unknown)}")
+    compiled, missing = False, None
+    for sample in case.samples:
+        if sample.compilation is None:
+            continue
+        text, _, options = sample.compilation
+        language = options.get("language") or next(iter(spec.languages))
+        language = spec.languages.get(language, language)
+        if language not in spec.needs_arch:
+            continue
+        target = devmod.Target(case.kind, arch=spec.needs_arch[language].partition(",")[0])
+        try:
+            devmod.compile(text, target, **options)
+        except devmod.ToolchainNotFoundError as error:
+            missing = error
+            continue
+        except devmod.DevmodError as error:
+            raise AssertionError(f"the example {str(target)!r} for {language} does not compile a sample: {error}") from error
+        compiled = True
+    if not compiled:
+        reason = "no sample of its languages is created by Sample.compiled"
+        raise Skip(reason if missing is None else f"no text can be compiled on this machine: {missing}")
+
+
+def _compile(
+    case: Conformance,
+    texts: list[dict[str, Any]],
+    folder: str,
+    *,
+    user: str = "",
+    seed: str = "1",
+    zone: str = EAST,
+    other_host: bool = False,
+    changed: int = 1_100_000_000,
+) -> list[Any]:
+    """Return the output for each text in a process in a folder, or the error of a missing toolchain. The parameters change the process."""
+    environment = {"PYTHONHASHSEED": seed, "TZ": zone}
+    if user:
+        environment |= dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), user)
+        environment |= dict.fromkeys(("USER", "LOGNAME", "USERNAME", "HOSTNAME"), "nobody")
+    answer = probe(case, "compiled", texts=texts, environment=environment, folder=folder, other_host=other_host, changed=changed)
+    outputs: list[Any] = answer.value
+    return outputs
+
+
+def _texts(case: Conformance) -> list[dict[str, Any]]:
+    """Return the texts of the compiled samples as JSON, for another process."""
+    results = []
+    for sample in case.samples:
+        if sample.compilation is None:
+            continue
+        text, target, options = sample.compilation
+        rest = {name: value for name, value in options.items() if name != "fmap"}
+        declared = options.get("fmap")
+        functions = json.dumps({"func_info": {name: function_to_json(info) for name, info in declared.items()}}) if declared else ""
+        suffix = _suffix(devmod.Target.parse(target).kind, options.get("language"))
+        try:
+            json.dumps(rest)
+        except TypeError:
+            continue  # an option such as include= may have values that JSON lacks
+        results.append({"text": text, "target": str(target), "options": rest, "functions": functions, "suffix": suffix})
+    if not results:
+        raise Skip("no sample is created by Sample.compiled")
+    return results
+
+
+def _suffix(kind: str, language: str | None) -> str:
+    """Return the suffix of a language's source files, or "" if the target has no languages."""
+    spec = find_spec(kind)
+    languages = spec.languages if spec is not None else {}
+    return next((suffix for suffix, name in languages.items() if language in (None, suffix, name)), "")
+
+
+def _difference(one: list[Any], other: list[Any]) -> str:
+    """Describe the first difference between two compilations."""
+    for number, (texts, others) in enumerate(zip(one, other, strict=True), 1):
+        if isinstance(texts, str) or isinstance(others, str):
+            if texts != others:
+                return f"compiled sample {number} is compiled in one process but not in the other"
+            continue
+        for modules, changed in zip(texts, others, strict=False):
+            for (data, source), (other_data, other_source) in zip(modules, changed, strict=False):
+                if data != other_data:
+                    return f"the compiler's output differs: {_part(base64.b64decode(data), base64.b64decode(other_data))}"
+                if source != other_source:
+                    return f"the compiler's origin differs: {source!r} and {other_source!r}"
+        if texts != others:
+            return f"the compiler's output for compiled sample {number} differs"
+    return "the compiler's output differs"
+
+
+def _part(one: bytes, other: bytes) -> str:
+    """Show the bytes around the first difference."""
+    at = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
+    begin = max(0, at - 8)
+    return f"from byte {at} on, {one[begin : at + 24]!r} and {other[begin : at + 24]!r}"
+
 
 _THREADS = 8
 #: The seconds that a build is delayed, so that all threads ask during the build.
@@ -196,9 +389,7 @@ def replaced_compiler_output(case: Conformance) -> None:
         get_function(module, next(iter(sample.fmap)))
         require(inputs, "get_function does not call the replaced compiler")
         for call in sample.calls:
-            arguments, expected = call.make_arguments(), reference_arrays(call)
-            launch(case, get_function(module, call.function), arguments, **call.keywords)
-            compare_arrays(call, arguments, expected, "with a replaced compiler")
+            check_call(case, call, get_function(module, call.function), "with a replaced compiler")
     finally:
         devmod.set_compiler(case.kind, None)
 
@@ -212,8 +403,7 @@ def once(case: Conformance) -> None:
             get_function(runtime_module(case, sample), name)  # the builds that opening the driver needs are not counted
             single, builds.count, builds.delay = builds.count, 0, _DELAY
             module = runtime_module(case, sample)
-            answers = run_threads(case, lambda module=module, name=name: module[name])  # type: ignore[misc]
-            for answer in answers:
+            for answer in run_in_threads(lambda _, module=module, name=name: module[name], range(_THREADS), case.timeout):  # type: ignore[misc]
                 require(
                     not isinstance(answer, BaseException), f"one of {_THREADS} threads that get a function at the same time got {answer!r}"
                 )
@@ -231,7 +421,7 @@ def failed_build(case: Conformance) -> None:
         get_function(runtime_module(case, sample), name)
         module = runtime_module(case, sample)
         builds.fails, builds.delay = True, _DELAY
-        for answer in run_threads(case, lambda: module[name]):
+        for answer in run_in_threads(lambda _: module[name], range(_THREADS), case.timeout):
             require(isinstance(answer, BaseException), "get_function returns a function although its build failed")
             require(isinstance(answer, BuildError), f"the error of a build: expected it unchanged, got {type(answer).__name__}: {answer}")
         builds.count, builds.delay = 0, 0.0
@@ -269,39 +459,16 @@ def invalid_payloads(case: Conformance) -> None:
 @row("R32-calls")
 def concurrent_calls(case: Conformance) -> None:
     """Threads that call one function at the same time get correct results."""
-    for sample, call in samples_with_calls(case):
-        function = get_function(runtime_module(case, sample), call.function)
+    for _, call, function in called_functions(case):
         expected = reference_arrays(call)
 
-        def call_repeatedly(call: Any = call, function: Any = function, expected: list[Any] = expected) -> None:
+        def call_repeatedly(_: int, call: Any = call, function: Any = function, expected: list[Any] = expected) -> None:
             for _ in range(4):
                 arguments = call.make_arguments()
                 function(*arguments, **call.keywords)
                 compare_arrays(call, arguments, expected, f"called by {_THREADS} threads")
 
         with device_turn(case.kind):
-            for answer in run_threads(case, call_repeatedly):
+            for answer in run_in_threads(call_repeatedly, range(_THREADS), case.timeout):
                 if isinstance(answer, BaseException):
                     raise answer
-
-
-def run_threads(case: Conformance, action: Callable[[], Any]) -> list[Any]:
-    """Return what `action` returns or raises in each of several threads that start together."""
-    barrier = threading.Barrier(_THREADS)
-    answers: list[Any] = [None] * _THREADS
-
-    def work(number: int) -> None:
-        barrier.wait()
-        try:
-            answers[number] = action()
-        except BaseException as error:  # noqa: BLE001 - the row checks it
-            answers[number] = error
-
-    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(_THREADS)]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + case.timeout
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    require(not any(thread.is_alive() for thread in threads), f"{_THREADS} threads that run at the same time do not end")
-    return answers

@@ -1,14 +1,26 @@
-"""Results of kernels, globals, arrays, streams and devices."""
+"""Results of kernels, globals, arrays, streams, devices, times, and calls in processes of their own."""
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from time import perf_counter, sleep
 from typing import Any
 
 import devmod
+from devmod.worker import describe_exit
 from devmod_conformance._case import Call, Conformance
+from devmod_conformance._payload import read_argument
+from devmod_conformance._probe import EXIT_STATUS
+from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
     UNKNOWN_NAME,
+    applicable,
+    both_modules,
+    called_functions,
+    check_call,
     compare_arrays,
     expect_error,
     get_function,
@@ -24,6 +36,7 @@ from devmod_conformance._rows._tools import (
     samples_with_calls,
     skip_without_device,
     to_device,
+    to_host,
     written_arrays,
 )
 from devmod_conformance._turn import device_turn
@@ -33,8 +46,7 @@ from devmod_conformance._turn import device_turn
 def unknown_global(case: Conformance) -> None:
     """get_global of an unknown name raises FunctionNotFoundError, which names it."""
     for sample in runnable_samples(case):
-        original = runtime_module(case, sample)
-        for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
+        for state, module in both_modules(case, sample):
             with expect_error(devmod.FunctionNotFoundError, f"get_global({UNKNOWN_NAME!r}) of a {state} module") as caught:
                 module.get_global(UNKNOWN_NAME)
             require_equal(
@@ -51,25 +63,18 @@ def unknown_global(case: Conformance) -> None:
 def global_arrays(case: Conformance) -> None:
     """get_global returns an Array with the values of the payload."""
     np = import_numpy()
-    applies = False
-    for sample in runnable_samples(case):
-        for name, make in sample.global_arrays.items():
-            applies = True
-            original = runtime_module(case, sample)
-            for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
-                expected = np.asarray(make())
-                for time in ("", ", read again,"):
-                    with skip_without_device():
-                        array = module.get_global(name)
-                    subject = f"the global {name!r} of a {state} module{time}"
-                    require(isinstance(array, devmod.Array), f"{subject}: expected a devmod.Array, got {type(array).__name__}")
-                    actual = array.numpy()
-                    require_equal(
-                        (actual.shape, str(actual.dtype)), (expected.shape, str(expected.dtype)), f"the shape and dtype of {subject}"
-                    )
-                    require(actual.tobytes() == expected.tobytes(), f"{subject}: expected the values of global_arrays, got {actual!r}")
-    if not applies:
-        raise Skip("no sample has global_arrays")
+    globals_ = [(sample, name, make) for sample in runnable_samples(case) for name, make in sample.global_arrays.items()]
+    for sample, name, make in applicable(globals_, "no sample has global_arrays"):
+        for state, module in both_modules(case, sample):
+            expected = np.asarray(make())
+            for time in ("", ", read again,"):
+                with skip_without_device():
+                    array = module.get_global(name)
+                subject = f"the global {name!r} of a {state} module{time}"
+                require(isinstance(array, devmod.Array), f"{subject}: expected a devmod.Array, got {type(array).__name__}")
+                actual = array.numpy()
+                require_equal((actual.shape, str(actual.dtype)), (expected.shape, str(expected.dtype)), f"the shape and dtype of {subject}")
+                require(actual.tobytes() == expected.tobytes(), f"{subject}: expected the values of global_arrays, got {actual!r}")
 
 
 @row("R33-functions")
@@ -87,9 +92,7 @@ def several_functions(case: Conformance) -> None:
             code = {**code, other: code[call.function if call.function in code else info.name]}
         module = devmod.create(case.kind, code, sample.fmt, {**sample.fmap, other: info})
         for name in (call.function, other):
-            arguments, expected = call.make_arguments(), reference_arrays(call)
-            launch(case, get_function(module, name), arguments, **call.keywords)
-            compare_arrays(call, arguments, expected, f"under the name {name!r}")
+            check_call(case, call, get_function(module, name), f"under the name {name!r}")
 
 
 @row("R33-devices")
@@ -127,13 +130,10 @@ def devices(case: Conformance) -> None:
 def host_arrays(case: Conformance) -> None:
     """Launches on NumPy arrays compute the reference's results."""
     for sample, call in samples_with_calls(case):
-        original = runtime_module(case, sample)
-        for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
-            arguments, expected = call.make_arguments(), reference_arrays(call)
-            launch(case, get_function(module, call.function), arguments, **call.keywords)
-            compare_arrays(call, arguments, expected, f"of a {state} module")
+        for state, module in both_modules(case, sample):
+            check_call(case, call, get_function(module, call.function), f"of a {state} module")
             require(
-                written_arrays(call) or not arguments or call.reference(*call.make_arguments()) is not None,
+                written_arrays(call) or not call.make_arguments() or call.reference(*call.make_arguments()) is not None,
                 f"the reference of {call.function!r} changes no array and returns nothing, so its result cannot be checked",
             )
 
@@ -143,14 +143,12 @@ def strided_arrays(case: Conformance) -> None:
     """Launches accept NumPy arrays that are not contiguous."""
     np = import_numpy()
     applies = False
-    for sample, call in samples_with_calls(case):
-        function = get_function(runtime_module(case, sample), call.function)
+    for _, call, function in called_functions(case):
         arguments = [
             np.repeat(each, 2, axis=-1)[..., ::2] if isinstance(each, np.ndarray) and each.ndim else each for each in call.make_arguments()
         ]
         applies = applies or any(isinstance(each, np.ndarray) and not each.flags.c_contiguous for each in arguments)
-        launch(case, function, arguments, **call.keywords)
-        compare_arrays(call, arguments, reference_arrays(call), "with arrays that are not contiguous")
+        check_call(case, call, function, "with arrays that are not contiguous", arguments)
     if not applies:
         raise Skip("no call has an array with dimensions")
 
@@ -159,24 +157,25 @@ def strided_arrays(case: Conformance) -> None:
 def device_arrays(case: Conformance) -> None:
     """Launches on device arrays run in order, and Array.numpy waits for them."""
     device = list_devices(case)[0]
-    for sample, call in samples_with_calls(case):
-        _on_device(case, get_function(runtime_module(case, sample), call.function), call, device, "with device arrays")
+    for _, call, function in called_functions(case):
+        arrays = to_device(device, call.make_arguments())
+        check_call(case, call, function, "with device arrays", arrays)
+        launch(case, function, arrays, **call.keywords)
+        compare_arrays(call, to_host(arrays), _twice(call), "with device arrays, a second time")
 
 
 @row("R37-bind")
 def bound_launches(case: Conformance) -> None:
     """A bound launch computes the result of a call at each launch."""
     device = list_devices(case)[0]
-    for sample, call in samples_with_calls(case):
-        function = get_function(runtime_module(case, sample), call.function)
+    for _, call, function in called_functions(case):
         arrays = to_device(device, call.make_arguments())
-        expected = _twice(call)
         bound_launch = function.bind(*arrays, **call.keywords)
         with device_turn(case.kind):
             bound_launch()
             bound_launch()
             device.synchronize()
-        compare_arrays(call, _to_host(arrays), expected, "bound and launched twice")
+        compare_arrays(call, to_host(arrays), _twice(call), "bound and launched twice")
         with device_turn(case.kind):
             seconds = bound_launch.time()
         require(isinstance(seconds, float) and seconds >= 0, f"the time of a launch: expected seconds as a float, got {seconds!r}")
@@ -186,8 +185,7 @@ def bound_launches(case: Conformance) -> None:
 def streams(case: Conformance) -> None:
     """A launch on another stream is complete after Stream.synchronize, and events measure its time."""
     device = list_devices(case)[0]
-    for sample, call in samples_with_calls(case):
-        function = get_function(runtime_module(case, sample), call.function)
+    for _, call, function in called_functions(case):
         arrays = to_device(device, call.make_arguments())
         device.synchronize()
         with device_turn(case.kind):
@@ -199,7 +197,7 @@ def streams(case: Conformance) -> None:
             end.synchronize()
             stream.synchronize()
         require(end.elapsed(begin) >= 0, f"the seconds between two events: expected 0 or more, got {end.elapsed(begin)}")
-        compare_arrays(call, _to_host(arrays), reference_arrays(call), "on another stream")
+        compare_arrays(call, to_host(arrays), reference_arrays(call), "on another stream")
 
 
 @row("R37-result")
@@ -207,8 +205,7 @@ def results(case: Conformance) -> None:
     """A function that returns a value returns it from the call, with host and with device arrays. Other calls return None."""
     np = import_numpy()
     device = list_devices(case)[0]
-    for sample, call in samples_with_calls(case):
-        function = get_function(runtime_module(case, sample), call.function)
+    for sample, call, function in called_functions(case):
         expected = call.reference(*call.make_arguments())
         interface = sample.fmap[call.function].interface
         dtype = interface.extra.get("result") if interface is not None else None
@@ -228,36 +225,387 @@ def results(case: Conformance) -> None:
 @row("R37-nothing")
 def empty_grid(case: Conformance) -> None:
     """A grid with a zero runs no thread."""
-    applies = False
-    for sample, call in samples_with_calls(case):
-        if call.grid is None:
-            continue
-        applies = True
+    pairs = [(sample, call) for sample, call in samples_with_calls(case) if call.grid is not None]
+    for sample, call in applicable(pairs, "no call has a grid"):
         arguments = call.make_arguments()
         launch(case, get_function(runtime_module(case, sample), call.function), arguments, **{**call.keywords, "grid": 0})
         compare_arrays(call, arguments, call.make_arguments(), "launched with grid=0")
-    if not applies:
-        raise Skip("no call has a grid")
-
-
-# -- inside
-
-
-def _on_device(case: Conformance, function: Any, call: Call, device: devmod.Device, description: str) -> None:
-    arrays = to_device(device, call.make_arguments())
-    with device_turn(case.kind, device.index):
-        function(*arrays, **call.keywords)
-    compare_arrays(call, _to_host(arrays), reference_arrays(call), description)
-    with device_turn(case.kind, device.index):
-        function(*arrays, **call.keywords)
-    compare_arrays(call, _to_host(arrays), _twice(call), f"{description}, a second time")
-
-
-def _to_host(arguments: list[Any]) -> list[Any]:
-    return [each.numpy() if isinstance(each, devmod.Array) else each for each in arguments]
 
 
 def _twice(call: Call) -> list[Any]:
     expected = reference_arrays(call)
     call.reference(*expected)
     return expected
+
+
+# -- Times of events and of launches.
+
+
+_IDLE_SECONDS = 0.05
+#: The launches between two events take about this long, if `_MAX_LAUNCHES` are enough.
+_BUSY_SECONDS = 0.02
+_MAX_LAUNCHES = 5000
+_ROUNDS, _TIMES = 20, 4
+#: The device's clock may be this much faster or slower than the host's, and may have steps of `_STEP` seconds.
+_DRIFT, _STEP = 0.05, 0.0005
+#: The seconds of equal launches may differ by this factor, since other processes may use the device.
+_SPREAD = 10
+
+
+@row("R37-elapsed")
+def elapsed(case: Conformance) -> None:
+    """Event.elapsed and Launch.time are at most what the host measures around them, and at least what the work between takes."""
+    device = list_devices(case)[0]
+    with device_turn(case.kind):
+        device.synchronize()
+        try:
+            _check_idle(device.default_stream)
+        except devmod.LaunchError as error:
+            raise Skip(f"the device has no times of events: {error}") from error
+        launch, seconds = max(map(_measure, _launches(case, device)), key=lambda pair: pair[1])
+        # A slow launch is alone between its events: an event that comes after the first of several launches is wrong by less.
+        count = min(max(1, int(_BUSY_SECONDS / (seconds + 1e-9))), _MAX_LAUNCHES)
+        for _ in range(_ROUNDS):
+            _check_busy(launch, count, seconds)
+
+
+def _launches(case: Conformance, device: devmod.Device) -> Iterator[devmod.Launch]:
+    try:
+        pairs = samples_with_calls(case, [case.slow] if case.slow else ())
+    except Skip:  # the compiler of the slow sample is not installed
+        pairs = samples_with_calls(case)
+    for sample, call in pairs:
+        arguments = to_device(device, call.make_arguments())
+        yield get_function(runtime_module(case, sample), call.function).bind(*arguments, **call.keywords)
+
+
+def _check_idle(stream: devmod.Stream) -> None:
+    """Check the time between two events while the device has no work: the host's clock bounds it on both sides."""
+    first = perf_counter()
+    begin = stream.record()
+    begin.synchronize()
+    second = perf_counter()
+    sleep(_IDLE_SECONDS)
+    third = perf_counter()
+    end = stream.record()
+    end.synchronize()
+    fourth = perf_counter()
+    _require_between(end.elapsed(begin), third - second, fourth - first, "two events of an idle device")
+
+
+def _measure(launch: devmod.Launch) -> tuple[devmod.Launch, float]:
+    """Return the launch and the least of several times of it. Each is checked against the host's clock."""
+    subject = f"one launch of {launch.function.name!r} by Launch.time"
+    _clock(launch)  # the first launch may allocate
+    times = []
+    for _ in range(_TIMES):
+        start = perf_counter()
+        times.append(launch.time())
+        _require_between(times[-1], 0, perf_counter() - start, subject)
+    least = min(_clock(launch) for _ in range(_TIMES))
+    _require_between(min(times), least / _SPREAD - _STEP, least * _SPREAD, subject)
+    return launch, min(times)
+
+
+def _clock(launch: devmod.Launch) -> float:
+    """Launch, wait, and return the seconds on the host's clock."""
+    start = perf_counter()
+    launch()
+    launch.stream.synchronize()
+    return perf_counter() - start
+
+
+def _check_busy(launch: devmod.Launch, count: int, seconds: float) -> None:
+    """Check the time between two events with `count` launches between them, each of which takes about `seconds`."""
+    start = perf_counter()
+    begin = launch.stream.record()
+    for _ in range(count):
+        launch()
+    end = launch.stream.record()
+    end.synchronize()
+    host = perf_counter() - start
+    _require_between(end.elapsed(begin), count * seconds / _SPREAD, host, f"{count} × {launch.function.name!r} between two events")
+
+
+def _require_between(seconds: float, least: float, most: float, subject: str) -> None:
+    require(
+        isinstance(seconds, float) and least * (1 - _DRIFT) - _STEP <= seconds <= most * (1 + _DRIFT) + _STEP,
+        f"the seconds of {subject}: expected {least:.4f} to {most:.4f}, got {seconds!r}",
+    )
+
+
+# -- Arrays: copies, zeros, views, the current stream, too little memory, DLPack.
+
+
+#: More bytes than any device has.
+_ABSURD_SIZE = 1 << 56
+
+
+@row("R37-copies")
+def copies(case: Conformance) -> None:
+    """Copies between arrays and with the host are complete, and in the order of a stream."""
+    np = import_numpy()
+    device = list_devices(case)[0]
+    for dtype in ("float32", "int64", "uint8"):
+        values = np.arange(300).astype(dtype).reshape(20, 15)
+        one, two = device.from_numpy(values), device.empty((20, 15), dtype)
+        require_equal(two.copy_from(one), None, "the result of copy_from, which waits")
+        require(np.array_equal(two.numpy(), values), f"copy_from of an array of {dtype} has other values")
+        event = one.copy_from(values[::-1], wait=False)
+        require(isinstance(event, devmod.Event), f"copy_from with wait=False: expected an Event, got {type(event).__name__}")
+        assert event is not None
+        event.synchronize()
+        out = np.zeros_like(values)
+        require(one.numpy(out=out) is out, "numpy(out=…) does not return its argument")
+        require(np.array_equal(out, values[::-1]), f"copy_from of a strided host array of {dtype} has other values")
+        wide = np.zeros((20, 30), dtype)
+        two.copy_to(wide[:, ::2])
+        require(np.array_equal(wide[:, ::2], values) and not wide[:, 1::2].any(), f"copy_to a strided host array of {dtype} is wrong")
+        for wrong in (device.empty((20, 14), dtype), device.empty((20, 15), "float64"), values.tolist()):
+            with expect_error(devmod.ArgumentError, "copy_from an array of another shape or type, or no array"):
+                one.copy_from(wrong)
+    for _, call, function in called_functions(case):
+        arguments = call.make_arguments()
+        with device_turn(case.kind), device.stream() as stream:
+            arrays = to_device(device, arguments)
+            results = [device.empty(each.shape, each.dtype) if isinstance(each, devmod.Array) else each for each in arrays]
+            function(*arrays, **call.keywords)
+            for array, result, host in zip(arrays, results, arguments, strict=True):
+                if isinstance(array, devmod.Array):
+                    result.copy_from(array, wait=False)
+                    array.copy_from(host, wait=False)  # over what the launch and the copy read
+            stream.synchronize()
+        compare_arrays(call, to_host(results), reference_arrays(call), "copied on the stream of the launch")
+        compare_arrays(call, to_host(arrays), arguments, "copied from the host after the launch")
+
+
+@row("R37-zeros")
+def zeros(case: Conformance) -> None:
+    """Device.zeros returns zeros, also in memory that was used before."""
+    np = import_numpy()
+    device = list_devices(case)[0]
+    for shape, dtype in (((7,), "float32"), ((33, 5), "int64"), ((1 << 16,), "uint8"), ((0, 3), "float32")):
+        for _ in range(2):
+            array = device.zeros(shape, dtype)
+            require_equal((array.shape, array.dtype), (shape, dtype), "the shape and the dtype of Device.zeros")
+            require(not array.numpy().any(), f"Device.zeros({shape}, {dtype!r}) has other values than zero")
+            array.copy_from(np.full(shape, 77, dtype))
+            del array
+
+
+@row("R37-views")
+def views(case: Conformance) -> None:
+    """A slice of the first axis and a reshaped array share the array's memory, and kernels take them."""
+    np = import_numpy()
+    device = list_devices(case)[0]
+    step = max(device.limits.get("view_alignment", 1), 64)
+    values = np.arange(4 * step, dtype="int32").reshape(-1, 4)
+    root = device.from_numpy(values)
+    try:
+        view = root[step // 2 : step]
+    except devmod.ArgumentError as error:
+        raise Skip(f"the backend has no views: {error}") from error
+    require(np.array_equal(view.numpy(), values[step // 2 : step]), "a slice of an array has other values")
+    part = view.reshape(-1)[4:8]
+    require(np.array_equal(part.numpy(), values[step // 2 + 1]), "a slice of a reshaped slice has other values")
+    part.copy_from(np.full(4, -1, "int32"))
+    values[step // 2 + 1] = -1
+    require(np.array_equal(root.numpy(), values), "a write to a slice does not change exactly its part of the array")
+    root[0:3].copy_from(root[1:4])
+    values[0:3] = values[1:4].copy()
+    require(np.array_equal(root.numpy(), values), "a copy between parts that overlap is wrong")
+    for wrong in (slice(0, step + 1), slice(None, None, 2), 0):
+        with expect_error(devmod.ArgumentError, f"array[{wrong!r}] of an array of {step} rows"):
+            root[wrong]  # type: ignore[index]
+    del root, part
+    require(np.array_equal(view.numpy(), values[step // 2 : step]), "a slice has other values after the array was deleted")
+    for _, call, function in called_functions(case):
+        arrays = call.make_arguments()
+        for number, each in enumerate(arrays):
+            if isinstance(each, np.ndarray) and each.size:
+                padded = device.zeros((step + each.size,), each.dtype)  # begins at a multiple of the alignment in bytes
+                arrays[number] = padded[step:].reshape(each.shape)
+                arrays[number].copy_from(each)
+        check_call(case, call, function, "with slices of arrays", arrays)
+
+
+@row("R37-current")
+def current_stream(case: Conformance) -> None:
+    """The body of ``with stream:`` has the stream as the device's current stream, and calls use it."""
+    device = list_devices(case)[0]
+    outer, inner = device.stream(), device.stream()
+    require(device.current_stream is device.default_stream, "Device.current_stream is not the default stream outside of a body")
+    with outer as entered:
+        require(entered is outer, "the with statement of a stream binds another object")
+        with inner:
+            require(device.current_stream is inner, "Device.current_stream is not the stream of the innermost body")
+        require(device.current_stream is outer, "Device.current_stream is not the stream of the outer body again")
+    require(device.current_stream is device.default_stream, "Device.current_stream is not the default stream after the body")
+    for _, call, function in called_functions(case):
+        with device_turn(case.kind), outer:
+            arrays = to_device(device, call.make_arguments())
+            function(*arrays, **call.keywords)
+            outer.synchronize()
+        compare_arrays(call, to_host(arrays), reference_arrays(call), "in the body of a stream")
+
+
+@row("R37-memory")
+def too_little_memory(case: Conformance) -> None:
+    """An array that is too large raises DeviceMemoryError, and the device works afterwards."""
+    device = list_devices(case)[0]
+    for _ in range(2):
+        with expect_error(devmod.DeviceMemoryError, f"an array of {_ABSURD_SIZE} bytes") as caught:
+            device.empty(_ABSURD_SIZE, "uint8")
+        error = caught[0]
+        require_equal(error.kind, case.kind, "the kind in the DeviceMemoryError")
+        require(str(_ABSURD_SIZE) in str(error), f"the DeviceMemoryError does not name the requested bytes: {error}")
+        _, call, function = next(called_functions(case))
+        check_call(case, call, function, "after a DeviceMemoryError")
+
+
+@row("R37-dlpack")
+def dlpack(case: Conformance) -> None:
+    """Arrays of the host enter by DLPack. An array leaves by DLPack as a copy on the host, in shared memory, or with BufferError."""
+    np = import_numpy()
+    device = list_devices(case)[0]
+    values = np.arange(12, dtype="float32").reshape(3, 4)
+    exported: Any = _Exporter(values, (1, 0))
+    array = device.from_numpy(exported)
+    require(np.array_equal(array.numpy(), values), "an array that entered by DLPack has other values")
+    unused = np.from_dlpack(_Exporter(array, (1, 0), dl_device=(1, 0)))
+    require(np.array_equal(unused, values), "an array that left by DLPack has other values")
+    view = device.view(array.memory)  # type: ignore[attr-defined]  # an array of a device
+    if view is not None:
+        array.copy_from(values + 1)
+        device.synchronize()
+        require(np.array_equal(unused, values + 1), "the view of an array's memory does not share it")
+    require_equal(array.__dlpack_device__()[0], device.dlpack_type, "DLPack's device type of an array")
+    try:
+        array.__dlpack__()
+    except BufferError as error:
+        require(".numpy()" in str(error), f"the BufferError of __dlpack__ does not name .numpy(): {error}")
+    for _, call, function in called_functions(case):
+        arguments = call.make_arguments()
+        launch(case, function, [_Exporter(each, (1, 0)) if isinstance(each, np.ndarray) else each for each in arguments], **call.keywords)
+        compare_arrays(call, arguments, reference_arrays(call), "with arrays by DLPack")
+
+
+class _Exporter:
+    """An array of which only DLPack is visible."""
+
+    def __init__(self, array: Any, device: tuple[int, int], **keywords: Any) -> None:
+        self._array, self._device, self._keywords = array, device, keywords
+
+    def __dlpack__(self, **keywords: Any) -> object:
+        return self._array.__dlpack__(**keywords | self._keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
+
+
+# -- calls in processes of their own: several devices, forked children, and interrupts
+
+
+@row("R33-several")
+def several_devices(case: Conformance) -> None:
+    """One module runs on several devices: those of its arrays, that of Function.on, or that of DEVMOD_DEVICE."""
+    list_devices(case)
+    pairs = samples_with_calls(case)
+    environment = {**case.several_devices, "DEVMOD_DEVICE": f"{case.kind}:1"}
+    steps = probe(case, "several", pairs=pairs, environment=environment).finished_steps
+    if steps[0]["devices"] < 2:
+        raise Skip(f"this machine has one {case.kind} device")
+    for step in steps:
+        for choice in ("default", "of function"):
+            if choice in step:
+                shown = f"devmod.device({case.kind!r})" if choice == "default" else "the device of a call that names none"
+                require_equal(step[choice], 1, f"with DEVMOD_DEVICE={case.kind}:1, the number of {shown}")
+        if "call" not in step:
+            continue
+        call, types = pairs[step["call"]][1], step["types"]
+        use, raised = f"a call of {call.function!r} {step['use']}", f"{types[0]}: {step['text']}" if types else "no error was raised"
+        if step["refused"]:
+            require("ArgumentError" in types, f"{use}: expected ArgumentError, but {raised}")
+            continue
+        require(not types, f"{use} raises {raised}")
+        _compare(call, step["arrays"], step["use"])
+
+
+#: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
+_CHILD_TIME = 1 / 3
+_HANG_REMEDY = (
+    ". Call devmod_runtime.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
+    "calls the driver"
+)
+_INTERRUPT_REMEDY = (
+    ". An interrupt may come after every call in Python: acquire locks in `with` statements, change state in one step, and see the "
+    "requirements of docs/backend.md"
+)
+_INTERRUPTS = 50
+
+
+@row("R37-forks")
+def forked_children(case: Conformance) -> None:
+    """A forked child runs kernels, or gets LaunchError if its parent opened the driver, and exits with its own status"""
+    if not hasattr(os, "fork"):
+        raise Skip("this system has no fork")
+    pairs = samples_with_calls(case)[:1]
+    call = pairs[0][1]
+    steps = probe(case, "forks", pairs=pairs, seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
+    parts = {name: value for step in steps for name, value in step.items()}
+    _check_child(case, call, "a child of a process that has not used the backend", parts["unused"], may_refuse=False)
+    if "no_device" in parts:
+        raise Skip(f"this machine has no {case.kind} device: {parts['no_device']}")
+    refuses = bool(parts["used"]["outcomes"].get("driver", {}).get("types"))
+    _check_child(case, call, "a child of a process that has used the backend", parts["used"], may_refuse=refuses)
+
+
+def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, Any], *, may_refuse: bool) -> None:
+    """Raise AssertionError unless every use in the child had the right outcome and the child exited with its own status."""
+    require(not part["timed_out"], f"{child} hangs{_HANG_REMEDY}")
+    require(part["code"] == EXIT_STATUS, f"{child}: expected exit status {EXIT_STATUS}, but it {describe_exit(part['code'])}")
+    for use, outcome in part["outcomes"].items():
+        types, text = outcome["types"], outcome["text"]
+        if may_refuse:
+            actual = f"got {types[0]}: {text}" if types else "but no error was raised; call devmod_runtime.check_driver there"
+            require("LaunchError" in types and outcome["kind"] == case.kind, f"{use}, in {child}: expected LaunchError, {actual}")
+            continue
+        if "DeviceNotFoundError" in types:
+            raise Skip(f"this machine has no {case.kind} device: {text}")
+        wrong = f"{types[0]}: {text}" if types else ""
+        require(not types, f"{use}, in {child}, raises {wrong}. Call devmod_runtime.open_driver before the driver's first call")
+        if outcome["arrays"] is not None:
+            _compare(call, outcome["arrays"], f"launched in {child}")
+
+
+@row("R37-interrupts")
+def interrupted_process(case: Conformance) -> None:
+    """After KeyboardInterrupt at any moment calls, copies and streams have right results, none hangs, and no process or file is left"""
+    if not hasattr(signal, "setitimer"):
+        raise Skip("this system has no timers that send signals")
+    pairs = samples_with_calls(case)
+    answer = probe(case, "interrupts", pairs=pairs, interrupts=_INTERRUPTS)
+    require(not answer.timed_out, f"after KeyboardInterrupt at random moments a use of the backend hangs{_INTERRUPT_REMEDY}")
+    for step in answer.finished_steps:
+        if "no_device" in step:
+            raise Skip(f"this machine has no {case.kind} device: {step['no_device']}")
+        if "left" in step:
+            for name, count in step["left"].items():
+                require(count <= 0, f"after KeyboardInterrupt at random moments, {count} more {name} are left{_INTERRUPT_REMEDY}")
+            continue
+        call, types = pairs[step["call"]][1], step["error"]["types"]
+        wrong = f"{types[0]}: {step['error']['text']}" if types else ""
+        require(not types, f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}")
+        expected = [_arrays(reference_arrays(call))] * 2 + [_arrays(call.make_arguments())]
+        for sent, arrays in zip(step["results"], expected, strict=False):
+            compare_arrays(call, list(map(read_argument, sent)), arrays, "called after KeyboardInterrupt at random moments")
+
+
+def _arrays(arguments: list[Any]) -> list[Any]:
+    return [each for each in arguments if hasattr(each, "tobytes")]
+
+
+def _compare(call: Call, sent: list[Any], description: str) -> None:
+    expected = reference_arrays(call)
+    actual = [two if one is None else read_argument(one) for one, two in zip(sent, expected, strict=True)]
+    compare_arrays(call, actual, expected, description)

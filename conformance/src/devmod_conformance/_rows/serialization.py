@@ -147,23 +147,13 @@ def every_host(case: Conformance) -> None:
     samples = usable_samples(case)
     here = []
     for sample in samples:
-        data = runtime_module(case, sample).save_to_bytes()
-        here.append([sample.fmt, hashlib.sha256(data).hexdigest(), hashlib.sha256(data).hexdigest()])
+        digest = hashlib.sha256(runtime_module(case, sample).save_to_bytes()).hexdigest()
+        here.append([sample.fmt, digest, digest])
     with tempfile.TemporaryDirectory() as folder:
-        variables: dict[str, Any] = {
-            "HOME": folder,
-            "USERPROFILE": folder,
-            "TMPDIR": folder,
-            "TZ": "Asia/Kathmandu",
-            "LC_ALL": "C",
-            "USER": "nobody",
-            "LOGNAME": "nobody",
-        }
+        user = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR"), folder) | dict.fromkeys(("USER", "LOGNAME"), "nobody")
+        environment = {**user, "TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
         hosts: list[tuple[str, dict[str, Any]]] = [
-            (
-                "with another user, folder, time and environment",
-                {"environment": {**variables, "PYTHONHASHSEED": "1"}, "folder": folder, "other_host": True},
-            ),
+            ("with another user, folder, time and environment", {"environment": environment, "folder": folder, "other_host": True}),
             ("with another hash seed and no visible device", {"environment": {"PYTHONHASHSEED": "2", **_NO_DEVICE}}),
             ("without the driver", {"hide": True}),
         ]
@@ -179,11 +169,7 @@ _NO_DEVICE = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIB
 
 
 def _flat(code: Any) -> bytes:
-    return (
-        bytes(code)
-        if not hasattr(code, "items")
-        else b"".join(part for name, each in code.items() for part in (name.encode(), bytes(each)))
-    )
+    return b"".join(name.encode() + bytes(each) for name, each in code.items()) if hasattr(code, "items") else bytes(code)
 
 
 def _with_interface(info: devmod.FunctionInfo, added: dict[str, Any]) -> devmod.FunctionInfo:

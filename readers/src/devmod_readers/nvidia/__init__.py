@@ -11,16 +11,10 @@ All raise `devmod.FormatError` for an image that is damaged. They take time in p
 
 from __future__ import annotations
 
-from devmod_readers.nvidia._cubin import index_cubin as index_cubin
-from devmod_readers.nvidia._cubin import read_cubin as read_cubin
-from devmod_readers.nvidia._declared import TENSOR_MAP_BYTES as TENSOR_MAP_BYTES
-from devmod_readers.nvidia._declared import TENSOR_MAP_TAG as TENSOR_MAP_TAG
-from devmod_readers.nvidia._declared import check_declared as check_declared
-from devmod_readers.nvidia._entry import KernelEntry as KernelEntry
-from devmod_readers.nvidia._entry import ParamPlace as ParamPlace
-from devmod_readers.nvidia._fatbin import FatbinMember as FatbinMember
-from devmod_readers.nvidia._fatbin import fatbin_members as fatbin_members
-from devmod_readers.nvidia._ptx import read_ptx as read_ptx
+from devmod_readers.nvidia._cubin import index_cubin, read_cubin
+from devmod_readers.nvidia._entry import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, KernelEntry, ParamPlace, check_declared
+from devmod_readers.nvidia._fatbin import FatbinMember, fatbin_members
+from devmod_readers.nvidia._ptx import read_ptx
 
 __all__ = [
     "TENSOR_MAP_BYTES",

@@ -61,46 +61,26 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
         The declaration of a kernel is invalid, or braces do not match.
     """
     stripped = _NOISE.sub(_blank, text.partition("\0")[0])
-    dynamic = _Dynamic(stripped)
+    dynamic = set(_DYNAMIC.findall(stripped))
+    words: dict[str, set[str]] = {}
     headers: dict[str, re.Match[str]] = {}
     ends: dict[str, int] = {}
     for word, start, opening, end in _definitions(stripped):
-        if word == ".func":
-            function = _FUNCTION.match(stripped, start, opening)
-            if function is not None:
-                dynamic.add(function[1], opening, end)
-            continue
-        header = _HEADER.match(stripped, start, opening)
-        if header is None:
-            raise _error(stripped, start, "expected a name and parameters after .entry")
-        if header[1] in headers:
-            raise _error(stripped, start, f"the kernel {header[1]!r} is defined twice")
-        headers[header[1]], ends[header[1]] = header, opening
-        dynamic.add(header[1], opening, end)
-    users = dynamic.users()
+        header = (_FUNCTION if word == ".func" else _HEADER).match(stripped, start, opening)
+        if word == ".entry":
+            if header is None:
+                raise _error(stripped, start, "expected a name and parameters after .entry")
+            if header[1] in headers:
+                raise _error(stripped, start, f"the kernel {header[1]!r} is defined twice")
+            headers[header[1]], ends[header[1]] = header, opening
+        if dynamic and header is not None:
+            words[header[1]] = set(_IDENTIFIER.findall(stripped, opening, end))
+    users = users_of(dynamic, words)
     return {
         name: _kernel(stripped, header, stripped[header.end() : ends[name]], name in users)
         for name, header in headers.items()
         if names is None or name in names
     }
-
-
-class _Dynamic:
-    """Finds the functions that use dynamic shared memory, also through functions that they call."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._variables = set(_DYNAMIC.findall(text))
-        self._words: dict[str, set[str]] = {}
-
-    def add(self, name: str, start: int, end: int) -> None:
-        """Add a function with the extent of its body."""
-        if self._variables:
-            self._words[name] = set(_IDENTIFIER.findall(self._text, start, end))
-
-    def users(self) -> set[str]:
-        """Return the names of the functions that use it."""
-        return users_of(self._variables, self._words)
 
 
 def _blank(match: re.Match[str]) -> str:

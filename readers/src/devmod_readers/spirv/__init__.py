@@ -6,11 +6,8 @@ reader, or not supported. The error's text continues a sentence that begins with
 
 from __future__ import annotations
 
-from devmod_readers.spirv._constants import SpirvConstants as SpirvConstants
-from devmod_readers.spirv._module import GL_COMPUTE as GL_COMPUTE
-from devmod_readers.spirv._module import EntryPoint as EntryPoint
-from devmod_readers.spirv._module import SpirvModule as SpirvModule
-from devmod_readers.spirv._module import read_module as read_module
-from devmod_readers.spirv._reflect import reflect as reflect
+from devmod_readers.spirv._constants import SpirvConstants
+from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
+from devmod_readers.spirv._reflect import reflect
 
 __all__ = ["GL_COMPUTE", "EntryPoint", "SpirvConstants", "SpirvModule", "read_module", "reflect"]

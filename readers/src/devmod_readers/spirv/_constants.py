@@ -6,7 +6,7 @@ import operator
 import struct
 
 from devmod.backend import PipelineConstant
-from devmod.errors import FormatError
+from devmod_readers.spirv._module import error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class SpirvConstants:
             if spec_id and opcode in (48, 49, 50):
                 numbers_by_spec_id.setdefault(spec_id[0], []).append(number)
         if len(numbers_by_spec_id) > _MAX_CONSTANTS:
-            raise FormatError(f"has more than {_MAX_CONSTANTS} specialization constants", kind="vulkan")
+            raise error(f"has more than {_MAX_CONSTANTS} specialization constants")
         groups = sorted(numbers_by_spec_id.items())
         self.listed = [_constant(module, numbers, spec_id_, given.get(spec_id_)) for spec_id_, numbers in groups]
         self.spec_constants = {number: given.get(spec_id_) for spec_id_, numbers in groups for number in numbers}
@@ -211,10 +211,7 @@ def _constant(module: SpirvModule, numbers: Sequence[int], spec_id: int, given: 
     named = next((each for each in constants if each.name), constants[0])
     other = next((each for each in constants if each.type.removeprefix("u") != named.type.removeprefix("u")), None)
     if other is not None:
-        raise FormatError(
-            f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type",
-            kind="vulkan",
-        )
+        raise error(f"has the specialization constant {named.label!r} with the types {named.type} and {other.type}; expected one type")
     if given is None and len({module.constants[number][1][1:] or module.constants[number][0] for number in numbers}) == 1:
         given = named.default
     return PipelineConstant(named.name, named.type, spec_id, given)
@@ -233,5 +230,5 @@ def _one_constant(module: SpirvModule, number: int, spec_id: int) -> PipelineCon
         return PipelineConstant(name, f"float{bits}", spec_id, struct.unpack(_FLOAT_FORMS[bits], data)[0])
     value = _evaluate(module, opcode, operands, {})
     if kind != 21 or value is None or bits not in (8, 16, 32, 64):
-        raise FormatError(f"has the specialization constant {name or spec_id!r}, which is neither a number nor a bool", kind="vulkan")
+        raise error(f"has the specialization constant {name or spec_id!r}, which is neither a number nor a bool")
     return PipelineConstant(name, f"{'int' if type_[1] else 'uint'}{bits}", spec_id, value)

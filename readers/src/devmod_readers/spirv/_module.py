@@ -131,23 +131,23 @@ def read_words(data: bytes | memoryview) -> array[int]:
         The data is not SPIR-V, has another byte order, or is newer than this reader.
     """
     if len(data) > _MAX_BYTES:
-        raise _error(f"has {len(data)} bytes; expected at most {_MAX_BYTES >> 20} MiB")
+        raise error(f"has {len(data)} bytes; expected at most {_MAX_BYTES >> 20} MiB")
     head = int.from_bytes(data[:4], "little")
     if head == int.from_bytes(MAGIC.to_bytes(4, "little"), "big"):
-        raise _error("is big-endian; expected little-endian words. Swap the bytes of each word")
+        raise error("is big-endian; expected little-endian words. Swap the bytes of each word")
     if head != MAGIC:
-        raise _error(f"begins with 0x{head:08x}; expected SPIR-V's magic number 0x07230203")
+        raise error(f"begins with 0x{head:08x}; expected SPIR-V's magic number 0x07230203")
     if len(data) % 4 or len(data) < 20:
-        raise _error(f"is truncated: it has {len(data)} bytes; expected {'a multiple of 4' if len(data) % 4 else 'at least 20'}")
+        raise error(f"is truncated: it has {len(data)} bytes; expected {'a multiple of 4' if len(data) % 4 else 'at least 20'}")
     words = array("I")
     words.frombytes(data)
     if sys.byteorder == "big":
         words.byteswap()
     major, minor = words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF
     if words[1] & 0xFF0000FF or not major:
-        raise _error(f"has the invalid version word 0x{words[1]:08x}")
+        raise error(f"has the invalid version word 0x{words[1]:08x}")
     if (major, minor) > NEWEST:
-        raise _error(f"has version {major}.{minor}; this devmod supports versions up to {NEWEST[0]}.{NEWEST[1]}")
+        raise error(f"has version {major}.{minor}; this devmod supports versions up to {NEWEST[0]}.{NEWEST[1]}")
     return words
 
 
@@ -179,10 +179,10 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
         length, opcode = words[at] >> 16, words[at] & 0xFFFF
         if not length or at + length > end:
             problem = "the length 0" if not length else f"a length of {length} words, but only {end - at} words remain"
-            raise _error(f"is truncated or damaged: the instruction at word {at} has {problem}")
+            raise error(f"is truncated or damaged: the instruction at word {at} has {problem}")
         operands = tuple(words[at + 1 : at + length])
         if len(operands) < _MIN_OPERANDS.get(opcode, 0):
-            raise _error(
+            raise error(
                 f"is damaged: the instruction {opcode} at word {at} has {len(operands)} operands; expected at least {_MIN_OPERANDS[opcode]}"
             )
         if opcode == 54:
@@ -200,10 +200,10 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
             _global(module, opcode, operands, at)
         at += length
     if function:
-        raise _error("is truncated: its last function has no end")
+        raise error("is truncated: its last function has no end")
     called = {entry.function for entry in module.entries}.union(*module.calls.values())
     if not called <= module.uses.keys():
-        raise _error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
+        raise error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
     return module
 
 
@@ -240,18 +240,18 @@ def _global(module: SpirvModule, opcode: int, operands: tuple[int, ...], at: int
         name, taken = _string(operands[2:], at)
         module.entries.append(EntryPoint(operands[0], operands[1], name, operands[2 + taken :]))
         if len(module.entries) > _MAX_ENTRIES:
-            raise _error(f"has more than {_MAX_ENTRIES} entry points")
+            raise error(f"has more than {_MAX_ENTRIES} entry points")
     elif opcode in (16, 331):
         module.modes.setdefault(operands[0], {}).setdefault(operands[1], operands[2:])
     elif opcode in (74, 75):
-        raise _error("uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations")
+        raise error("uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations")
     elif opcode == 4418:
-        raise _error("has untyped variables (SPV_KHR_untyped_pointers), which devmod does not support")
+        raise error("has untyped variables (SPV_KHR_untyped_pointers), which devmod does not support")
 
 
 def _define(module: SpirvModule, number: int, at: int) -> None:
     if number in module.types or number in module.constants or number in module.variables:
-        raise _error(f"is damaged: the id {number} at word {at} is defined twice")
+        raise error(f"is damaged: the id {number} at word {at} is defined twice")
 
 
 def _string(operands: tuple[int, ...], at: int) -> tuple[str, int]:
@@ -259,12 +259,13 @@ def _string(operands: tuple[int, ...], at: int) -> tuple[str, int]:
     data = b"".join(operand.to_bytes(4, "little") for operand in operands)
     end = data.find(b"\0")
     if end < 0:
-        raise _error(f"is damaged: the string at word {at} has no end")
+        raise error(f"is damaged: the string at word {at} has no end")
     try:
         return data[:end].decode(), end // 4 + 1
     except UnicodeDecodeError:
-        raise _error(f"is damaged: the string at word {at} is not UTF-8") from None
+        raise error(f"is damaged: the string at word {at} is not UTF-8") from None
 
 
-def _error(text: str) -> FormatError:
+def error(text: str) -> FormatError:
+    """Return the error of a module. The text continues a sentence that begins with the module."""
     return FormatError(text, kind="vulkan")

@@ -35,7 +35,7 @@ def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) 
     """
     from devmod_readers.wgsl._reflect import read
 
-    return read(text, name, constants)
+    return read(text, name, constants)[0]
 
 
 def survey_wgsl(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
@@ -78,7 +78,7 @@ def check_for_naga(text: str, name: str) -> None:
     CompileError
         Brackets or operators are nested too deeply, or a uniform contains matrices that naga cannot compile.
     """
-    from devmod_readers.wgsl._depth import check_depth
+    from devmod_readers.wgsl._naga import check_depth
     from devmod_readers.wgsl._reflect import check_matrices
 
     check_depth(text, name)
@@ -100,6 +100,6 @@ def naga_message(report: str, name: str) -> str:
     str
         The location, the error and its reasons in the first line, then the source line.
     """
-    from devmod_readers.wgsl._naga_report import message
+    from devmod_readers.wgsl._naga import message
 
     return message(report, name)

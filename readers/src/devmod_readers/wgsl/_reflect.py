@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from devmod import Param
 from devmod.backend import PipelineConstant
-from devmod.errors import CompileError
+from devmod.errors import CompileError, list_names
 from devmod_readers.closure import bits, closure
 from devmod_readers.reflection import (
     MAX_ARGUMENTS,
@@ -16,14 +18,11 @@ from devmod_readers.reflection import (
     describe_members,
     reflected_function,
 )
-from devmod_readers.wgsl._arithmetic import Unknown, shown_value
 from devmod_readers.wgsl._parse import parse
-from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, UNSUPPORTED
+from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_readers.wgsl._tokens import Source
-from devmod_readers.wgsl._type import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type
-from devmod_readers.wgsl._types import Types
-from devmod_readers.wgsl._values import Values
-from devmod_readers.wgsl._variables import VariableChecker
+from devmod_readers.wgsl._types import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type, Types, VariableChecker
+from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,16 +36,9 @@ if TYPE_CHECKING:
 FEATURES = {"f16": "shader-f16", "subgroups": "subgroups", "primitive_index": "primitive-index", "clip_distances": "clip-distances"}
 
 
-def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
-    """Return the compute entry points of a text; see `devmod_readers.wgsl.read_wgsl`."""
-    return _read(text, name, constants)[0]
-
-
 def survey(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
     """Return the entry points of a text and its warnings; see `devmod_readers.wgsl.survey_wgsl`."""
-    from devmod_readers.wgsl._names import unknown_names
-
-    entries, reader = _read(text, name, None)
+    entries, reader = read(text, name)
     layout_warning = reader.checker.layout_warning
     if reader.checker.crash is not None:
         layout_warning = f"{reader.module.source.location(reader.checker.crash[0])}: {reader.checker.crash[1]}"
@@ -61,14 +53,15 @@ def check_matrices(text: str, name: str) -> None:
     if "uniform" not in text or not any(f"mat{columns}x2" in text for columns in "234"):
         return
     try:
-        _, reader = _read(text, name, None)
+        _, reader = read(text, name)
     except CompileError:
         return
     if reader.checker.crash is not None:
         raise reader.module.source.error(*reader.checker.crash)
 
 
-def _read(text: str, name: str, constants: Mapping[str, Any] | None) -> tuple[dict[str, ReflectedFunction], _Reader]:
+def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> tuple[dict[str, ReflectedFunction], _Reader]:
+    """Return the compute entry points of a text, and their reader; see `devmod_readers.wgsl.read_wgsl`."""
     source = Source(text, name)
     try:
         reader = _Reader(parse(source), constants)
@@ -82,7 +75,7 @@ class _Reader:
 
     def __init__(self, module: WgslModule, constants: Mapping[str, Any] | None) -> None:
         self.module = self._module = module
-        self._source = module.source
+        self._source, self._error = module.source, module.source.error
         self.checker = VariableChecker(module.source)
         self._values = Values(module, constants)
         self._types = Types(module, self._values)
@@ -112,9 +105,7 @@ class _Reader:
             for name, at in each.uses.items():
                 extension = EXTENSIONS.get(name)
                 if extension and extension not in self._module.enabled and name not in declared:
-                    raise self._source.error(
-                        at, f"{name} requires the extension {extension}; write 'enable {extension};' before all declarations"
-                    )
+                    raise self._error(at, f"{name} requires the extension {extension}; write 'enable {extension};' before all declarations")
         for each in declared.values():
             for name in UNSUPPORTED:
                 if name in each.uses and name not in declared:
@@ -136,13 +127,13 @@ class _Reader:
                 self._variables[declared.name] = of
                 self.checker.check(declared, of)
             elif declared.kind == "override" and of.name not in OVERRIDES:
-                raise self._source.error(
+                raise self._error(
                     declared.at, f"the override {declared.name!r} has the type {of.name}; expected bool, i32, u32, f32 or f16"
                 )
         elif declared.kind == "override" and declared.value is None:
-            raise self._source.error(declared.at, f"the override {declared.name!r} has neither a type nor a value")
+            raise self._error(declared.at, f"the override {declared.name!r} has neither a type nor a value")
         elif declared.kind == "var" and declared.value is None:
-            raise self._source.error(declared.at, f"the variable {declared.name!r} has neither a type nor a value")
+            raise self._error(declared.at, f"the variable {declared.name!r} has neither a type nor a value")
 
     # -- one entry
 
@@ -155,22 +146,19 @@ class _Reader:
         resources, min_sizes = self._resources(declared, parts)
         self._arguments += len(parts) + sum(len(each.members) for each in resources)
         if self._arguments > MAX_ARGUMENTS:
-            raise self._source.error(
+            raise self._error(
                 declared.at,
                 f"the compute entries up to {declared.name!r} have more than {MAX_ARGUMENTS} arguments and constants together; "
                 "split the source",
             )
         shader = ReflectedShader(declared.name, resources, constants=constants, block=block, block_constants=sources, location=location)
         entry = reflected_function("webgpu", shader)
-        params = [with_min_size(param, min_sizes) for param in entry.params]
-        extra = dict(entry.extra)
-        memory = self._workgroup_memory(parts)
-        if memory:
-            extra["workgroup_memory"] = memory
-        features = [FEATURES[name] for name in self._module.enabled if name in FEATURES]
-        if features:
-            extra["features"] = features
-        return ReflectedFunction(entry.symbol, entry.types, params, entry.block, entry.location, blocks=entry.blocks, extra=extra)
+        added = {
+            "workgroup_memory": self._workgroup_memory(parts),
+            "features": [FEATURES[name] for name in self._module.enabled if name in FEATURES],
+        }
+        extra = {**entry.extra, **{key: value for key, value in added.items() if value}}
+        return entry.replace(params=[with_min_size(param, min_sizes) for param in entry.params], extra=extra)
 
     def _workgroup_memory(self, parts: list[Declaration]) -> int:
         """Return the workgroup memory of an entry point in bytes, as WebGPU counts it. Arrays of unknown length count 0."""
@@ -186,9 +174,9 @@ class _Reader:
             number = self._types.number(each, "id", 0) if "id" in each.attributes else None
             if number is not None:
                 if number > 0xFFFF:
-                    raise self._source.error(each.at, f"the @id of {each.name!r} is {number}; expected at most 65535")
+                    raise self._error(each.at, f"the @id of {each.name!r} is {number}; expected at most 65535")
                 if number in numbers:
-                    raise self._source.error(each.at, f"the overrides {numbers[number]!r} and {each.name!r} have the same @id, {number}")
+                    raise self._error(each.at, f"the overrides {numbers[number]!r} and {each.name!r} have the same @id, {number}")
                 numbers[number] = each.name
             kind = OVERRIDES.get(self._values.type_of(each), "")
             default = None
@@ -205,9 +193,9 @@ class _Reader:
     def _block(self, entry: Declaration, constants: list[str]) -> tuple[tuple[int, int, int] | None, list[int | list[int]]]:
         attribute = entry.attributes.get("workgroup_size")
         if not attribute:
-            raise self._source.error(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
+            raise self._error(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
         if len(attribute) > 3:
-            raise self._source.error(entry.at, f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three")
+            raise self._error(entry.at, f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three")
         sizes: list[int] = []
         sources: list[int | list[int]] = []
         is_known = True
@@ -218,7 +206,7 @@ class _Reader:
             except Unknown:
                 is_known, kind, size = False, "u32", 1
             if kind not in INTEGERS or not 1 <= size < 2**31:
-                raise self._source.error(
+                raise self._error(
                     entry.at,
                     f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
                 )
@@ -321,3 +309,41 @@ def with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Par
     if size <= 4:
         return param
     return param.replace(extra={**param.extra, "least": size})
+
+
+# -- The predeclared names, to warn about unknown identifiers.
+
+
+_WORDS = """
+true false bool array atomic ptr sampler sampler_comparison
+function private workgroup uniform storage handle read write read_write
+bitcast all any select arrayLength abs acos acosh asin asinh atan atanh atan2 ceil clamp cos cosh countLeadingZeros countOneBits
+countTrailingZeros cross degrees determinant distance dot dot4U8Packed dot4I8Packed exp exp2 extractBits faceForward firstLeadingBit
+firstTrailingBit floor fma fract frexp insertBits inverseSqrt inverse ldexp length log log2 max min mix modf normalize pow quantizeToF16
+radians reflect refract reverseBits round saturate sign sin sinh smoothstep sqrt step tan tanh transpose trunc
+dpdx dpdxCoarse dpdxFine dpdy dpdyCoarse dpdyFine fwidth fwidthCoarse fwidthFine
+storageBarrier textureBarrier workgroupBarrier workgroupUniformLoad subgroupBarrier
+quadBroadcast quadSwapDiagonal quadSwapX quadSwapY
+"""
+_FAMILIES = re.compile(
+    rf"(vec[234]|mat[234]x[234])[{''.join(SUFFIXES)}]?|texture(_\w+|[A-Z]\w+)|atomic[A-Z]\w+|(un)?pack(2x16|4x8|4xI8|4xU8)\w*|subgroup[A-Z]\w+"
+    r"|(r|rg|rgba|bgra)(8|16|32|64)(unorm|snorm|uint|sint|float)|rgb10a2u(norm|int)|rg11b10ufloat"
+)
+_KNOWN = frozenset((*_WORDS.split(), *SCALARS, *UNSUPPORTED))
+
+
+def unknown_names(module: WgslModule) -> str:
+    """Return a warning about the unknown identifiers of a module; "" if there are none."""
+    unknown: dict[str, int] = {}
+    for declared in module.declared.values():
+        for name, at in declared.uses.items():
+            if name not in module.declared and name not in _KNOWN and not _FAMILIES.fullmatch(name):
+                unknown.setdefault(name, at)
+    if not unknown:
+        return ""
+    name, at = next(iter(unknown.items()))
+    more = f", and {list_names(list(unknown)[1:])}" if len(unknown) > 1 else ""
+    return (
+        f"the WGSL source {module.source.name} uses the unknown name {name!r} at {module.source.location(at)}{more}. It is neither "
+        "declared nor predeclared in WGSL: correct it, or ignore this warning for an extension. The receiver's compiler decides"
+    )

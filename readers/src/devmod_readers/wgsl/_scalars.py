@@ -23,8 +23,6 @@ class Scalar:
         The extension that declares it; "" for a predeclared type.
     """
 
-    __slots__ = ("dtype", "extension", "name", "size", "struct_format", "suffix")
-
     def __init__(self, name: str, dtype: str, suffix: str, *, struct_format: str = "", extension: str = "") -> None:
         self.name, self.dtype, self.suffix, self.struct_format, self.extension = name, dtype, suffix, struct_format, extension
         self.size = int(name[1:]) // 8

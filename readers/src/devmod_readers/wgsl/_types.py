@@ -1,16 +1,103 @@
-"""The types of a WGSL module with their memory layouts ("Memory Layout" in the specification)."""
+"""The types of a WGSL module with their memory layouts ("Memory Layout" in the specification), and the rules for variables."""
 
 from __future__ import annotations
 
-from devmod_readers.wgsl._arithmetic import Unknown, shown_value
 from devmod_readers.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
-from devmod_readers.wgsl._type import ARRAY, ATOMIC, IMAGE, MATRIX, OTHER, SAMPLER, SCALAR, STRUCT, VECTOR, Type, round_up
+from devmod_readers.wgsl._values import Unknown, shown_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from devmod.errors import CompileError
     from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
+    from devmod_readers.wgsl._tokens import Source
     from devmod_readers.wgsl._values import Values
+
+
+SCALAR, VECTOR, MATRIX, ATOMIC = "scalar", "vector", "matrix", "atomic"
+ARRAY, STRUCT, IMAGE, SAMPLER, OTHER = "array", "struct", "image", "sampler", "other"
+
+
+class Type:
+    """A type.
+
+    Attributes
+    ----------
+    kind : str
+        One of the kinds above.
+    name : str
+        Its name in messages.
+    size, align : int
+        Size and alignment in bytes; 0 if it has none. The size of a runtime-sized array is 0.
+    dtype : str
+        The common type of its numbers, such as "float32"; "" if they differ.
+    lanes : int
+        The number of its scalars, with the padding of three-vectors in a matrix.
+    element : Type
+        The element type of an array, or the column of a matrix.
+    count : int or None
+        The length of an array, or the columns of a matrix; None for a runtime-sized array, -1 if it depends on an override.
+    members : list
+        The members of a struct: (declaration, type, offset).
+    host_shareable : bool
+        Whether it is host-shareable, as WGSL defines it.
+    runtime_sized : bool
+        Whether it is a runtime-sized array, or ends with one.
+    access : str
+        The access of an image: "r", "w" or "rw".
+    natural_align : int
+        Its alignment without any @align. naga (wgpu, Firefox) uses it for members of a struct.
+    naga_misplaced : tuple or None
+        For a struct that naga lays out incorrectly: the member that causes it, and its type.
+    first_misplaced : Type or None
+        The first struct with such a member: this type or a part of it.
+    two_rows : bool
+        Whether it is or contains a matrix of two rows.
+    nested_two_rows : tuple or None
+        The first struct in it with a member struct that contains such a matrix, and the type of that member.
+    override_length : bool
+        Whether the length of an array in it depends on an override.
+    unshareable_part : str
+        The name of the part that is not host-shareable; "" if there is none.
+    innermost : Type
+        The type of the innermost elements of nested arrays; else the type itself.
+    declared_size : int
+        Its size in bytes, without a runtime-sized array.
+    min_binding_size : int
+        The minimum size of a buffer for it, as WebGPU defines it.
+
+    Attributes that depend on a type's parts are computed once, when the type is made. Structs refer to structs, so a walk over all
+    paths takes time that is exponential in the text.
+    """
+
+    def __init__(self, kind: str, name: str, size: int = 0, align: int = 0, dtype: str = "", lanes: int = 1) -> None:
+        self.kind, self.name, self.size, self.align, self.dtype, self.lanes = kind, name, size, align, dtype, lanes
+        self.element: Type | None = None
+        self.count: int | None = None
+        self.members: list[tuple[Declaration, Type, int]] = []
+        self.host_shareable = size > 0
+        self.runtime_sized = False
+        self.access = ""
+        self.natural_align = align
+        self.naga_misplaced: tuple[Declaration, Type] | None = None
+        self.first_misplaced: Type | None = None
+        self.two_rows = False
+        self.nested_two_rows: tuple[Type, Type] | None = None
+        self.override_length = False
+        self.unshareable_part = "" if size else name
+        self.innermost = self
+        self.min_binding_size = self.declared_size = size
+
+    @property
+    def stride(self) -> int:
+        """The distance between two elements in an array of this type."""
+        return round_up(self.size, self.align)
+
+
+def round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple if multiple else number
+
 
 _ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
 _MAX_BYTES = 1 << 62
@@ -18,11 +105,19 @@ _MAX_BYTES = 1 << 62
 _LONGEST_NAME = 100
 
 
+#: The attributes that an array has from its element.
+_FROM_ELEMENT = (
+    *("host_shareable", "natural_align", "first_misplaced", "two_rows", "nested_two_rows", "override_length", "unshareable_part"),
+    "innermost",
+)
+
+
 class Types:
     """The types of a module."""
 
     def __init__(self, module: WgslModule, values: Values) -> None:
         self._module = module
+        self._error = module.source.error
         self._values = values
         self._named: dict[str, Type] = {}
         self._busy: set[str] = set()
@@ -36,18 +131,18 @@ class Types:
             The expression is not a type, or the type is unknown or invalid.
         """
         if expression[0] != "name":
-            raise self._module.source.error(expression[-1], "expected a type, got an expression")
+            raise self._error(expression[-1], "expected a type, got an expression")
         _, name, arguments, at = expression
         declared = self._module.declared.get(name)
         if declared is None:
             return self._predeclared(name, arguments, at)
         if declared.kind not in ("alias", "struct"):
-            raise self._module.source.error(at, f"expected a type, got the {declared.kind} {name!r}")
+            raise self._error(at, f"expected a type, got the {declared.kind} {name!r}")
         if arguments is not None:
-            raise self._module.source.error(at, f"the {declared.kind} {name!r} accepts no template list")
+            raise self._error(at, f"the {declared.kind} {name!r} accepts no template list")
         if name not in self._named:
             if name in self._busy:
-                raise self._module.source.error(declared.at, f"the {declared.kind} {name!r} contains itself")
+                raise self._error(declared.at, f"the {declared.kind} {name!r} contains itself")
             self._busy.add(name)
             if declared.kind == "alias":
                 assert declared.type is not None
@@ -66,15 +161,13 @@ class Types:
         if name == "bool" and arguments is None:
             return Type(OTHER, name)
         if name in UNSUPPORTED:
-            raise self._module.source.error(
-                at, f"the type {name} has 64 bits, which WGSL does not support; use two u32, or the target vulkan"
-            )
+            raise self._error(at, f"the type {name} has 64 bits, which WGSL does not support; use two u32, or the target vulkan")
         if name == "array":
             return self._array(items, at)
         if name == "atomic":
             of = self._one(name, items, at)
             if of.kind != SCALAR or of.dtype not in ("int32", "uint32"):
-                raise self._module.source.error(at, f"expected atomic<i32> or atomic<u32>, got atomic<{of.name}>")
+                raise self._error(at, f"expected atomic<i32> or atomic<u32>, got atomic<{of.name}>")
             return Type(ATOMIC, f"atomic<{of.name}>", of.size, of.align, of.dtype)
         shape = name[3:4] if name.startswith("vec") else name[3:6] if name.startswith("mat") else ""
         if shape and _is_shape(shape, name[:3]) and name[3 + len(shape) :] in ("", *SUFFIXES):
@@ -95,11 +188,11 @@ class Types:
         raise self._unknown(name, at)
 
     def _unknown(self, name: str, at: int) -> CompileError:
-        return self._module.source.error(at, f"unknown type {name!r}: it is neither declared nor predeclared in WGSL")
+        return self._error(at, f"unknown type {name!r}: it is neither declared nor predeclared in WGSL")
 
     def _one(self, name: str, arguments: list[Expression], at: int) -> Type:
         if len(arguments) != 1:
-            raise self._module.source.error(at, f"{name} requires one type, for example {name}<{'u32' if name == 'atomic' else 'f32'}>")
+            raise self._error(at, f"{name} requires one type, for example {name}<{'u32' if name == 'atomic' else 'f32'}>")
         return self.of(arguments[0])
 
     def _vector(self, of: Type, lanes: int, at: int) -> Type:
@@ -107,12 +200,12 @@ class Types:
         if of.name == "bool":
             return Type(OTHER, name)
         if of.kind != SCALAR:
-            raise self._module.source.error(at, f"expected a vector of i32, u32, f32, f16 or bool, got {of.name}")
+            raise self._error(at, f"expected a vector of i32, u32, f32, f16 or bool, got {of.name}")
         return Type(VECTOR, name, of.size * lanes, of.size * (2 if lanes == 2 else 4), of.dtype, lanes)
 
     def _matrix(self, of: Type, columns: int, rows: int, at: int) -> Type:
         if not of.dtype.startswith("float"):
-            raise self._module.source.error(at, f"expected a matrix of f32 or f16, got {of.name}")
+            raise self._error(at, f"expected a matrix of f32 or f16, got {of.name}")
         column = self._vector(of, rows, at)
         type_ = Type(MATRIX, f"mat{columns}x{rows}<{of.name}>", columns * column.stride, column.align, of.dtype)
         type_.lanes = type_.size // of.size
@@ -122,23 +215,15 @@ class Types:
 
     def _array(self, arguments: list[Expression], at: int) -> Type:
         if not 1 <= len(arguments) <= 2:
-            raise self._module.source.error(at, "array requires an element type and an optional length, for example array<f32, 4>")
+            raise self._error(at, "array requires an element type and an optional length, for example array<f32, 4>")
         element = self.of(arguments[0])
         if element.runtime_sized:
-            raise self._module.source.error(at, f"the array's element type {element.name} has no fixed size")
+            raise self._error(at, f"the array's element type {element.name} has no fixed size")
         shown = element.name if len(element.name) <= _LONGEST_NAME else "…"
         type_ = Type(ARRAY, f"array<{shown}>", 0, element.align, element.dtype)
-        type_.element, type_.host_shareable, type_.natural_align = element, element.host_shareable, element.natural_align
-        type_.first_misplaced, type_.two_rows, type_.nested_two_rows = (
-            element.first_misplaced,
-            element.two_rows,
-            element.nested_two_rows,
-        )
-        type_.override_length, type_.unshareable_part, type_.innermost = (
-            element.override_length,
-            element.unshareable_part,
-            element.innermost,
-        )
+        type_.element = element
+        for name in _FROM_ELEMENT:
+            setattr(type_, name, getattr(element, name))
         type_.min_binding_size = element.stride
         if len(arguments) == 1:
             type_.runtime_sized = True
@@ -148,19 +233,18 @@ class Types:
         except Unknown:
             kind, count = "int", -1
         if kind not in INTEGERS or (count < 1 and count != -1):
-            raise self._module.source.error(at, f"the length of the array is {shown_value(count)}; expected an integer from 1")
+            raise self._error(at, f"the length of the array is {shown_value(count)}; expected an integer from 1")
         type_.count, type_.name = count, f"array<{shown}, {count if count > 0 else '?'}>"
         type_.override_length = type_.override_length or count == -1
         type_.size = max(count, 0) * element.stride
         if type_.size > _MAX_BYTES:
-            raise self._module.source.error(at, f"the array has {type_.size} bytes; expected at most {_MAX_BYTES}")
+            raise self._error(at, f"the array has {type_.size} bytes; expected at most {_MAX_BYTES}")
         type_.min_binding_size, type_.declared_size = type_.size or element.stride, type_.size
         return type_
 
     def _struct(self, declared: Declaration) -> Type:
-        source = self._module.source
         if not declared.members:
-            raise source.error(declared.at, f"the struct {declared.name!r} has no members")
+            raise self._error(declared.at, f"the struct {declared.name!r} has no members")
         type_ = Type(STRUCT, declared.name)
         type_.host_shareable, type_.unshareable_part = True, ""
         end, align = 0, 1
@@ -170,18 +254,16 @@ class Types:
             assert member.type is not None
             of = self.of(member.type)
             if of.runtime_sized and number < len(declared.members) - 1:
-                raise source.error(member.at, f"the member {member.name!r} has no fixed size, which is allowed for the last member only")
+                raise self._error(member.at, f"the member {member.name!r} has no fixed size, which is allowed for the last member only")
             own_align = self.number(member, "align", of.align)
             if of.align and (own_align < 1 or own_align & (own_align - 1) or own_align % of.align):
-                raise source.error(
+                raise self._error(
                     member.at,
                     f"the member {member.name!r} has @align({own_align}); expected a power of two that is a multiple of {of.align}",
                 )
             own_size = self.number(member, "size", of.size)
             if own_size < of.size:
-                raise source.error(
-                    member.at, f"the member {member.name!r} has @size({own_size}); expected at least {of.size} for {of.name}"
-                )
+                raise self._error(member.at, f"the member {member.name!r} has @size({own_size}); expected at least {of.size} for {of.name}")
             offset = round_up(end, own_align or 1)
             naga_align = own_align if "align" in member.attributes else of.natural_align
             if naga_align < own_align:
@@ -201,7 +283,7 @@ class Types:
             if of.kind == STRUCT and of.two_rows and type_.nested_two_rows is None:
                 type_.nested_two_rows = (type_, of)
             if end > _MAX_BYTES:
-                raise source.error(member.at, f"the struct has {end} bytes; expected at most {_MAX_BYTES}")
+                raise self._error(member.at, f"the struct has {end} bytes; expected at most {_MAX_BYTES}")
         type_.size, type_.align = round_up(end, align), align
         if ignored_align and round_up(end_of_naga, align_of_naga) != type_.size:
             type_.naga_misplaced = ignored_align
@@ -231,9 +313,7 @@ class Types:
         except Unknown:
             kind, number = "", -1
         if kind not in INTEGERS or not 0 <= number < 2**31:
-            raise self._module.source.error(
-                declared.at, f"the @{attribute} of {declared.name!r} is invalid; expected one constant integer from 0"
-            )
+            raise self._error(declared.at, f"the @{attribute} of {declared.name!r} is invalid; expected one constant integer from 0")
         return int(number)
 
 
@@ -241,3 +321,131 @@ def _is_shape(shape: str, kind: str) -> bool:
     if kind == "vec":
         return shape in ("2", "3", "4")
     return len(shape) == 3 and shape[0] in "234" and shape[1] == "x" and shape[2] in "234"
+
+
+# -- The rules for the variables of a WGSL module: address spaces, bindings, and the memory layout of uniforms.
+
+
+_SPACES = ("storage", "uniform", "private", "workgroup", "")
+
+
+class VariableChecker:
+    """Check the variables of one module, and collect the layouts on which naga fails.
+
+    Attributes
+    ----------
+    layout_warning : str
+        A message about the first struct that naga lays out incorrectly; "" if there is none.
+    crash : tuple or None
+        Place and message of the first uniform on which naga ends the process.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.layout_warning = ""
+        self.crash: tuple[int, str] | None = None
+        self._checked_uniforms: set[Type] = set()
+
+    def check(self, declared: Declaration, of: Type) -> None:
+        """Check a variable of the type `of`.
+
+        Raises
+        ------
+        CompileError
+            Its address space, access mode, bindings or layout are not valid.
+        """
+        problem = self._problem(declared, of)
+        if problem:
+            raise self._source.error(declared.at, problem)
+        if declared.words[:1] == ["uniform"]:
+            self._check_matrices(declared, of)
+        if declared.words[:1] in (["storage"], ["uniform"]):
+            self.layout_warning = self.layout_warning or self._layout_warning(of)
+
+    def _problem(self, declared: Declaration, of: Type) -> str:
+        """Return why a variable is not valid; "" if it is."""
+        variable, words = f"the variable {declared.name!r}", declared.words
+        space = words[0] if words else ""
+        if space not in _SPACES:
+            return f"{variable} has the address space {space!r}; expected storage, uniform, private or workgroup"
+        if space != "storage" and len(words) > 1:
+            return f"{variable} has an access mode, which is allowed in the address space storage only"
+        if any(word not in ("read", "read_write") for word in words[1:]) or len(words) > 2:
+            return f"{variable} has the access mode {words[1]!r}; expected read or read_write"
+        bound = space in ("storage", "uniform") or of.kind in (IMAGE, SAMPLER)
+        if not space and not bound:
+            return f"{variable} has no address space; write for example var<storage, read_write> or var<private>"
+        missing = next((attribute for attribute in ("group", "binding") if bound and attribute not in declared.attributes), "")
+        if missing:
+            return f"{variable} has no @{missing}(…)"
+        if space not in ("storage", "uniform"):
+            return ""
+        if not of.host_shareable:
+            hint = "; use u32" if of.unshareable_part == "bool" else ""
+            return f"{variable} contains {of.unshareable_part}, which is not allowed in {space} memory{hint}"
+        if of.override_length:
+            return f"the length of the array {declared.name!r} depends on an override, which is allowed in workgroup memory only"
+        return self._uniform_problem(f"the uniform {declared.name!r}", of) if space == "uniform" else ""
+
+    def _check_matrices(self, declared: Declaration, of: Type) -> None:
+        # naga 29 replaces these types for SPIR-V, but not in a struct inside another struct.
+        if self.crash is None and of.nested_two_rows is not None:
+            outer, inner = of.nested_two_rows
+            self.crash = (
+                declared.at,
+                f"the uniform {declared.name!r} contains a matrix of two rows in {inner.name}, a member of {outer.name}. naga, the "
+                "compiler of wgpu and Firefox, ends the process on it. Make it a storage variable, or replace the matrix by vectors",
+            )
+
+    def _layout_warning(self, of: Type) -> str:
+        part = of.first_misplaced
+        if part is None or part.naga_misplaced is None:
+            return ""
+        member, kind = part.naga_misplaced
+        return (
+            f"the struct {part.name!r} at {self._source.location(member.at)} has the member {member.name!r} of {kind.name}, which "
+            f"an @align inside it aligns to {kind.align} bytes. naga, the compiler of wgpu and Firefox, ignores that alignment here and "
+            f"lays the struct out incorrectly. Write @align({kind.align}) before the member too"
+        )
+
+    def _uniform_problem(self, uniform: str, of: Type) -> str:
+        if of.runtime_sized:
+            return f"{uniform} contains an array without a length; make it a storage variable"
+        for part, offset, next_offset in _parts(of, self._checked_uniforms):
+            if part.kind == ATOMIC:
+                return f"{uniform} contains {part.name}; make it a storage variable"
+            if part.kind == ARRAY and part.element is not None and part.element.stride % 16:
+                return (
+                    f"{uniform} contains {part.name} with a stride of {part.element.stride} bytes; expected a multiple of 16. "
+                    "Use vectors of four as elements, or a storage variable"
+                )
+            if part.kind in (STRUCT, ARRAY) and offset % 16:
+                return f"{uniform} contains {part.name} at the offset {offset}; expected a multiple of 16. Add @align(16)"
+            if next_offset is not None and next_offset % 16:
+                return (
+                    f"{uniform} has a member {next_offset} bytes after the start of {part.name}; expected a multiple of 16. "
+                    "Add @align(16) to that member"
+                )
+        return ""
+
+
+def _parts(of: Type, visited: set[Type]) -> Iterator[tuple[Type, int, int | None]]:
+    """Yield a type and its parts, each with its offset in its struct and, for a struct, the distance to the next member.
+
+    The parts of each type are yielded once: types in `visited` are skipped, and new ones are added to it.
+    """
+    waiting: list[tuple[Type, int, int | None]] = [(of, 0, None)]
+    while waiting:
+        part, offset_in_struct, distance = waiting.pop()
+        yield part, offset_in_struct, distance
+        if part in visited:
+            continue
+        inside: list[tuple[Type, int, int | None]] = []
+        if part.kind == ARRAY and part.element is not None:
+            inside.append((part.element, 0, None))
+        for number, (_, member, offset) in enumerate(part.members):
+            next_at = part.members[number + 1][2] - offset if number + 1 < len(part.members) and member.kind == STRUCT else None
+            inside.append((member, offset, next_at))
+        if inside:
+            visited.add(part)
+            waiting += reversed(inside)

@@ -1,0 +1,280 @@
+"""The readers of AMD's code objects. They need no driver and no ROCm.
+
+- `read_code_object` returns the kernels of a code object with the places of their arguments and their limits.
+- `check_code_object` checks that a code object is complete, before a driver loads it.
+
+They raise `devmod.FormatError` for a file that is damaged.
+
+The notes of a code object: one msgpack map with the metadata of its kernels.
+
+Source: LLVM's "User Guide for AMDGPU Backend", code object metadata of versions 3 to 6. The file comes from a stranger, so each number
+is checked.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from devmod.errors import FormatError, quote_name
+from devmod_readers.elf import DYNAMIC_SYMBOLS, LOADED, NOTES, ElfFile, find_damage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from devmod.backend import Binary
+    from devmod_readers.elf import Segment
+
+__all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "read_code_object"]
+
+
+Dims = tuple[int, int, int]
+_METADATA = 32
+_MAX_NOTES = 1 << 26
+#: The most entries of a map or an array in the notes.
+_MAX_ITEMS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentPlace:
+    """The place of an argument in the argument buffer of a kernel.
+
+    Attributes
+    ----------
+    offset, size
+        Its first byte and its size in bytes.
+    kind
+        AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden one such as "hidden_block_count_x".
+    """
+
+    offset: int
+    size: int
+    kind: str
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the driver passes the argument in place of the caller."""
+        return self.kind.startswith("hidden_")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeObjectKernel:
+    """A kernel of a code object.
+
+    Attributes
+    ----------
+    name
+        The name, mangled for C++.
+    symbol
+        The symbol of its descriptor: the name with ".kd".
+    arguments
+        The places of all arguments in order, the hidden ones last.
+    argument_bytes
+        The bytes of the argument buffer.
+    shared_bytes
+        The shared memory of a block that the kernel declares, in bytes.
+    block
+        The threads of a block that the kernel requires; None if it requires none.
+    max_threads
+        The most threads of a block.
+    wave
+        The lanes of a wave: 32 or 64.
+    """
+
+    name: str
+    symbol: str
+    arguments: tuple[ArgumentPlace, ...]
+    argument_bytes: int
+    shared_bytes: int
+    block: Dims | None
+    max_threads: int
+    wave: int
+
+    @property
+    def visible_arguments(self) -> tuple[ArgumentPlace, ...]:
+        """The arguments that a caller passes."""
+        return tuple(each for each in self.arguments if not each.is_hidden)
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The size of each argument that a caller passes, and the alignment of its place: at most 16 bytes."""
+        return [(each.size, min(16, each.offset & -each.offset or 16, each.size & -each.size or 1)) for each in self.visible_arguments]
+
+
+def read_code_object(code: Binary) -> dict[str, CodeObjectKernel]:
+    """Return the kernels of a code object by name.
+
+    Parameters
+    ----------
+    code
+        An ELF file for amdgcn. A bundle is not one.
+
+    Raises
+    ------
+    FormatError
+        The file is not a code object, or its metadata is damaged.
+    """
+    import msgpack  # type: ignore[import-untyped]
+
+    kernels: dict[str, CodeObjectKernel] = {}
+    for note in _metadata(memoryview(code).cast("B")):
+        try:
+            values = msgpack.unpackb(note, max_array_len=_MAX_ITEMS, max_map_len=_MAX_ITEMS, max_ext_len=0, strict_map_key=True)
+            for entry in values.get("amdhsa.kernels", []):
+                kernel = _kernel(entry)
+                kernels[kernel.name] = kernel
+        except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException) as error:
+            raise _damaged(f"its metadata cannot be read: {type(error).__name__}: {error}") from None
+    return kernels
+
+
+def _kernel(entry: Any) -> CodeObjectKernel:
+    total = _count(entry[".kernarg_segment_size"])
+    arguments = tuple(
+        ArgumentPlace(_count(each[".offset"]), _count(each[".size"]), _text(each[".value_kind"])) for each in entry.get(".args", [])
+    )
+    if any(each.offset + each.size > total for each in arguments):
+        raise ValueError("an argument ends outside the argument buffer")
+    block = entry.get(".reqd_workgroup_size")
+    if block is not None:
+        x, y, z = (_count(each) for each in block)
+        block = (x, y, z)
+    return CodeObjectKernel(
+        _text(entry[".name"]),
+        _text(entry[".symbol"]),
+        arguments,
+        total,
+        _count(entry.get(".group_segment_fixed_size", 0)),
+        block,
+        _count(entry.get(".max_flat_workgroup_size", 0)),
+        _count(entry.get(".wavefront_size", 64)),
+    )
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 32:
+        raise ValueError(f"{value!r} is not an integer from 0 to 2**32 - 1")
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def _metadata(code: memoryview) -> Iterator[memoryview]:
+    """Yield the descriptor of each note with metadata."""
+    if len(code) < 64 or bytes(code[:6]) != b"\x7fELF\x02\x01":
+        raise _damaged("it does not begin with the header of a 64-bit ELF file")
+    try:
+        tables = ElfFile(code)
+        sections = tables.sections() if tables.section_count else None
+    except ValueError:
+        sections = None
+    if sections is None:
+        raise _damaged("its section headers end outside the file")
+    total = 0
+    for _, kind, offset, size, *_ in sections:
+        if kind != NOTES:
+            continue
+        if offset + size > len(code) or size > _MAX_NOTES:
+            raise _damaged("its notes end outside the file")
+        total += size
+        if total > len(code):
+            raise _damaged("its notes overlap")
+        at, end = offset, offset + size
+        while at + 12 <= end:
+            name_size, data_size, type_ = struct.unpack_from("<III", code, at)
+            data = at + 12 + -(-name_size // 4) * 4
+            if data + data_size > end:
+                raise _damaged("a note ends outside its section")
+            if type_ == _METADATA and bytes(code[at + 12 : at + 12 + name_size]) == b"AMDGPU\0":
+                yield code[data : data + data_size]
+            at = data + -(-data_size // 4) * 4
+
+
+def _damaged(reason: str) -> FormatError:
+    return FormatError(f"the rocm payload of format 'hsaco' is damaged, or is not a code object: {reason}", kind="rocm")
+
+
+# -- The kernel descriptors of a code object: 64 bytes each, with the place of the kernel's first instruction.
+#
+# Source: LLVM's "User Guide for AMDGPU Backend", kernel descriptor. The dynamic symbol ``<name>.kd`` has the address.
+
+
+#: The flag of a segment that has code.
+_EXECUTABLE = 1
+#: The limits on the tables of dynamic symbols, of which ELF allows one, and on the loaded segments, of which a code object has about six.
+_MAX_TABLES, _MAX_LOADED = 1, 64
+#: The limit on the bytes of a symbol's name: the names of many symbols may end at one place.
+_MAX_NAME = 1 << 16
+_DESCRIPTOR_BYTES = 64
+#: Instructions are aligned to 256 bytes.
+_ENTRY_ALIGNMENT = 256
+
+
+def check_code_object(code: Binary, symbols: Iterable[str]) -> None:
+    """Check that the sections and segments of a code object are in the file, and that kernels have a descriptor and code.
+
+    Parameters
+    ----------
+    code
+        The code object.
+    symbols
+        The symbols of the descriptors: `CodeObjectKernel.symbol`.
+
+    Raises
+    ------
+    FormatError
+        The file is truncated or damaged.
+    """
+    problem = find_damage(code) or _find_damage(memoryview(code).cast("B"), list(symbols))
+    if problem:
+        raise FormatError(f"the rocm payload of format 'hsaco' is truncated or damaged: {problem}", kind="rocm")
+
+
+def _find_damage(code: memoryview, symbols: list[str]) -> str:
+    elf = ElfFile(code)
+    loaded = [segment for segment in elf.segments() if segment.kind == LOADED]
+    if len(loaded) > _MAX_LOADED:
+        return f"it has {len(loaded)} loaded segments; expected at most {_MAX_LOADED}"
+    tables = [
+        (number, link)
+        for number, (_, kind, _, _, link, _, width) in enumerate(elf.sections())
+        if kind == DYNAMIC_SYMBOLS and width == elf.symbol_bytes and link < elf.section_count
+    ]
+    if len(tables) > _MAX_TABLES:
+        return f"it has {len(tables)} tables of dynamic symbols; expected at most {_MAX_TABLES}"
+    addresses = dict(_dynamic_symbols(elf, tables, {symbol.encode() for symbol in symbols}))
+    for symbol in symbols:
+        label = f"the kernel {quote_name(symbol.removesuffix('.kd'))}"
+        address = addresses.get(symbol.encode())
+        if address is None:
+            return f"{label} has no descriptor"
+        place = next((each.offset + address - each.address for each in loaded if _contains(each, address, _DESCRIPTOR_BYTES)), -1)
+        if place < 0:
+            return f"the descriptor of {label} is outside of the file"
+        entry = address + int.from_bytes(code[place + 16 : place + 24], "little", signed=True)
+        if entry % _ENTRY_ALIGNMENT or not any(each.flags & _EXECUTABLE and _contains(each, entry, 1) for each in loaded):
+            return f"the code of {label} is outside of the file"
+    return ""
+
+
+def _contains(segment: Segment, address: int, size: int) -> bool:
+    """Return whether the bytes at an address are in the file's part of a segment."""
+    return segment.address <= address <= segment.address + segment.size - size
+
+
+def _dynamic_symbols(elf: ElfFile, tables: Iterable[tuple[int, int]], names: set[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the symbols of `names` in the tables, with their addresses. A table is a section and the section of its names."""
+    lengths = {len(name) for name in names}
+    longest = min(max(lengths, default=0), _MAX_NAME)
+    for table, link in tables:
+        strings = bytes(elf.contents(link))
+        for start, _, section, address, _ in elf.symbols(elf.contents(table)):
+            end = strings.find(b"\0", start, start + longest + 1)
+            if section and end - start in lengths and strings[start:end] in names:
+                yield strings[start:end], address

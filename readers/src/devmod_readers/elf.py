@@ -1,0 +1,253 @@
+"""The reader of ELF files: cubins, code objects, shared objects, and the files of a host.
+
+- `ElfFile` has the header, the sections, the segments and the symbols of a file.
+- `find_damage` checks that the sections and the segments are in the file, before a driver loads it.
+- `symbol_bytes` returns the bytes of a symbol of a shared library.
+
+core has a reader of the header alone, for the architecture of a payload.
+
+An ELF file: its header, its sections, its segments and its symbols, in both classes and both byte orders.
+
+Files come from strangers. A table must be in the file before it is read, and its entries are read one at a time.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from devmod.backend import detect_form
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DYNAMIC_SYMBOLS", "LOADED", "NOTES", "NO_BITS", "ElfFile", "Segment", "find_damage", "symbol_bytes"]
+
+
+#: A section: the offset of its name, its type, its offset, its size, the fields `link` and `info`, and the size of an entry.
+Section = tuple[int, int, int, int, int, int, int]
+#: A symbol: the offset of its name, the field `info`, the number of its section, its address and its size.
+Symbol = tuple[int, int, int, int, int]
+
+#: The types of sections: notes, sections that take no bytes of the file, and dynamic symbols.
+NOTES, NO_BITS, DYNAMIC_SYMBOLS = 7, 8, 11
+#: The type of segments that are loaded.
+LOADED = 1
+
+
+class Segment(NamedTuple):
+    """A segment: its type, its flags, its offset, its address and its size in the file."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    size: int
+
+
+class _Layouts(NamedTuple):
+    """The layouts of a class and a byte order.
+
+    The header has the machine, the offsets of both tables, the size and the number of their entries, and the number of the section with the
+    names.
+    """
+
+    header: Struct
+    section: Struct
+    segment: Struct
+    symbol: Struct
+
+
+_FORMATS = {
+    1: ("18xH8xII6xHHHHH", "II8xIIII4xI", "III4xI4xI4x", "IIIBBH"),
+    2: ("18xH12xQQ6xHHHHH", "II16xQQII8xQ", "IIQQ8xQ16x", "IBBHQQ"),
+}
+#: By the two bytes of the header for the class and the byte order.
+_LAYOUTS = {
+    bytes((wide, order)): _Layouts(*(Struct(mark + each) for each in formats))
+    for wide, formats in _FORMATS.items()
+    for order, mark in ((1, "<"), (2, ">"))
+}
+
+
+class ElfFile:
+    """An ELF file. Its tables are read when they are requested.
+
+    Parameters
+    ----------
+    code
+        The file. The caller has checked its magic.
+
+    Attributes
+    ----------
+    machine
+        The number of the machine in the header.
+    section_count
+        The number of sections.
+    symbol_bytes
+        The size of a symbol.
+
+    Raises
+    ------
+    ValueError
+        The header is damaged. A method raises it for a table that is outside of the file.
+    """
+
+    def __init__(self, code: bytes | bytearray | memoryview) -> None:
+        self._view = view = memoryview(code).cast("B")
+        form = bytes(view[4:6])
+        self._layouts = layouts = _LAYOUTS.get(form, _LAYOUTS[b"\2\1"])
+        if len(view) < layouts.header.size:
+            raise ValueError(f"it has {len(view)} bytes; an ELF header has {layouts.header.size}")
+        if form not in _LAYOUTS:
+            raise ValueError(f"its class is {form[0]} and its byte order {form[1]}; expected 1 or 2")
+        self._wide = form[0] == 2
+        self.machine, segments, sections, *rest, self._names = layouts.header.unpack_from(view)
+        self._segments, self._sections = (segments, *rest[:2]), (sections, *rest[2:])
+        self.section_count, self.symbol_bytes = rest[3], layouts.symbol.size
+
+    def sections(self) -> Iterator[Section]:
+        """Iterate over the sections."""
+        return self._layouts.section.iter_unpack(self._section_table())
+
+    def section(self, number: int) -> Section:
+        """Return the section of a number. Raise ValueError if there is none."""
+        layout, table = self._layouts.section, self._section_table()
+        if number >= self.section_count:
+            raise ValueError("its table of sections is outside of the file")
+        fields: Section = layout.unpack_from(table, layout.size * number)
+        return fields
+
+    def names(self) -> memoryview:
+        """Return the names of the sections, each of which ends with a zero byte."""
+        return self.contents(self._names) if self.section_count else memoryview(b"")
+
+    def contents(self, number: int) -> memoryview:
+        """Return the bytes of a section. Raise ValueError if a part of them is outside of the file."""
+        _, kind, offset, size, _, _, _ = self.section(number)
+        if kind == NO_BITS:
+            return memoryview(b"")
+        if offset + size > len(self._view):
+            raise ValueError(f"section {number} is outside of the file")
+        return self._view[offset : offset + size]
+
+    def segments(self) -> Iterator[Segment]:
+        """Iterate over the segments."""
+        for fields in self._layouts.segment.iter_unpack(self._table("segments", self._layouts.segment, *self._segments)):
+            if self._wide:
+                yield Segment(*fields)
+            else:
+                kind, offset, address, size, flags = fields
+                yield Segment(kind, flags, offset, address, size)
+
+    def symbols(self, table: memoryview) -> Iterator[Symbol]:
+        """Iterate over the symbols in the contents of a section. A part of a symbol at the end is ignored."""
+        for fields in self._layouts.symbol.iter_unpack(table[: len(table) // self.symbol_bytes * self.symbol_bytes]):
+            if self._wide:
+                name, info, _, section, address, size = fields
+            else:
+                name, address, size, info, _, section = fields
+            yield name, info, section, address, size
+
+    def _section_table(self) -> memoryview:
+        return self._table("sections", self._layouts.section, *self._sections)
+
+    def _table(self, title: str, layout: Struct, start: int, step: int, count: int) -> memoryview:
+        if count and (step != layout.size or start + step * count > len(self._view)):
+            raise ValueError(f"its table of {title} is outside of the file")
+        return self._view[start : start + step * count]
+
+
+def find_damage(code: bytes | memoryview) -> str:
+    """Return what is wrong with the header, the sections and the segments of an ELF file; "" if all are in the file.
+
+    A driver may crash on a truncated file, so a runtime calls this before the driver.
+
+    Parameters
+    ----------
+    code
+        The file. The caller has checked its magic.
+    """
+    size = len(code)
+    try:
+        file = ElfFile(code)
+        for number, (_, kind, offset, length, _, _, _) in enumerate(file.sections()):
+            if offset + length > size and kind != NO_BITS:
+                return _outside("section", number, offset, length, size)
+        for number, segment in enumerate(file.segments()):
+            if segment.offset + segment.size > size:
+                return _outside("segment", number, segment.offset, segment.size, size)
+    except ValueError as problem:
+        return str(problem)
+    return ""
+
+
+def _outside(title: str, number: int, offset: int, length: int, size: int) -> str:
+    return f"{title} {number} has bytes {offset} to {offset + length}, and the file has {size}"
+
+
+# -- Reading the bytes of a symbol from a shared library, without executing the library.
+
+
+#: The maximum number of symbols. Large libraries have some hundred thousand.
+_MAX_SYMBOLS = 1 << 22
+_UNDEFINED = 0
+
+
+def symbol_bytes(path: str, data: memoryview, name: str) -> memoryview | None:
+    """Return the bytes of a dynamic symbol's object; None if the library has no such symbol.
+
+    Parameters
+    ----------
+    path, data
+        The library, and the contents of the file.
+    name
+        The symbol.
+
+    Raises
+    ------
+    FormatError
+        `path` is not an ELF file, or is damaged.
+    """
+    if detect_form(data[:4]) != "elf":
+        raise FormatError(f"{path!r} is not an ELF shared library: it does not begin with the ELF magic bytes")
+    try:
+        return _find(ElfFile(data), data, name)
+    except ValueError as problem:
+        raise FormatError(f"{path!r} is a damaged ELF file: {problem}") from None
+
+
+def _find(elf: ElfFile, data: memoryview, name: str) -> memoryview | None:
+    """Return the symbol's bytes, or None."""
+    symbol = _symbol(elf, name)
+    if symbol is None:
+        return None
+    address, size = symbol
+    for segment in elf.segments():
+        inside = address - segment.address
+        if segment.kind == LOADED and inside >= 0 and inside + size <= segment.size:
+            start = segment.offset + inside
+            if start + size > len(data):
+                break
+            return data[start : start + size]
+    raise ValueError(f"the symbol {name!r} is outside the loaded segments")
+
+
+def _symbol(elf: ElfFile, name: str) -> tuple[int, int] | None:
+    """Return the address and the size of a defined symbol, or None."""
+    number = next((number for number, section in enumerate(elf.sections()) if section[1] == DYNAMIC_SYMBOLS), None)
+    if number is None:
+        return None
+    _, _, _, table_bytes, link, _, width = elf.section(number)
+    if width != elf.symbol_bytes or table_bytes > _MAX_SYMBOLS * width:
+        raise ValueError(f"a symbol table of {table_bytes} bytes")
+    # Names may be long and end at one place, so the name is searched once and the symbols are compared by the offsets of their names.
+    names, expected, places, at = bytes(elf.contents(link)), name.encode() + b"\0", set(), -1
+    while (at := names.find(expected, at + 1)) >= 0:
+        places.add(at)
+    for start, _, section, address, size in elf.symbols(elf.contents(number)):
+        if start in places:
+            return None if section == _UNDEFINED else (address, size)
+    return None

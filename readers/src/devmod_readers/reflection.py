@@ -1,0 +1,398 @@
+"""What a reader returns: the functions and the entry points that it found, with their arguments.
+
+- `ReflectedFunction` is a function with its arguments. `devmod_targets.authoring.merge_declared` takes it.
+- `ReflectedShader` is an entry point of a shader with its `Resource` and `BlockMember` objects. `reflected_function` turns it into a
+  `ReflectedFunction`.
+- `describe_members` describes the members of a struct of `MemberType` objects. `with_members` and `value_members` add them to an argument.
+
+`reflected_function` follows the rules that SPIR-V, WGSL and MSL share (docs/calling.md). The interface has these parts:
+
+- A buffer, image or sampler has ``at=(set, binding)`` and the type "handle" in arg_types.
+- A uniform block of scalars and vectors is one scalar argument for each member, in the order of the bindings. Each has
+  ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's ``at=(set, binding)`` and its size.
+- Any other uniform block is one argument of kind "uniform" with ``at=(set, binding)`` and the type ``uint8xN`` with `align`. Its bytes
+  are the whole content of the binding. It is not in ``Interface.blocks``. It has the block's members.
+- Push constants come last, one scalar argument for each member, in a block whose place is "push". A member of another type is a
+  scalar of type ``uint8xN`` with `align`, and with the members of that type.
+- ``Interface.block`` is the workgroup size, with the default values of the constants that it depends on. ``Interface.extra`` contains
+  the constants ("constants", "block_constants") in the form of `devmod.backend.PipelineConstant`.
+- The shader map has one entry for each function, with the same key as the fmap. FunctionInfo.name is the entry point. Several entry
+  points of one file have the same bytes under several names.
+
+Three-vectors take 12 bytes in a block and 16 in an array, so a launcher of such a kind sets ``vec3_lanes = 3``. A bool in a block
+is a u32, so it sets ``bool_bytes = 4``. A reader returns the type "bool" if the language has it in memory (GLSL's SPIR-V does not).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from devmod import Block, Member, Param
+from devmod.backend import PipelineConstant as PipelineConstant
+from devmod.backend import Value
+from devmod.errors import CompileError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    from devmod.backend import Place
+
+    _Type = TypeVar("_Type")
+    #: The name, the offset in bytes and the type of a member.
+    Field = tuple[str, int, _Type]
+
+__all__ = [
+    "MAX_ARGUMENTS",
+    "BlockMember",
+    "MemberType",
+    "ReflectedFunction",
+    "ReflectedShader",
+    "Resource",
+    "describe_members",
+    "reflected_function",
+    "value_members",
+    "with_members",
+]
+
+
+# -- Describe the members of a struct, for the interface of a function (`devmod.Param.members`).
+
+
+#: The limits on the members of one struct, with those of nested structs. They bound the interface of a small source. Files allow deeper
+#: values than this.
+_MAX_MEMBERS = 1024
+_MAX_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MemberType:
+    """The type of a member, as a reader finds it.
+
+    Parameters
+    ----------
+    size
+        The bytes of one element.
+    dtype
+        The type of a number or a vector; "" for any other type.
+    fields
+        The members of a struct; None for any other type. A type with neither is described as bytes.
+    dims
+        The length and the stride of each dimension of an array, the outer first. A matrix is an array of its columns.
+    """
+
+    size: int
+    dtype: str = ""
+    fields: Iterable[Field[Any]] | None = None
+    dims: Sequence[tuple[int, int]] = ()
+
+
+class _TooLarge(Exception):
+    """The struct exceeds a limit."""
+
+
+def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], MemberType]) -> tuple[Member, ...]:
+    """Return the members of a struct; () if they exceed a limit.
+
+    Parameters
+    ----------
+    fields
+        The members, with their types in the reader's own form.
+    look_up
+        Returns a type's description. Types may refer to each other any number of times.
+    """
+    count = 0
+
+    def describe(field: Field[_Type], depth: int) -> Member:
+        nonlocal count
+        count += 1
+        if depth >= _MAX_DEPTH or count > _MAX_MEMBERS:
+            raise _TooLarge
+        name, offset, of = field
+        type_ = look_up(of)
+        dtype, dims = type_.dtype, type_.dims
+        if type_.fields is not None:
+            members = [describe(each, depth + 1) for each in type_.fields]
+            if members:
+                shape, strides = [length for length, _ in dims], [stride for _, stride in dims]
+                return Member(name, "", offset, members, type_.size, shape, strides)
+        if not dtype:
+            dtype, dims = "uint8", (*dims, (type_.size, 1))
+        return Member(name, dtype, offset, (), 0, [length for length, _ in dims], [stride for _, stride in dims])
+
+    try:
+        return tuple(describe(each, 0) for each in fields)
+    except _TooLarge:
+        return ()
+
+
+def with_members(param: Param, members: Sequence[Member]) -> Param:
+    """Return a struct's param with its members. Members without a valid layout are omitted: the caller passes bytes.
+
+    The elements of a buffer that are no structs, but matrices, have no members.
+    """
+    if param.kind == "buffer" and len(members) == 1 and not members[0].name:
+        return param
+    try:
+        return param.replace(members=members)
+    except FormatError:
+        return param
+
+
+def value_members(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Return the members of an argument that is itself one member, or no known one.
+
+    These are the members of a struct; for an array or a matrix, it is the member without its name.
+    """
+    if not members:
+        return ()
+    (member,) = members
+    return member.members if member.members and not member.shape else (member.replace(name="", offset=0),)
+
+
+# -- A function as a reader found it.
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ReflectedFunction(Value):
+    """A function as a reader found it in the source or binary.
+
+    Parameters
+    ----------
+    symbol
+        Its symbol or entry point.
+    types
+        The type of each argument as in FunctionInfo.arg_types; "" for an unknown type.
+    params
+        The params of its interface, one for each argument.
+    block
+        Its fixed block of threads, or None.
+    location
+        Its place in the source for messages, such as "k.cl:12".
+    blocks
+        The blocks of memory that contain its scalars.
+    extra
+        The fields of its interface that only some kinds have.
+    default_block, open_block
+        The fields of its interface; both are ignored if `block` is fixed.
+    tags
+        TVM's launch parameter tags in addition to those of the grid and the block.
+    extra_tags
+        TVM's extra tags: an int for each argument, or empty.
+    """
+
+    symbol: str
+    types: Sequence[str]
+    params: Sequence[Param]
+    block: tuple[int, int, int] | None = None
+    location: str = ""
+    blocks: Sequence[Block] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    default_block: tuple[int, int, int] | None = None
+    open_block: bool = False
+    tags: Sequence[str] = ()
+    extra_tags: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("types", "params", "blocks", "tags", "extra_tags"):
+            self._set(**{name: tuple(getattr(self, name))})
+        if self.block is not None:
+            self._set(default_block=None, open_block=False)
+
+
+_LARGEST_STRUCT = 0xFFFF
+#: The limit on the arguments and constants of all entry points of a source together. Each entry point repeats the variables of a shared
+#: function, so the total can grow with the square of the source.
+MAX_ARGUMENTS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMember:
+    """A member of a block of memory.
+
+    Parameters
+    ----------
+    name
+        Its name in the source; "" if unknown.
+    type
+        The type of a scalar or vector, such as "float32x3"; "" for any other type.
+    offset, size
+        Its first byte in the block, and its number of bytes.
+    align
+        Its alignment; required if `type` is "".
+    layout
+        The Member that describes it, if the block is a struct of an interface; () if it has none.
+    """
+
+    name: str
+    type: str
+    offset: int
+    size: int
+    align: int = 1
+    layout: Sequence[Member] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A variable that an entry point uses at one binding.
+
+    Parameters
+    ----------
+    at
+        (set, binding); for Metal the index.
+    name
+        The name of the variable or of its block; "" if both are unknown.
+    kind
+        "buffer", "uniform", "image" or "sampler".
+    type
+        The element type of a buffer; "" if unknown, ``uint8xN`` with `align` for structs of N bytes.
+    access
+        "r", "w" or "rw" for buffers and images; "" if unknown.
+    size, align
+        A uniform's size in bytes, and its alignment. For a buffer: the bytes of its type without the runtime array, and
+        the alignment of its structs.
+    members
+        A uniform's members, in the order of their offsets.
+    structs
+        The members of the structs in a buffer; () if they are unknown.
+    """
+
+    at: Place
+    name: str
+    kind: str
+    type: str = ""
+    access: str = ""
+    size: int = 0
+    align: int = 0
+    members: Sequence[BlockMember] = ()
+    structs: Sequence[Member] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectedShader:
+    """One entry point of a shader, with the variables that it uses.
+
+    Parameters
+    ----------
+    symbol
+        The entry point's name.
+    resources
+        Its bound variables, in any order.
+    push, push_size
+        The members of its push constants, and their size in bytes.
+    constants
+        Its specialization constants or overrides, by id and then in the order of the source.
+    block
+        The workgroup size; None if the caller chooses it.
+    block_constants
+        For x, y and z: -1 for a fixed size, the index of the constant that is the size, or a list of the indices of the constants
+        that it is computed from. () if the whole size is fixed.
+    location
+        Its place in the source, for messages.
+    """
+
+    symbol: str
+    resources: Sequence[Resource] = ()
+    push: Sequence[BlockMember] = ()
+    push_size: int = 0
+    constants: Sequence[PipelineConstant] = ()
+    block: tuple[int, int, int] | None = None
+    block_constants: Sequence[int | list[int]] = ()
+    location: str = ""
+
+
+def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
+    """Return the function of an entry point, with its arguments in the order of a call.
+
+    Parameters
+    ----------
+    kind
+        The backend's kind, for messages.
+    shader
+        The entry point, as a reader returns it.
+
+    Raises
+    ------
+    CompileError
+        Two variables of different kinds share a binding, or a block is too large for an argument.
+    """
+    types: list[str] = []
+    params: list[Param] = []
+    blocks: list[Block] = []
+    for resource in _by_place(kind, shader):
+        if resource.kind == "uniform" and not resource.size:
+            continue  # an empty block
+        if resource.kind != "uniform":
+            types.append("handle")
+            param = Param(resource.name, resource.kind, resource.type, resource.access, resource.at, resource.align, resource.size)
+            params.append(with_members(param, resource.structs))
+        elif resource.members and all(member.type for member in resource.members):
+            for member in resource.members:
+                types.append(member.type)
+                params.append(Param(member.name, "scalar", member.type, at=(len(blocks), member.offset)))
+            blocks.append(Block(resource.at, resource.size))
+        else:
+            types.append(_struct(kind, shader, resource.name, resource.size))
+            param = Param(resource.name, "uniform", types[-1], at=resource.at, align=resource.align)
+            params.append(with_members(param, [one for each in resource.members for one in each.layout]))
+    for member in shader.push:
+        types.append(member.type or _struct(kind, shader, member.name, member.size))
+        param = Param(member.name, "scalar", types[-1], at=(len(blocks), member.offset), align=0 if member.type else member.align)
+        params.append(param if member.type else with_members(param, value_members(member.layout)))
+    if shader.push:
+        blocks.append(Block("push", shader.push_size))
+    extra: dict[str, object] = {}
+    if shader.constants:
+        extra["constants"] = [constant.to_dict() for constant in shader.constants]
+    if any(source != -1 for source in shader.block_constants):
+        extra["block_constants"] = list(shader.block_constants)
+    return ReflectedFunction(shader.symbol, types, params, shader.block, shader.location, blocks=blocks, extra=extra)
+
+
+def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
+    """Return the resources in the order of their bindings.
+
+    Buffers at one binding become one argument: a shader may declare several types for one buffer.
+    """
+    resource_at: dict[object, Resource] = {}
+    for resource in shader.resources:
+        other = resource_at.setdefault(resource.at, resource)
+        if other is resource:
+            continue
+        if other.kind != resource.kind or resource.kind == "uniform":
+            hint = (
+                ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
+                if "$Global" in (other.name, resource.name)
+                else ""
+            )
+            raise CompileError(
+                f"the {kind} function {shader.symbol!r} at {shader.location} has two variables at the binding {_shown_place(resource.at)}, "
+                f"{other.name!r} and {resource.name!r}, which cannot be one argument; give one of them another binding{hint}",
+                kind=kind,
+                function=shader.symbol,
+                argument=resource.name,
+            )
+        same = (other.type, other.align) == (resource.type, resource.align)
+        access = "".join(letter for letter in "rw" if letter in other.access + resource.access) if other.access and resource.access else ""
+        size = max(other.size, resource.size)
+        structs = other.structs if same and other.structs == resource.structs else ()
+        type_, align = (other.type, other.align) if same else ("", 0)
+        resource_at[resource.at] = replace(other, type=type_, access=access, size=size, align=align, structs=structs)
+    return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
+
+
+def _shown_place(at: Place) -> str:
+    return f"(set {at[0]}, binding {at[1]})" if isinstance(at, tuple) else str(at)
+
+
+def _struct(kind: str, shader: ReflectedShader, name: str, size: int) -> str:
+    if not 0 < size <= _LARGEST_STRUCT:
+        raise CompileError(
+            f"the {kind} function {shader.symbol!r} at {shader.location} takes {name!r} of {size} bytes by value; expected 1 to "
+            f"{_LARGEST_STRUCT} bytes. Make it a buffer",
+            kind=kind,
+            function=shader.symbol,
+            argument=name,
+        )
+    return f"uint8x{size}" if size > 1 else "uint8"
