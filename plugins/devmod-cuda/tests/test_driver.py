@@ -28,9 +28,9 @@ extern "C" __global__ void first(float *x) { x[0] = table[0]; }"""
 NO_PACKAGE = """
 import sys
 import devmod
-from devmod_cuda._samples import LINEAR_PTX
+from devmod_cuda._conformance import PTX
 info = devmod.FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x", "threadIdx.x"])
-axpy = devmod.create("cuda", LINEAR_PTX.encode(), "ptx", {"axpy": info})["axpy"]
+axpy = devmod.create("cuda", PTX.encode(), "ptx", {"axpy": info})["axpy"]
 device = devmod.device("cuda")
 x = device.zeros(64, "float32")
 with device.stream() as stream, stream.batch():
