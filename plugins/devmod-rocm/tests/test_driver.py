@@ -14,9 +14,9 @@ from standin_rocm import ROCM, SONAME, Standin, child_environment, library, need
 
 from devmod_conformance.checks import run_python
 from devmod_rocm import _driver
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.driver import ParameterBlock
-from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.limits import COOPERATIVE
+from devmod_runtime.driver_api.kernel import COOPERATIVE
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (
@@ -142,14 +142,14 @@ def test_addresses(driver: Any, standin: Standin, version: str) -> None:
 def test_a_module_and_a_launch(driver: Any) -> None:
     needs_emulator()
     module = driver.load_module(code_object())
-    function, context = driver.get_function(module, "axpy"), driver.current_context()
-    assert driver.function_attribute(function, 0) == 1024
-    assert driver.max_active_blocks(function, 64, 0) >= 1
-    assert driver.get_global(module, "total")[1] == 4
+    function, context = driver.call("get_function", module, b"axpy"), driver.call("current_context")
+    assert driver.call("function_attribute", 0, function) == 1024
+    assert driver.call("max_active_blocks", function, 64, 0) >= 1
+    assert driver.call("get_global", module, b"total")[1] == 4
     pointer = driver.call("allocate", 512)
-    driver.fill(pointer, 0, 512, 0)
+    driver.call("fill", pointer, 0, 512, 0)
     ones = (ctypes.c_float * 64)(*[1] * 64)
-    driver.copy_to_device(pointer, ctypes.addressof(ones), 256, 0)
+    driver.call("copy_to_device", pointer, ctypes.addressof(ones), 256, 0)
     block = ParameterBlock(24, driver.api.parameters_end, (0, 8, 16, 20))
     struct.pack_into("<QQfi", block.buffer, 0, pointer, pointer + 256, 2.0, 64)
     for attributes in ((), ((COOPERATIVE, b"\1"),)):
@@ -157,8 +157,8 @@ def test_a_module_and_a_launch(driver: Any) -> None:
         prepared = driver.prepare_launch(context, config, function, block)
         for _ in range(3):
             prepared()
-    driver.copy_to_host(ctypes.addressof(ones), pointer + 256, 256, 0)
-    driver.synchronize_stream(0)
+    driver.call("copy_to_host", ctypes.addressof(ones), pointer + 256, 256, 0)
+    driver.call("synchronize_stream", 0)
     assert list(ones) == [12] * 64
     driver.call("free", pointer)
     driver.unload_module(module)
@@ -166,7 +166,7 @@ def test_a_module_and_a_launch(driver: Any) -> None:
 
 def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
     """PyTorch reads the last error after each of its launches."""
-    for work in (lambda: driver.call("allocate", 1 << 60), lambda: driver.synchronize_event(1)):
+    for work in (lambda: driver.call("allocate", 1 << 60), lambda: driver.call("synchronize_event", 1)):
         with pytest.raises(DriverError):
             work()
         assert standin.api.hipGetLastError() == 0
@@ -175,8 +175,8 @@ def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
 
 def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
     module = driver.load_module(code_object())
-    function, block = driver.get_function(module, "bounded"), ParameterBlock(8, driver.api.parameters_end)
-    context = driver.current_context()
+    function, block = driver.call("get_function", module, b"bounded"), ParameterBlock(8, driver.api.parameters_end)
+    context = driver.call("current_context")
     config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 0)
     prepared = driver.prepare_launch(context, config, function, block)
     for _ in range(2):
@@ -193,7 +193,7 @@ def test_a_function_that_an_older_runtime_lacks(environment: dict[str, str]) -> 
         "driver = devmod.device('rocm').driver\n"
         "driver.library = Without(driver.library)\n"
         "try:\n"
-        "    driver.stream_context(driver.call('create_stream', 1))\n"
+        "    driver.call('stream_context', driver.call('create_stream', 1))\n"
         "except Exception as error:\n"
         "    print(error)\n"
     )

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import devmod_runtime.driver_api
-from devmod_runtime.driver_api.api import Api, DriverFunction
+from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
 from devmod_runtime.driver_api.driver import Driver
-from devmod_runtime.driver_api.errors import DriverError
 
 #: The methods whose arguments have the name of an operation, and the positions of these arguments.
 METHODS = {
@@ -20,6 +19,7 @@ METHODS = {
     "prototype": (0,),
     "create_into": (1,),
     "destroy_from": (1,),
+    "_queue": (2,),
     "Handles": (1, 2),
     "Streams": (1, 2),
     "Modules": (2,),

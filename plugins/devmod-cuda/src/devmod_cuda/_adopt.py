@@ -11,8 +11,7 @@ from devmod.backend import ConversionError, dtype_name_of
 from devmod.errors import FormatError
 from devmod_cuda._api import CUDA, LEGACY_STREAM
 from devmod_cuda._device import devices
-from devmod_runtime.driver_api.adoption import Adoption, library_of, strided_error
-from devmod_runtime.driver_api.dlpack import is_contiguous
+from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class CudaAdoption(Adoption):
             nbytes = len(value)
         else:
             with device.context:
-                start, size = device.driver.memory_range(address)
+                start, size = device.driver.call("memory_range", address)
             nbytes = start + size - address
         return self._adopt_untyped(value, address, nbytes), device.default_stream
 

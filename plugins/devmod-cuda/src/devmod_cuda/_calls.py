@@ -8,8 +8,8 @@ from functools import partial
 from itertools import repeat, starmap
 
 from devmod_cuda._api import CUDA
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.driver import Driver, Failures
-from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _JIT_ERROR_LOG = (5, 6)
 #: The largest log of the driver's compiler.
 _LOG_BYTES = 16384
 #: CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and COMPUTE_CAPABILITY_MINOR.
-_MAJOR, _MINOR = 75, 76
+_CAPABILITY = (75, 76)
 #: The PTX version of each driver version of CUDA 12. From 13.0 on, CUDA 13.x reads PTX 9.x.
 _PTX_OF_12 = ("8.0", "8.1", "8.2", "8.3", "8.4", "8.5", "8.5", "8.6", "8.7", "8.8")
 #: CUpointer_attribute: CONTEXT, MEMORY_TYPE and DEVICE_ORDINAL. CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_DEVICE are 1 and 2.
@@ -61,9 +61,9 @@ class CudaDriver(Driver):
 
     def device_arch(self, device: int) -> str:
         """Return the architecture of a device with the PTX version of the driver: ``sm_90:ptx8.7``."""
-        number = 10 * self.device_attribute(device, _MAJOR) + self.device_attribute(device, _MINOR)
+        major, minor = (self.call("device_attribute", each, device) for each in _CAPABILITY)
         ptx = ptx_version(self.version)
-        return f"sm_{number}:ptx{ptx}" if ptx else f"sm_{number}"
+        return f"sm_{major}{minor}" + (f":ptx{ptx}" if ptx else "")
 
     # -- contexts
 
@@ -80,33 +80,21 @@ class CudaDriver(Driver):
         pop.restype = None
         return map(Failures(0, refuse).__getitem__, statuses).__next__, partial(pop, byref(c_void_p()))
 
-    def push_context(self, context: int) -> None:
-        """Make a context the thread's current one until `pop_context`."""
-        self.call("push_context", context)
-
-    def pop_context(self) -> None:
-        """Make the context before the last `push_context` the thread's current one."""
-        self.call("pop_context")
-
     def context_device(self, context: int) -> int:
-        self.push_context(context)
+        self.call("push_context", context)
         try:
             return int(self.call("current_device"))
         finally:
-            self.pop_context()
+            self.call("pop_context")
 
     # -- memory and events
 
-    def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
-        """Return attributes (CUpointer_attribute) of an address as unsigned numbers. An unknown address has zeros."""
-        count = len(attributes)
+    def locate(self, address: int) -> tuple[int, int, int]:
+        count = len(_ATTRIBUTES)
         values = (c_uint64 * count)()
         places = (c_void_p * count)(*(ctypes.addressof(values) + 8 * place for place in range(count)))
-        self.check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*attributes), places, c_uint64(pointer))
-        return tuple(values)
-
-    def locate(self, address: int) -> tuple[int, int, int]:
-        context, kind, ordinal = self.pointer_attributes(address, _ATTRIBUTES)
+        self.check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*_ATTRIBUTES), places, c_uint64(address))
+        context, kind, ordinal = values
         return context, kind, ordinal
 
     def elapsed_time(self, start: int, end: int) -> float:
@@ -115,19 +103,6 @@ class CudaDriver(Driver):
     # -- launches
 
     def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
-        """Return a launch configuration (CUlaunchConfig) as `launch` takes it.
-
-        Parameters
-        ----------
-        grid, block
-            Blocks, and threads of a block.
-        shared_memory
-            Dynamic shared memory in bytes.
-        stream
-            The stream's handle.
-        attributes
-            The number (CUlaunchAttributeID) and the value of each attribute: up to 64 bytes as in CUlaunchAttributeValue.
-        """
         items = (_Attribute * len(attributes))()
         for item, (number, value) in zip(items, attributes, strict=True):
             item.id = number
@@ -156,10 +131,6 @@ class CudaDriver(Driver):
             raise
         return module.value or 0
 
-    def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
-        """Set an attribute of a function by its number (CUfunction_attribute)."""
-        self.call("set_function_attribute", function, attribute, value)
-
     def param_places(self, function: int) -> list[tuple[int, int]] | None:
         """Return the offset and size of each parameter of a function; None if the driver is older than CUDA 12.4."""
         if self.version < 12040:
@@ -173,11 +144,6 @@ class CudaDriver(Driver):
                     return places
                 raise
             places.append((offset, size))
-
-    def preferred_threads(self, function: int) -> int:
-        """Return the threads of a block with which a launch occupies the device best."""
-        _, threads = self.call("preferred_block", function, 0, 0, 0)
-        return int(threads)
 
     def encode_tensor_map(
         self,

@@ -6,7 +6,7 @@ from math import prod
 from struct import pack
 
 from devmod.backend import PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG
-from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
+from devmod_runtime.driver_api.kernel import COOPERATIVE, DriverLaunchConfig, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from devmod.backend import Once
 from devmod_cuda._api import CUDA
 from devmod_cuda._driver import get_driver
-from devmod_runtime.driver_api.device import DriverDevice, list_devices
-from devmod_runtime.driver_api.stream import DriverStream
+from devmod_runtime.driver_api.device import DriverDevice, DriverStream, list_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

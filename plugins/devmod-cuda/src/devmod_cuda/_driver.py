@@ -11,8 +11,8 @@ from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._api import CUDA
 from devmod_cuda._calls import CudaDriver
 from devmod_runtime import check_driver, driver_import_error
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.driver import record_open_driver
-from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

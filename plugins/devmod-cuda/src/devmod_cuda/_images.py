@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from devmod.errors import DevmodError
     from devmod_cuda._device import CudaDevice
-    from devmod_runtime.driver_api.errors import DriverError
+    from devmod_runtime.driver_api.api import DriverError
 
 
 # -- Read images (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver may crash on a damaged image.

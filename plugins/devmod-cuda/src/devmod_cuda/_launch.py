@@ -12,9 +12,8 @@ from devmod_cuda._config import CudaLimits
 from devmod_cuda._tensor_map import TensorMap
 from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, ParamPlace
 from devmod_runtime import fork_safe
-from devmod_runtime.driver_api.errors import DriverError, describe
-from devmod_runtime.driver_api.kernel import DriverKernel
-from devmod_runtime.driver_api.launcher import DriverLauncher
+from devmod_runtime.driver_api.api import DriverError, describe
+from devmod_runtime.driver_api.kernel import DriverKernel, DriverLauncher
 from devmod_runtime.driver_api.parameters import Argument, ParameterLayout, Place, declared_arguments
 from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from devmod_readers.nvidia import KernelEntry, ParamPlace
     from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.images import DriverImages, LoadedImage
-    from devmod_runtime.driver_api.limits import DriverLaunchConfig
+    from devmod_runtime.driver_api.kernel import DriverLaunchConfig
 
 
 #: Numbers of CUfunction_attribute.
@@ -68,7 +67,7 @@ class CudaKernel(DriverKernel):
                 if params is None:
                     pairs = driver.param_places(function)
                     params = None if pairs is None else [ParamPlace(offset, size) for offset, size in pairs]
-                max_threads, static = (driver.function_attribute(function, each) for each in (_MAX_THREADS, _STATIC_SHARED))
+                max_threads, static = (driver.call("function_attribute", each, function) for each in (_MAX_THREADS, _STATIC_SHARED))
         except DriverError as error:
             raise self.query_error(error) from error
         self.layout = parameter_layout(info, params)
@@ -94,7 +93,7 @@ class CudaKernel(DriverKernel):
     def preferred_block(self) -> tuple[int, int]:
         try:
             with self.context:
-                threads = self.driver.preferred_threads(self.function)
+                _, threads = self.driver.call("preferred_block", self.function, 0, 0, 0)
         except DriverError as error:
             raise self.query_error(error) from error
         most = 1 << max(threads, 1).bit_length() - 1
@@ -163,7 +162,7 @@ class CudaKernel(DriverKernel):
         """Set an attribute of the function. `what` is the argument of the launch in the message."""
         try:
             with self.context:
-                self.driver.set_function_attribute(self.function, attribute, value)
+                self.driver.call("set_function_attribute", self.function, attribute, value)
         except DriverError as error:
             raise self.limits.error(f"the driver refuses {what}: {describe(error)}") from error
 

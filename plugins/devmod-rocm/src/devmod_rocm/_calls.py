@@ -10,10 +10,9 @@ from ctypes import Structure, byref, c_int, c_uint, c_void_p
 from threading import local
 
 from devmod_rocm._api import HIP
-from devmod_runtime.driver_api.api import DEVICE, HOST
+from devmod_runtime.driver_api.api import DEVICE, HOST, DriverError
 from devmod_runtime.driver_api.driver import Driver
-from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.limits import COOPERATIVE
+from devmod_runtime.driver_api.kernel import COOPERATIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,17 +193,17 @@ class _CurrentDevice:
 
     def enter(self) -> None:
         """Set the device."""
-        previous = self._driver.current_context()
+        previous = self._driver.call("current_context")
         try:
             stack = self._saved.stack
         except AttributeError:
             stack = self._saved.stack = []
         if previous != self._device:
-            self._driver.set_context(self._device)
+            self._driver.call("set_context", self._device)
         stack.append(previous)
 
     def leave(self, *_: object) -> None:
         """Restore the previous device."""
         previous = self._saved.stack.pop()
         if previous != self._device:
-            self._driver.set_context(previous)
+            self._driver.call("set_context", previous)

@@ -9,8 +9,8 @@ from devmod.errors import DeviceNotFoundError
 from devmod_rocm._calls import HipDriver
 from devmod_rocm._library import open_library
 from devmod_runtime import check_driver
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.driver import record_open_driver
-from devmod_runtime.driver_api.errors import DriverError
 
 #: The environment variables by which HIP hides devices.
 _VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from devmod.errors import DevmodError
     from devmod_rocm._device import RocmDevice
     from devmod_rocm._image_reader import Image
-    from devmod_runtime.driver_api.errors import DriverError
+    from devmod_runtime.driver_api.api import DriverError
 
 #: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it. Older ones may load it too.
 _LOADED_BY = {5: 60000000, 6: 70000000}

@@ -8,10 +8,8 @@ from devmod.errors import ArgumentError
 from devmod_rocm._api import HIP
 from devmod_rocm._device import devices
 from devmod_runtime.driver_api.adoption import Adoption, library_of
-from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.kernel import DriverKernel
-from devmod_runtime.driver_api.launcher import DriverLauncher
-from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
+from devmod_runtime.driver_api.api import DriverError
+from devmod_runtime.driver_api.kernel import COOPERATIVE, DriverKernel, DriverLaunchConfig, DriverLauncher, Limits
 from devmod_runtime.driver_api.parameters import ParameterLayout, Place, declared_arguments
 from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+
 # The numbers of these flags are the same in CUDA and HIP.
 #: The flag of a stream that does not wait for the legacy default stream.
 NON_BLOCKING = 1
@@ -109,3 +110,34 @@ class Api(NamedTuple):
     dlpack_streams: Mapping[int, int]
     dlpack_stream_text: str
     parameters_end: int
+
+
+# -- The errors of a driver, and the errors of devmod for them.
+
+
+class DriverError(Exception):
+    """An error code of the driver.
+
+    Attributes
+    ----------
+    name : str
+        The vendor's name, such as "CUDA_ERROR_INVALID_VALUE".
+    text : str
+        The vendor's description of it.
+    call : str
+        The function that returned it, such as "cuLaunchKernelEx".
+    log : str
+        The error log of the driver's compiler and linker, for the load of a module.
+    """
+
+    def __init__(self, name: str, text: str, call: str, log: str = "") -> None:
+        super().__init__(f"{call}: {name} ({text})" if text else f"{call}: {name}")
+        self.name = name
+        self.text = text
+        self.call = call
+        self.log = log
+
+
+def describe(error: DriverError) -> str:
+    """Return the vendor's name and description of an error: ``CUDA_ERROR_INVALID_VALUE (invalid argument)``."""
+    return f"{error.name} ({error.text})" if error.text else error.name
