@@ -14,7 +14,7 @@ from real_drivers import DRIVERS, OLD, WITHOUT_A_CARD, present, symbols, version
 from standin_cuda import CUDA, missing_driver
 from vendor_runtime import VendorRuntime
 
-from devmod_cuda._api import FUNCTIONS
+from devmod_cuda._calls import FUNCTIONS
 
 pytestmark = WITHOUT_A_CARD
 NO_DEVICE = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected); nvidia-smi lists the devices of the driver"
@@ -201,7 +201,7 @@ def test_a_driver_has_the_functions_that_pycuda_links_with(driver: VendorRuntime
 
 CALLS = """
 import ctypes
-from devmod_cuda._api import FUNCTIONS
+from devmod_cuda._calls import FUNCTIONS
 from devmod_cuda._calls import CudaDriver
 from devmod_runtime.driver_api.api import DriverError
 driver = CudaDriver(ctypes.CDLL("libcuda.so.1"))

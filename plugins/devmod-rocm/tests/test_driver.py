@@ -13,10 +13,9 @@ from hip_sources import code_object
 from standin_rocm import ROCM, SONAME, Standin, child_environment, library, needs_emulator, on_hardware
 
 from devmod_conformance.checks import run_python
-from devmod_rocm import _driver
-from devmod_runtime.driver_api.api import DriverError
+from devmod_rocm import _device
+from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
 from devmod_runtime.driver_api.driver import ParameterBlock
-from devmod_runtime.driver_api.kernel import COOPERATIVE
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (
@@ -85,7 +84,7 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
 
 def test_no_device(environment: dict[str, str]) -> None:
     why = "no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice (no device)"
-    env = {name: value for name, value in environment.items() if name not in _driver._VISIBLE}
+    env = {name: value for name, value in environment.items() if name not in _device._VISIBLE}
     text = ROCM.error_of_opening(**env, DEVMOD_STANDIN_HIDDEN="1")
     if not os.path.exists("/dev/kfd"):
         assert (
@@ -104,11 +103,11 @@ def test_no_device(environment: dict[str, str]) -> None:
     ],
 )
 def test_no_device_with_a_kernel_driver(monkeypatch: pytest.MonkeyPatch, exists: bool, is_allowed: bool, advice: str) -> None:
-    for variable in _driver._VISIBLE:
+    for variable in _device._VISIBLE:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(os.path, "exists", lambda path: exists)
     monkeypatch.setattr(os, "access", lambda path, mode: is_allowed)
-    assert str(_driver._no_device("reason")) == f"no ROCm device was found: reason; {advice}"
+    assert str(_device._no_device("reason")) == f"no ROCm device was found: reason; {advice}"
 
 
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:

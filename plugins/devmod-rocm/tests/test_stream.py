@@ -31,7 +31,7 @@ def test_a_stream_of_hip_python(device: Any) -> None:
 
 def test_the_device_of_a_stream_in_hip_5(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """HIP 5 has no hipStreamGetDevice. The objects of PyTorch and CuPy have the number of their device."""
-    from devmod_rocm._api import HIP
+    from devmod_rocm._calls import HIP
     from devmod_rocm._launch import RocmAdoption
 
     def missing(operation: str, *arguments: Any) -> Any:

@@ -24,9 +24,9 @@ METHODS = {
     "Streams": (1, 2),
     "Modules": (2,),
 }
-APIS = ["devmod_cuda._api.CUDA", "devmod_rocm._api.HIP"]
+APIS = ["devmod_cuda._calls.CUDA", "devmod_rocm._calls.HIP"]
 #: Operations that a driver implements without a function: a context of HIP is the number of its device.
-WITHOUT = {"devmod_rocm._api.HIP": {"retain_primary_context"}, "devmod_cuda._api.CUDA": set[str]()}
+WITHOUT = {"devmod_rocm._calls.HIP": {"retain_primary_context"}, "devmod_cuda._calls.CUDA": set[str]()}
 
 
 def operations() -> set[str]:

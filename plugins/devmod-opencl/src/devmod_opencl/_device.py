@@ -1,4 +1,4 @@
-"""OpenCL devices. The first use of a device creates its context and an in-order queue."""
+"""OpenCL devices, streams and events. The first use of a device creates its context and an in-order queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from devmod.errors import LaunchError
     from devmod_runtime import Lease
 
 

@@ -1,18 +1,21 @@
-"""The functions of an OpenCL module, and arrays and queues of pyopencl as their arguments."""
+"""The programs of an OpenCL module, its kernels and functions, and arrays and queues of pyopencl as their arguments."""
 
 from __future__ import annotations
 
+import json
 from itertools import repeat, starmap
 from math import prod
 from operator import itemgetter
 
 from devmod import Interface
-from devmod.backend import ConversionError, dtype_name_of
-from devmod.errors import ArgumentError, FormatError, LaunchError
+from devmod.backend import ConversionError, DiskCache, Once, dtype_name_of
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
 from devmod_opencl import _driver
-from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, driver_error, no_time
+from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, driver_error, no_time
 from devmod_opencl._driver import cl
-from devmod_runtime import DeviceArray, Kernel, LaunchConfig, Launcher, call_uninterrupted
+from devmod_opencl._pocl import name_processor
+from devmod_readers.options.opencl import is_supported
+from devmod_runtime import DeviceArray, Kernel, LaunchConfig, Launcher, Programs, call_uninterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +23,120 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
-    from devmod_opencl._device import OpenCLDevice
-    from devmod_opencl._program import OpenCLPrograms
+
+
+# -- Programs: the payload of one module, built for each device, and the cache of the binaries.
+
+
+#: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
+_VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
+#: The version of the cache entries: a line of JSON (`arguments_of` the program, which a binary does not contain) and the binary.
+_FORM = "arguments and binary"
+_BINARIES = DiskCache("opencl")
+
+
+class OpenCLPrograms(Programs):
+    """The programs of one payload, one for each device and set of constants.
+
+    Parameters
+    ----------
+    fmt, code
+        The payload, or what a replaced compiler returned for it.
+    constants
+        Values for constants of the source.
+    functions
+        The functions of the module, which the trial of a binary runs.
+    """
+
+    kind = "opencl"
+    source_format = "cl"
+
+    def __init__(
+        self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
+    ) -> None:
+        super().__init__(fmt, code, constants)
+        if self.text:
+            for option in self.options:
+                if not is_supported(option):
+                    raise FormatError(
+                        f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver", kind="opencl"
+                    )
+        self._functions = functions
+        self._built = Once()
+        self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
+
+    def with_constants(self, constants: Mapping[str, object]) -> OpenCLPrograms:
+        return OpenCLPrograms(self.fmt, self.code, constants)
+
+    def default_device(self) -> OpenCLDevice:
+        """Return the first device; for a vendor's binary, the first device of that vendor.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            There is no such device.
+        """
+        all_devices = devices()
+        if self.fmt in _VENDORS:
+            supporting = [device for device in all_devices if _is_of_vendor(device, self.fmt)]
+            if not supporting:
+                text = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
+                raise DeviceNotFoundError(
+                    f"no OpenCL device here supports the format {self.fmt!r}, a vendor's binary for its FPGAs; the devices are: {text}. "
+                    "Install that vendor's OpenCL platform, or use the source (format 'cl')",
+                    kind="opencl",
+                )
+            return supporting[0]
+        return all_devices[0]
+
+    def get(self, device: OpenCLDevice) -> Any:
+        """Return the program built for a device, once for all threads.
+
+        Raises
+        ------
+        CompileError, FormatError
+            The driver refuses the payload.
+        """
+        return self._built.get(device, lambda: self._build(device))
+
+    def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
+        """Return the address space and type of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
+        self.get(device)
+        return self._arguments.get(device, {}).get(name, ())
+
+    def _build(self, device: OpenCLDevice) -> Any:
+        from devmod_opencl._trial import try_binary, try_linker
+
+        name_processor(device.handle)
+        try_linker(device)
+        if self.fmt == "cl":
+            return self._build_source(device)
+        if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
+            raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+        try_binary(device, self.code, self._functions)
+        return _driver.build_binary(device.context, device.handle, self.code)
+
+    def _build_source(self, device: OpenCLDevice) -> Any:
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)
+        line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
+        if binary:
+            try:
+                program = _driver.build_binary(device.context, device.handle, binary)
+                self._arguments[device] = json.loads(line)
+                return program
+            except FormatError:
+                pass  # the driver changed without a new version and refuses its old binaries
+        program = _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+        self._arguments[device] = arguments = _driver.arguments_of(program)
+        binary = _driver.binary_of(program)
+        if binary:
+            _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
+        return program
+
+
+def _is_of_vendor(device: OpenCLDevice, fmt: str) -> bool:
+    names = f"{device.platform} {device.vendor}".lower()
+    return any(word in names for word in _VENDORS[fmt])
 
 
 # -- Kernels: packing arguments and launching. Calls share kernel objects; each prepared launch has its own.
@@ -45,8 +160,9 @@ class OpenCLKernel(Kernel):
                 f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap has {len(info.arg_types)}", kind="opencl"
             )
         kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
+        spaces = programs.arguments(device, info.name)
         # A number in place of a pointer may have its size. The driver would use it as an address and crash.
-        for number, (kind, (space, type_name)) in enumerate(zip(kinds, programs.arguments(device, info.name), strict=False)):
+        for number, (kind, (space, type_name)) in enumerate(zip(kinds, spaces, strict=False)):
             if not _is_compatible(kind, space):
                 arg_type = info.arg_types[number] if kind == "scalar" else kind
                 raise FormatError(
@@ -60,11 +176,12 @@ class OpenCLKernel(Kernel):
         self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
         self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
         # Without an interface, any pointer may be __local. The driver may have the address spaces.
-        spaces = programs.arguments(device, info.name)
         self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
         group = cl.kernel_work_group_info
         self._max_threads = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
-        self.required_block = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
+        required = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
+        #: The block that the kernel requires; None if it runs with every block.
+        self.required_block = required if any(required) else None
 
     def _new(self) -> Any:
         try:
@@ -94,7 +211,7 @@ class OpenCLKernel(Kernel):
         if x * y * z > self._max_threads:
             name = "max_work_group_size" if self._max_threads == limits["max_work_group_size"] else "CL_KERNEL_WORK_GROUP_SIZE"
             raise self._invalid_launch(f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads")
-        if any(self.required_block) and self.required_block != launch.block:
+        if self.required_block not in (None, launch.block):
             raise self._invalid_launch(f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}")
         size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
         bits = limits["address_bits"]
@@ -290,8 +407,7 @@ class OpenCLLauncher(Launcher):
             return OpenCLLauncher(self._info, programs)
         # The block size in the interface may depend on the constants, so ask the kernel that was built with them.
         device = programs.default_device()
-        required = OpenCLKernel(self._info, programs, device).required_block
-        block = required if any(required) else None
+        block = OpenCLKernel(self._info, programs, device).required_block
         return OpenCLLauncher(self._info, programs, interface.replace(block=block))
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:

@@ -19,6 +19,8 @@ DISABLE_TIMING = 2
 PORTABLE = 1
 #: The mode of a capture that other calls of the process, such as a free by the garbage collector, do not end.
 RELAXED_CAPTURE = 2
+#: The number of the attribute of a launch whose blocks all run at once.
+COOPERATIVE = 2
 #: The handle of the default stream of each thread.
 PER_THREAD_STREAM = 2
 #: The kinds of memory that `Driver.locate` returns: page-locked memory of the host, and memory of a device.

@@ -1,10 +1,10 @@
-"""Kernels: launches with packed parameters."""
+"""The functions of a module, and their kernels on a device: the limits of a launch, and launches with packed parameters."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from itertools import repeat
 from math import prod
+from typing import NamedTuple
 
 from devmod.backend import COOPERATIVE_TAG, ConversionError
 from devmod.errors import LaunchError
@@ -30,135 +30,17 @@ if TYPE_CHECKING:
     from devmod_runtime.driver_api.images import DriverImages
 
 
-# -- The limits of the launches of one kernel on one device, checked before the driver is called.
+class DriverLaunchConfig(NamedTuple):
+    """The checked configuration of a launch, as the driver takes it: parameters of `Driver.launch_config`."""
 
-
-#: The number of the attribute of a launch whose blocks all run at once. It is the same in CUDA and HIP.
-COOPERATIVE = 2
-
-
-class DriverLaunchConfig:
-    """The checked configuration of a launch, as the driver takes it.
-
-    Attributes
-    ----------
-    grid, block, shared_memory, attributes
-        The parameters of `Driver.launch_config`.
-    """
-
-    __slots__ = ("attributes", "block", "grid", "shared_memory")
-
-    def __init__(self, grid: Dims, block: Dims, shared_memory: int, attributes: tuple[tuple[int, bytes], ...]) -> None:
-        self.grid, self.block, self.shared_memory, self.attributes = grid, block, shared_memory, attributes
-
-
-class Limits:
-    """The limits of the launches of one kernel on one device.
-
-    Parameters
-    ----------
-    device, info
-        The device, whose `limits` have the names of the limits below, and the function.
-    block, max_threads
-        The block that the kernel requires, and the most threads of a block for which it was compiled; None and 0 if it has no limit.
-    static_shared_memory
-        The bytes of shared memory that the kernel declares.
-
-    Attributes
-    ----------
-    device : Device
-        The device.
-    shared_memory_limit : str
-        The name of the device's limit of shared memory in a block.
-    is_cooperative : bool
-        Whether all blocks of a launch must run at once.
-    """
-
-    shared_memory_limit = "max_shared_memory_per_block"
-
-    def __init__(self, device: Device, info: FunctionInfo, block: Dims | None, max_threads: int, static_shared_memory: int) -> None:
-        self.device = device
-        self._name = info.name
-        self._block = block
-        self._built_threads = max_threads
-        self.static_shared_memory = static_shared_memory
-        self.is_cooperative = COOPERATIVE_TAG in info.launch_param_tags
-
-    def check(self, launch: LaunchConfig) -> DriverLaunchConfig:
-        """Return the configuration of a launch for the driver.
-
-        Raises
-        ------
-        LaunchError
-            It exceeds a limit. ``argument`` is "grid" for a limit of blocks.
-        """
-        raise NotImplementedError
-
-    def error(self, text: str, argument: str = "") -> LaunchError:
-        """Return the error of a launch that exceeds a limit. `text` ends the sentence."""
-        return LaunchError(
-            f"the {self.device.kind} function {self._name!r} cannot be launched on {self.device}: {text}",
-            kind=self.device.kind,
-            function=self._name,
-            argument=argument,
-        )
-
-    def check_block(self, launch: LaunchConfig) -> None:
-        """Check the block against the device and the kernel."""
-        limits, block = self.device.limits, launch.block
-        for axis, count in zip("xyz", block, strict=True):
-            limit = limits[f"max_block_dim_{axis}"]
-            if count > limit:
-                raise self.error(f"its max_block_dim_{axis} is {limit}, got block={block}", "block")
-        threads = prod(block)
-        limit = limits["max_threads_per_block"]
-        if threads > limit:
-            raise self.error(f"its max_threads_per_block is {limit}, and block={block} has {threads} threads", "block")
-        if self._block is not None and self._block != block:
-            raise self.error(f"the kernel is built for blocks of {self._block} threads, got block={block}", "block")
-        if self._built_threads and threads > self._built_threads:
-            raise self.error(
-                f"the kernel is built for blocks of at most {self._built_threads} threads (__launch_bounds__), and block={block} has "
-                f"{threads}",
-                "block",
-            )
-
-    def check_grid(self, launch: LaunchConfig) -> None:
-        """Check the grid against the device."""
-        for axis, count in zip("xyz", launch.grid, strict=True):
-            limit = self.device.limits[f"max_grid_dim_{axis}"]
-            if count > limit:
-                raise self.error(f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid")
-
-    def check_shared_memory(self, launch: LaunchConfig) -> None:
-        """Check the dynamic shared memory, with the kernel's own, against the device."""
-        limit = self.device.limits[self.shared_memory_limit]
-        static = self.static_shared_memory
-        if launch.shared_memory + static > limit:
-            own = f", and the kernel declares {static} bytes of its own" if static else ""
-            raise self.error(f"its {self.shared_memory_limit} is {limit}, got shared_memory={launch.shared_memory}{own}", "shared_memory")
-
-    def check_cooperative(self, launch: LaunchConfig, blocks_at_once: int) -> None:
-        """Check that the device runs all blocks of a launch at once.
-
-        Parameters
-        ----------
-        launch
-            The configuration.
-        blocks_at_once
-            The blocks that one multiprocessor runs at once.
-        """
-        most = blocks_at_once * self.device.limits["multiprocessor_count"]
-        if launch.blocks > most:
-            raise self.error(
-                f"a cooperative launch runs all its blocks at once, and with block={launch.block} it runs {most}; got grid={launch.grid} "
-                f"of {launch.blocks} blocks",
-                "grid",
-            )
+    grid: Dims
+    block: Dims
+    shared_memory: int
+    attributes: tuple[tuple[int, bytes], ...]
 
 
 class DriverKernel(Kernel):
-    """A kernel on one device. A subclass sets the layout and the limits, and checks what its driver has of its own.
+    """A kernel on one device. A subclass sets the layout and defines `shape`, with the limits that its driver has of its own.
 
     Parameters
     ----------
@@ -169,27 +51,34 @@ class DriverKernel(Kernel):
     ----------
     layout : ParameterLayout
         The parameters of a launch.
-    limits : Limits
-        The limits of a launch.
+    static_shared_memory : int
+        The bytes of shared memory that the kernel declares.
+    shared_memory_limit : str
+        The name of the device's limit of shared memory in a block.
     function : int
         The driver's handle.
+    entry
+        What the image declares about the kernel; None if only the driver can read it.
     """
 
     layout: ParameterLayout
-    limits: Limits
+    static_shared_memory = 0
+    shared_memory_limit = "max_shared_memory_per_block"
 
     def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
         self.image = image
         self.device = image.device
         self.context = image.context
         self.driver = image.context.driver
-        self._name = info.name
+        self.info = info
         self.function = image.function(info.name)
+        self.entry: Any = image.entry(info.name)
 
     @property
-    @abstractmethod
-    def required_block(self) -> tuple[int, int, int] | None:
+    def required_block(self) -> Dims | None:
         """The block that the kernel requires; None if it runs with every block."""
+        block: Dims | None = self.entry.block if self.entry is not None else None
+        return block
 
     def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, DriverStream)
@@ -213,7 +102,7 @@ class DriverKernel(Kernel):
                 else:
                     launch()
             except error_type as error:
-                raise self._launch_error(error) from error
+                raise self._refused_launch(error) from error
             give(slot)
 
         return call
@@ -243,41 +132,100 @@ class DriverKernel(Kernel):
             end = stream.record()
         return end.elapsed(begin)
 
-    def check_cooperative(self, launch: LaunchConfig) -> None:
-        """Check that the device runs all blocks of a launch at once, if it must."""
-        if not self.limits.is_cooperative:
-            return
-        if not self.device.limits["cooperative_launch"]:
-            raise self.limits.error("it does not support cooperative launches")
-        try:
-            with self.context:
-                each = self.driver.call("max_active_blocks", self.function, prod(launch.block), launch.shared_memory)
-        except DriverError as error:
-            raise self.query_error(error) from error
-        self.limits.check_cooperative(launch, each)
-
     def _new_launch(self, stream: DriverStream, shape: DriverLaunchConfig) -> tuple[Any, Callable[[], object]]:
         """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
         self.image.note_stream(stream)
         block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)
         config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes)
-        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block, self._launch_error)
+        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block, self._refused_launch)
+
+    # -- the limits of a launch, checked before the driver is called
+
+    def launch_error(self, text: str, argument: str = "") -> LaunchError:
+        """Return the error of a launch that exceeds a limit. `text` ends the sentence."""
+        return LaunchError(
+            f"the {self.device.kind} function {self.info.name!r} cannot be launched on {self.device}: {text}",
+            kind=self.device.kind,
+            function=self.info.name,
+            argument=argument,
+        )
+
+    def check_block(self, launch: LaunchConfig) -> None:
+        """Check the block against the device and the kernel."""
+        limits, block = self.device.limits, launch.block
+        for axis, count in zip("xyz", block, strict=True):
+            limit = limits[f"max_block_dim_{axis}"]
+            if count > limit:
+                raise self.launch_error(f"its max_block_dim_{axis} is {limit}, got block={block}", "block")
+        threads = prod(block)
+        limit = limits["max_threads_per_block"]
+        if threads > limit:
+            raise self.launch_error(f"its max_threads_per_block is {limit}, and block={block} has {threads} threads", "block")
+        if self.required_block not in (None, block):
+            raise self.launch_error(f"the kernel is built for blocks of {self.required_block} threads, got block={block}", "block")
+        built_threads = self.entry.max_threads if self.entry is not None else 0
+        if built_threads and threads > built_threads:
+            raise self.launch_error(
+                f"the kernel is built for blocks of at most {built_threads} threads (__launch_bounds__), and block={block} has {threads}",
+                "block",
+            )
+
+    def check_grid(self, launch: LaunchConfig) -> None:
+        """Check the grid against the device."""
+        for axis, count in zip("xyz", launch.grid, strict=True):
+            limit = self.device.limits[f"max_grid_dim_{axis}"]
+            if count > limit:
+                raise self.launch_error(f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid")
+
+    def check_shared_memory(self, launch: LaunchConfig) -> None:
+        """Check the dynamic shared memory, with the kernel's own, against the device."""
+        limit = self.device.limits[self.shared_memory_limit]
+        static = self.static_shared_memory
+        if launch.shared_memory + static > limit:
+            own = f", and the kernel declares {static} bytes of its own" if static else ""
+            raise self.launch_error(
+                f"its {self.shared_memory_limit} is {limit}, got shared_memory={launch.shared_memory}{own}", "shared_memory"
+            )
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether all blocks of a launch must run at once."""
+        return COOPERATIVE_TAG in self.info.launch_param_tags
+
+    def check_cooperative(self, launch: LaunchConfig) -> None:
+        """Check that the device runs all blocks of a launch at once, if it must."""
+        if not self.is_cooperative:
+            return
+        if not self.device.limits["cooperative_launch"]:
+            raise self.launch_error("it does not support cooperative launches")
+        try:
+            with self.context:
+                each = self.driver.call("max_active_blocks", self.function, prod(launch.block), launch.shared_memory)
+        except DriverError as error:
+            raise self.query_error(error) from error
+        most = each * self.device.limits["multiprocessor_count"]
+        if launch.blocks > most:
+            raise self.launch_error(
+                f"a cooperative launch runs all its blocks at once, and with block={launch.block} it runs {most}; got grid={launch.grid} "
+                f"of {launch.blocks} blocks",
+                "grid",
+            )
+
+    # -- errors of the driver
 
     def query_error(self, error: DriverError) -> LaunchError:
         """Return the error for a query of the kernel's attributes or its occupancy that the driver refuses."""
-        what = f"the {self.device.kind} function {self._name!r}"
-        if error.name == self.driver.api.out_of_memory:  # a driver may load a function with its first use
-            return self.device.memory_error(0, f"{describe(error)} in the load of {what}")
-        result = self.device.driver_error(f"{self.device} refused a query of {what}", error)
-        result.function = self._name
-        return result
+        return self._refusal(error, "query", "load")  # a driver may load a function with its first use
 
-    def _launch_error(self, error: DriverError) -> LaunchError:
-        what = f"the {self.device.kind} function {self._name!r}"
+    def _refused_launch(self, error: DriverError) -> LaunchError:
+        return self._refusal(error, "launch", "launch")
+
+    def _refusal(self, error: DriverError, what: str, at: str) -> LaunchError:
+        function = f"the {self.device.kind} function {self.info.name!r}"
         if error.name == self.driver.api.out_of_memory:
-            return self.device.memory_error(0, f"{describe(error)} in a launch of {what}")
-        result = self.device.driver_error(f"{self.device} refused a launch of {what}", error)
-        result.function = self._name
+            return self.device.memory_error(0, f"{describe(error)} in {'the' if at == 'load' else 'a'} {at} of {function}")
+        result = self.device.driver_error(f"{self.device} refused a {what} of {function}", error)
+        result.function = self.info.name
         return result
 
 
