@@ -18,9 +18,16 @@ from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, ParamPlace
 from devmod_runtime import fork_safe
 from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError, describe
-from devmod_runtime.driver_api.kernel import DriverKernel, DriverLaunchConfig, DriverLauncher
-from devmod_runtime.driver_api.parameters import Argument, ParameterLayout, Place, declared_arguments
-from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
+from devmod_runtime.driver_api.kernel import (
+    Argument,
+    DriverKernel,
+    DriverLaunchConfig,
+    DriverLauncher,
+    ParameterLayout,
+    Place,
+    declared_arguments,
+)
+from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from devmod_rocm._calls import HIP
 from devmod_rocm._device import devices
 from devmod_runtime.driver_api.adoption import Adoption, library_of
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
-from devmod_runtime.driver_api.kernel import DriverKernel, DriverLaunchConfig, DriverLauncher
-from devmod_runtime.driver_api.parameters import ParameterLayout, Place, declared_arguments
-from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
+from devmod_runtime.driver_api.kernel import DriverKernel, DriverLaunchConfig, DriverLauncher, ParameterLayout, Place, declared_arguments
+from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
