@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
+from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_readers.sources import closed_source, split_options
 from devmod_runtime._module import source_text
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Programs:
     """Base class of the programs of one payload and set of constants. A backend builds them for its devices.
 
-    A subclass sets `kind` and `source_format`, and defines `with_constants`.
+    A subclass sets the attributes, and defines `with_constants` and `is_option`.
 
     Parameters
     ----------
@@ -31,10 +31,13 @@ class Programs:
     ----------
     kind, source_format : str
         The kind, and its format of source payloads.
+    compiler : str
+        The receiver's compiler, in messages.
     """
 
     kind = ""
     source_format = ""
+    compiler = ""
 
     def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
         self.fmt, self.code = fmt, code
@@ -63,6 +66,20 @@ class Programs:
     def options(self) -> tuple[str, ...]:
         """The options in the first line of the source; empty for other formats. FormatError for an option that is not allowed."""
         return split_options(self.source)[0]
+
+    def check_options(self) -> None:
+        """Check the build options of a source. FormatError if the receiver does not pass one of them to its compiler."""
+        for option in self.options:
+            if not self.is_option(option):
+                raise FormatError(
+                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {self.compiler}",
+                    kind=self.kind,
+                )
+
+    @staticmethod
+    def is_option(option: str) -> bool:
+        """Return whether the receiver's compiler takes an option of a source."""
+        raise NotImplementedError
 
     @property
     def constants(self) -> Sequence[str]:

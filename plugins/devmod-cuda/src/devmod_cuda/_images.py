@@ -11,6 +11,7 @@ from devmod.targets.cuda.architecture import architecture, rank
 from devmod_cuda._calls import CUDA
 from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
+from devmod_readers.options.cuda import is_supported
 from devmod_runtime import source_text
 from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
 
@@ -188,6 +189,7 @@ class Images(DriverImages):
     source_format = "cuda"
     compiler = "NVRTC"
     check_payload = staticmethod(check_payload)
+    is_option = staticmethod(is_supported)
 
     def __init__(
         self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None, archs: Sequence[str] = ()
@@ -197,12 +199,6 @@ class Images(DriverImages):
 
     def with_constants(self, constants: Mapping[str, object]) -> Images:
         return Images(self.fmt, self.code, self.names, constants, self.archs)
-
-    @staticmethod
-    def is_option(option: str) -> bool:
-        from devmod_readers.options.cuda import is_supported
-
-        return is_supported(option)
 
     def compile_source(self, arch: str) -> tuple[str, bytes]:
         from devmod_cuda._jit import compile_source

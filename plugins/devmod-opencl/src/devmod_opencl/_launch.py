@@ -50,17 +50,15 @@ class OpenCLPrograms(Programs):
 
     kind = "opencl"
     source_format = "cl"
+    compiler = "a driver"
+    is_option = staticmethod(is_supported)
 
     def __init__(
         self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
     ) -> None:
         super().__init__(fmt, code, constants)
         if self.text:
-            for option in self.options:
-                if not is_supported(option):
-                    raise FormatError(
-                        f"the opencl source has the build option {option!r}, which devmod-opencl does not pass to a driver", kind="opencl"
-                    )
+            self.check_options()
         self._functions = functions
         self._built = Once()
         self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}

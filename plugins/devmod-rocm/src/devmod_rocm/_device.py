@@ -113,19 +113,6 @@ def get_driver() -> HipDriver:
 
 def _open() -> HipDriver:
     driver = HipDriver(open_library())
-    _initialize(driver)
-    record_open_driver(driver)  # not before: a runtime that does not start is not open in a forked child
-    return driver
-
-
-def _initialize(driver: HipDriver) -> None:
-    """Initialize a driver.
-
-    Raises
-    ------
-    DeviceNotFoundError
-        It does not start, or has no device.
-    """
     try:
         count = driver.device_count()  # first: hipInit of HIP 5 has another error without a device
         driver.initialize()
@@ -137,6 +124,8 @@ def _initialize(driver: HipDriver) -> None:
         ) from error
     if not count:
         raise _no_device("hipGetDeviceCount returns 0")
+    record_open_driver(driver)  # not before: a runtime that does not start is not open in a forked child
+    return driver
 
 
 def _no_device(why: str) -> DeviceNotFoundError:

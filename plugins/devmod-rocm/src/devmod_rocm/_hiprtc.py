@@ -182,43 +182,31 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
             library = None
     if library is None:
         return {"missing": reasons[0]}
-    return _Compiler(library).compile(request["text"], request["name"], request["options"])
+    library.hiprtcGetErrorString.restype = c_char_p
+    program, major, minor = c_void_p(), c_int(), c_int()
 
+    def describe(status: int) -> str:
+        return (library.hiprtcGetErrorString(status) or b"").decode() or f"error {status}"
 
-class _Compiler:
-    """The functions of hiprtc (hiprtc.h)."""
-
-    def __init__(self, library: Any) -> None:
-        self._library = library
-        library.hiprtcGetErrorString.restype = c_char_p
-
-    def compile(self, text: str, name: str, options: list[str]) -> dict[str, str]:
-        """Return the result of `compile_request`."""
-        library, program = self._library, c_void_p()
-        major, minor = c_int(), c_int()
-        library.hiprtcVersion(byref(major), byref(minor))
-        result = {"version": f"{major.value}.{minor.value}", "log": ""}
-        headers = (c_char_p * len(_BUILT_IN))(*[b"#pragma once\n"] * len(_BUILT_IN))
-        names = (c_char_p * len(_BUILT_IN))(*[each.encode() for each in _BUILT_IN])
-        status = library.hiprtcCreateProgram(
-            byref(program), c_char_p(text.encode()), c_char_p(name.encode()), len(_BUILT_IN), headers, names
-        )
-        if status:
-            return result | {"error": self._describe(status)}
-        words = (c_char_p * len(options))(*[option.encode() for option in options])
-        status = library.hiprtcCompileProgram(program, len(options), words)
-        result["log"] = self._bytes(program, "hiprtcGetProgramLog").rstrip(b"\0").decode("utf-8", "replace")
-        if status:
-            return result | {"error": self._describe(status)}
-        return result | {"code": b64encode(self._bytes(program, "hiprtcGetCode")).decode()}
-
-    def _bytes(self, program: c_void_p, name: str) -> bytes:
+    def read(name: str) -> bytes:
         """Return the bytes that a pair of functions has, such as hiprtcGetCodeSize and hiprtcGetCode."""
         size = c_size_t()
-        getattr(self._library, f"{name}Size")(program, byref(size))
+        getattr(library, f"{name}Size")(program, byref(size))
         buffer = ctypes.create_string_buffer(size.value + 1)
-        getattr(self._library, name)(program, buffer)
+        getattr(library, name)(program, buffer)
         return buffer.raw[: size.value]
 
-    def _describe(self, status: int) -> str:
-        return (self._library.hiprtcGetErrorString(status) or b"").decode() or f"error {status}"
+    library.hiprtcVersion(byref(major), byref(minor))
+    result = {"version": f"{major.value}.{minor.value}", "log": ""}
+    text, name, options = c_char_p(request["text"].encode()), c_char_p(request["name"].encode()), request["options"]
+    headers = (c_char_p * len(_BUILT_IN))(*[b"#pragma once\n"] * len(_BUILT_IN))
+    names = (c_char_p * len(_BUILT_IN))(*[each.encode() for each in _BUILT_IN])
+    status = library.hiprtcCreateProgram(byref(program), text, name, len(_BUILT_IN), headers, names)
+    if status:
+        return result | {"error": describe(status)}
+    words = (c_char_p * len(options))(*[option.encode() for option in options])
+    status = library.hiprtcCompileProgram(program, len(options), words)
+    result["log"] = read("hiprtcGetProgramLog").rstrip(b"\0").decode("utf-8", "replace")
+    if status:
+        return result | {"error": describe(status)}
+    return result | {"code": b64encode(read("hiprtcGetCode")).decode()}

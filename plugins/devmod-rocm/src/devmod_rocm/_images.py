@@ -8,6 +8,7 @@ from devmod.errors import FormatError, ToolchainNotFoundError, list_names
 from devmod.targets.rocm.architecture import architecture, rank
 from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, read_code_object
 from devmod_readers.offload import is_container, read_images
+from devmod_readers.options.rocm import is_supported
 from devmod_rocm._calls import HIP
 from devmod_runtime import source_text
 from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
@@ -195,15 +196,10 @@ class RocmImages(DriverImages):
     source_format = "hip"
     compiler = "hiprtc"
     check_payload = staticmethod(check_payload)
+    is_option = staticmethod(is_supported)
 
     def with_constants(self, constants: Mapping[str, object]) -> RocmImages:
         return RocmImages(self.fmt, self.code, self.names, constants)
-
-    @staticmethod
-    def is_option(option: str) -> bool:
-        from devmod_readers.options.rocm import is_supported
-
-        return is_supported(option)
 
     def compile_source(self, arch: str) -> tuple[str, bytes]:
         from devmod_rocm._device import loaded_library

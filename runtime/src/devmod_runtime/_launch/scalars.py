@@ -19,9 +19,10 @@ from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
 
     Packer = Callable[[Any], bytes]
+    _Writer: TypeAlias = "_Number | _Array | _Struct"
     from collections.abc import Iterator, Sequence
 
     import numpy as np
@@ -47,6 +48,10 @@ _SMALL = {
     "float6_e3m2fn": (3, 2, 3, "finite"),
     "float4_e2m1fn": (2, 1, 1, "finite"),
 }
+
+
+#: DLPack's codes and bits of a bool.
+_BOOLS = ((6, 8), (1, 1))
 
 
 def plain_packer(name: str) -> tuple[type, Packer] | None:
@@ -95,11 +100,11 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
     if lanes == 1:
         return _packer_of_one(name, code, bits, bool_bytes)
     one = _packer_of_one(dtype_name((code, bits, 1)), code, bits, bool_bytes)
-    width = len(_zero(one, code, bits, bool_bytes))
+    width = bool_bytes if (code, bits) in _BOOLS else (bits + 7) // 8
     padding = bytes(width * (vec3_lanes - 3)) if lanes == 3 else b""
 
     def pack(value: Any) -> bytes:
-        if (is_bytes and isinstance(value, (bytes, bytearray, memoryview))) or _is_void(value):
+        if (is_bytes and isinstance(value, (bytes, bytearray, memoryview))) or _kind(value) == "V":
             return _bytes_of(value, name, lanes * width if is_bytes else lanes * width + len(padding)) + (padding if is_bytes else b"")
         return _pack_lanes(value, name, lanes, one) + padding
 
@@ -107,7 +112,7 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
 
 
 def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
-    if (code, bits) in ((6, 8), (1, 1)):
+    if (code, bits) in _BOOLS:
         return lambda value: _pack_bool(value, bool_bytes)
     char = STRUCT_FORMATS.get(name, "")
     if code in (0, 1) and char:
@@ -125,11 +130,6 @@ def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
         raise ConversionError(f"{describe_value(value)} cannot be passed: type {name} is not supported for a value")
 
     return refuse
-
-
-def _zero(_: Packer, code: int, bits: int, bool_bytes: int) -> bytes:
-    """Return a zero lane."""
-    return bytes(bool_bytes if (code, bits) in ((6, 8), (1, 1)) else (bits + 7) // 8)
 
 
 def _pack_bool(value: Any, width: int) -> bytes:
@@ -273,10 +273,6 @@ def _kind(value: object) -> str:
     return str(getattr(getattr(value, "dtype", None), "kind", "")) if getattr(value, "ndim", 1) == 0 else ""
 
 
-def _is_void(value: object) -> bool:
-    return _kind(value) == "V"
-
-
 # -- Structs by value: NumPy records, mappings, tuples and bytes, as the bytes of the layout that the kernel declares.
 #
 # `struct_packer` returns the converter of one argument. A `ConversionError` names the member. Padding is zero, except in a value of
@@ -347,26 +343,12 @@ class _MemberError(Exception):
         self.path, self.text = path, text
 
 
-class _Writer:
-    """Writes the values of one type into the memory of a struct."""
+class _Number:
+    """The writer of a number or a vector into the memory of a struct.
 
-    def write(self, value: Any, path: str, data: bytearray, at: int) -> None:
-        """Write a value at the byte `at`.
-
-        Raises
-        ------
-        _MemberError
-            The type cannot represent the value. `path` is the member's place in the argument.
-        """
-        raise NotImplementedError
-
-    def mark(self, data: bytearray, at: int) -> None:
-        """Set all bits of the memory that `write` writes."""
-        raise NotImplementedError
-
-
-class _Number(_Writer):
-    """A number or a vector."""
+    `write` writes a value at the byte `at`. It raises _MemberError, with the member's place in the argument, if the type cannot represent
+    the value. `mark` sets all bits of the memory that `write` writes.
+    """
 
     def __init__(self, member: Member) -> None:
         self._size = element_bytes(member)
@@ -386,7 +368,7 @@ class _Number(_Writer):
         data[at : at + self._size] = b"\xff" * self._size
 
 
-class _Array(_Writer):
+class _Array:
     """An array: its elements, from the start of one to the start of the next `stride` bytes."""
 
     def __init__(self, element: _Writer, count: int, stride: int, *, accepts_bytes: bool) -> None:
@@ -411,7 +393,7 @@ class _Array(_Writer):
             self._element.mark(data, at + number * self._stride)
 
 
-class _Struct(_Writer):
+class _Struct:
     """A struct of `nbytes` bytes."""
 
     def __init__(self, members: Sequence[Member], nbytes: int) -> None:

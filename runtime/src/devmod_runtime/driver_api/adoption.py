@@ -97,10 +97,13 @@ class Adoption:
         order = device.current_stream if stream is None else None
         assert order is None or isinstance(order, DriverStream)
         capsule = export(value, -1 if order is None else order.handle)
-        tensor = DeviceTensor(capsule)
-        if not tensor.contiguous:
+        tensor, read_only = read_capsule(capsule)  # the capsule stays unused, so its own destructor frees the tensor
+        numbers = c_int64 * tensor.ndim
+        shape = tuple(numbers.from_address(tensor.shape)) if tensor.ndim else ()
+        if tensor.strides and not is_contiguous(shape, tuple(numbers.from_address(tensor.strides)), 1):
             raise strided_error(value)
-        array = self.array(device, tensor.address, tensor.shape, dtype_name(tensor.dtype), (value, capsule), read_only=tensor.read_only)
+        dtype = dtype_name((tensor.code, tensor.bits, tensor.lanes))
+        array = self.array(device, (tensor.data or 0) + tensor.byte_offset, shape, dtype, (value, capsule), read_only=read_only)
         return array, stream
 
     def array(
@@ -213,37 +216,6 @@ def strided_error(value: object) -> ConversionError:
     library, name = library_of(value), type(value).__name__
     advice = {"torch": "pass tensor.contiguous()", "cupy": "pass cupy.ascontiguousarray(array)"}.get(library, "pass array.copy()")
     return ConversionError(f"is a strided {library} {name}; {advice}")
-
-
-# -- Reading the DLPack capsules of memory on a device.
-
-
-class DeviceTensor:
-    """The tensor of a capsule. The capsule stays unused, so its own destructor frees the tensor.
-
-    Attributes
-    ----------
-    address : int
-        The address of the first element.
-    dtype : tuple of int
-        DLPack's code, bits and lanes.
-    shape : tuple of int
-        The length of each dimension.
-    contiguous : bool
-        Whether the elements are in C order without gaps.
-    read_only : bool
-        Whether kernels must not write to the memory.
-    """
-
-    __slots__ = ("address", "contiguous", "dtype", "read_only", "shape")
-
-    def __init__(self, capsule: object) -> None:
-        tensor, self.read_only = read_capsule(capsule)
-        numbers = c_int64 * tensor.ndim
-        self.address = (tensor.data or 0) + tensor.byte_offset
-        self.dtype = (tensor.code, tensor.bits, tensor.lanes)
-        self.shape = tuple(numbers.from_address(tensor.shape)) if tensor.ndim else ()
-        self.contiguous = not tensor.strides or is_contiguous(self.shape, tuple(numbers.from_address(tensor.strides)), 1)
 
 
 def export(value: Any, stream: int) -> object:

@@ -30,14 +30,7 @@ class DriverImages(Programs):
         The symbols of the kernels that the module declares.
     constants
         Values for constants of the source.
-
-    Attributes
-    ----------
-    compiler : str
-        The receiver's compiler, in messages.
     """
-
-    compiler = ""
 
     def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
         super().__init__(fmt, code, constants)
@@ -55,12 +48,7 @@ class DriverImages(Programs):
         """
         if not self.text:
             self.check_payload(self.fmt, self.code)
-        for option in self.options:
-            if not self.is_option(option):
-                raise FormatError(
-                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {self.compiler}",
-                    kind=self.kind,
-                )
+        self.check_options()
 
     def compiled(self, arch: str) -> tuple[str, bytes]:
         """Return the format and the bytes of the image for an architecture. A source is compiled, once for all threads.
@@ -104,11 +92,6 @@ class DriverImages(Programs):
     @abstractmethod
     def check_payload(fmt: str, code: bytes) -> None:
         """Check the start of a payload, without a device. Raise FormatError if no device supports it."""
-
-    @staticmethod
-    @abstractmethod
-    def is_option(option: str) -> bool:
-        """Return whether the receiver's compiler takes an option of a source."""
 
     @abstractmethod
     def compile_source(self, arch: str) -> tuple[str, bytes]:
