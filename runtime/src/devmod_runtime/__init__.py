@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from devmod_runtime._leases import lend as lend
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
+    from devmod_runtime._programs import ProgramLauncher as ProgramLauncher
     from devmod_runtime._programs import Programs as Programs
     from devmod_runtime._programs import source_constants as source_constants
     from devmod_runtime._programs import specialize_source as specialize_source
@@ -75,6 +76,7 @@ _HOME = {
     "Launcher": "_launch.launcher",
     "Lease": "_leases",
     "Pool": "_leases",
+    "ProgramLauncher": "_programs",
     "Programs": "_programs",
     "RuntimeModule": "_module",
     "SetConstant": "_launch.constants",

@@ -7,12 +7,15 @@ import re
 
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_readers.sources import closed_source, split_options
+from devmod_runtime._launch.launcher import Launcher
 from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
+    from typing import Any, Self
+
+    from devmod import FunctionInfo, Interface
 
 
 class Programs:
@@ -113,6 +116,35 @@ class Programs:
         raise NotImplementedError
 
 
+class ProgramLauncher(Launcher):
+    """One function of a module whose payload is `Programs`. Its kernels have the attribute `required_block`, None without such a block.
+
+    Parameters
+    ----------
+    info, programs
+        The function, and the programs of its module.
+    interface
+        The interface, if it is not that of `info`.
+    """
+
+    def __init__(self, info: FunctionInfo, programs: Any, interface: Interface | None = None) -> None:
+        self.info, self.programs, self.interface = info, programs, interface
+
+    @property
+    def constants(self) -> Sequence[str]:
+        constants: Sequence[str] = self.programs.constants
+        return constants
+
+    def specialize(self, constants: Mapping[str, object]) -> Self:
+        programs, interface = self.programs.specialize(constants), self.info.interface
+        launcher = type(self)(self.info, programs)
+        if interface is None or interface.block is None:
+            return launcher
+        # The block size in the interface may depend on the constants, so it is read from the kernel that was built with them.
+        kernel: Any = launcher.kernel(launcher.default_device())
+        return type(self)(self.info, programs, interface.replace(block=kernel.required_block))
+
+
 # -- Constants of a source payload, set by the receiver: `Function.specialize` for sources with a C preprocessor.
 
 
@@ -147,19 +179,13 @@ def specialize_source(kind: str, text: str, constants: Mapping[str, object], oth
     for name in constants:
         if not _NAME.fullmatch(name) or name not in words:
             known = [*others, *source_constants(text)]
-            raise ArgumentError(
-                f"the {kind} source has no constant {name!r} to specialize; it has: {list_names(known)}{did_you_mean(name, known)}",
-                kind=kind,
-                argument=name,
-            )
+            text = f"has no constant {name!r} to specialize; it has: {list_names(known)}{did_you_mean(name, known)}"
+            raise ArgumentError(f"the {kind} source {text}", kind=kind, argument=name)
         defined = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", body, re.MULTILINE)
         guarded = re.search(rf"^[ \t]*#[ \t]*(ifndef[ \t]+{name}\b|if\b.*\bdefined\b.*\b{name}\b)", body, re.MULTILINE)
         if defined and not guarded:
-            raise ArgumentError(
-                f"the {kind} source defines {name!r} unconditionally, so it cannot be specialized; write #ifndef {name} around its #define",
-                kind=kind,
-                argument=name,
-            )
+            text = f"defines {name!r} unconditionally, so it cannot be specialized; write #ifndef {name} around its #define"
+            raise ArgumentError(f"the {kind} source {text}", kind=kind, argument=name)
     old_defines = ["" if _defined_name(line) in constants else line for line in lines[first_define:body_start]]
     new_defines = [f"#define {name} {_literal(kind, name, value)}" for name, value in constants.items()]
     return "\n".join([*lines[:first_define], *new_defines, f"#line {first_define + 1}", *old_defines, *lines[body_start:]])

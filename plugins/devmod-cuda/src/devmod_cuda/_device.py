@@ -9,7 +9,7 @@ import re
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._calls import CUDA, CudaDriver
-from devmod_runtime import check_driver, driver_import_error
+from devmod_runtime import driver_import_error
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, DriverStream, list_devices
 from devmod_runtime.driver_api.driver import record_open_driver
@@ -35,21 +35,6 @@ _once = Once()
 #: The process and the error of the last cuInit that failed. In a forked child of it, the libraries for CUDA 12.4 and 12.5 return
 #: CUDA_ERROR_OPERATING_SYSTEM, for they have started a thread.
 _failure: tuple[int, str] = (0, "")
-
-
-def get_driver() -> CudaDriver:
-    """Return the driver, always the same object. The first call opens it.
-
-    Raises
-    ------
-    DeviceNotFoundError
-        The driver is missing, too old, or has no device. The next call tries again.
-    LaunchError
-        This process was forked after the driver was opened.
-    """
-    check_driver("cuda")
-    driver: CudaDriver = _once.get("driver", _open)
-    return driver
 
 
 def _open() -> CudaDriver:
@@ -176,8 +161,7 @@ def devices() -> list[CudaDevice]:
     DeviceNotFoundError
         There is no driver or no device.
     """
-    result: list[CudaDevice] = _once.get("devices", lambda: list_devices(get_driver(), CudaDevice, "nvidia-smi"))
-    return result
+    return list_devices(_once, _open, CudaDevice, "nvidia-smi")
 
 
 def open_devices() -> list[CudaDevice]:

@@ -7,7 +7,6 @@ from itertools import repeat, starmap
 from math import prod
 from operator import itemgetter
 
-from devmod import Interface
 from devmod.backend import ConversionError, DiskCache, Once, dtype_name_of
 from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
 from devmod_opencl import _driver
@@ -15,7 +14,7 @@ from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices
 from devmod_opencl._driver import cl
 from devmod_opencl._pocl import name_processor
 from devmod_readers.options.opencl import is_supported
-from devmod_runtime import DeviceArray, Kernel, LaunchConfig, Launcher, Programs, call_uninterrupted
+from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -374,39 +373,22 @@ def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     return pairs
 
 
-class OpenCLLauncher(Launcher):
+class OpenCLLauncher(ProgramLauncher):
     """One function of an OpenCL module."""
 
     kind = "opencl"
     no_shared_memory = "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
 
-    def __init__(self, info: FunctionInfo, programs: OpenCLPrograms, interface: Interface | None = None) -> None:
-        self._info = info
-        self._programs = programs
-        self.interface = interface
-
-    @property
-    def constants(self) -> Sequence[str]:
-        return self._programs.constants
-
     def default_device(self) -> Device:
-        return self._programs.default_device()
+        device: OpenCLDevice = self.programs.default_device()
+        return device
 
     def kernel(self, device: Device) -> OpenCLKernel:
         assert isinstance(device, OpenCLDevice)
-        return OpenCLKernel(self._info, self._programs, device)
+        return OpenCLKernel(self.info, self.programs, device)
 
     def local(self, nbytes: int) -> Any:
         return cl.LocalMemory(nbytes)
-
-    def specialize(self, constants: Mapping[str, object]) -> OpenCLLauncher:
-        programs, interface = self._programs.specialize(constants), self._info.interface
-        if interface is None or interface.block is None:
-            return OpenCLLauncher(self._info, programs)
-        # The block size in the interface may depend on the constants, so ask the kernel that was built with them.
-        device = programs.default_device()
-        block = OpenCLKernel(self._info, programs, device).required_block
-        return OpenCLLauncher(self._info, programs, interface.replace(block=block))
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
         if isinstance(value, cl.Buffer):

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
 from devmod_rocm._calls import HIP, HipDriver
-from devmod_runtime import check_driver
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, list_devices
 from devmod_runtime.driver_api.driver import record_open_driver
@@ -96,21 +95,6 @@ _NO_DEVICE = "hipErrorNoDevice"
 _once = Once()
 
 
-def get_driver() -> HipDriver:
-    """Return the driver, always the same object. The first call opens it.
-
-    Raises
-    ------
-    DeviceNotFoundError
-        The runtime is missing, or has no device. The next call tries again.
-    LaunchError
-        This process was forked after the driver was opened.
-    """
-    check_driver("rocm")
-    driver: HipDriver = _once.get("driver", _open)
-    return driver
-
-
 def _open() -> HipDriver:
     driver = HipDriver(open_library())
     try:
@@ -159,5 +143,4 @@ def devices() -> list[RocmDevice]:
     DeviceNotFoundError
         There is no runtime or no device.
     """
-    result: list[RocmDevice] = _once.get("devices", lambda: list_devices(get_driver(), RocmDevice, "rocminfo"))
-    return result
+    return list_devices(_once, _open, RocmDevice, "rocminfo")

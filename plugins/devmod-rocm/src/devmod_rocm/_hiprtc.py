@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 from base64 import b64decode, b64encode
-from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
+from ctypes import byref, c_char_p, c_size_t, c_void_p
 
 from devmod.backend import DiskCache, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError
@@ -169,7 +169,7 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
     Returns
     -------
     dict
-        "missing": why no library can be opened; else "version", and "log" with hiprtc's output, and either "code" in base 64 or "error".
+        "missing": why no library can be opened; else "log" with hiprtc's output, and either "code" in base 64 or "error".
     """
     library, reasons = None, []
     for path in request["libraries"]:
@@ -183,7 +183,7 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
     if library is None:
         return {"missing": reasons[0]}
     library.hiprtcGetErrorString.restype = c_char_p
-    program, major, minor = c_void_p(), c_int(), c_int()
+    program = c_void_p()
 
     def describe(status: int) -> str:
         return (library.hiprtcGetErrorString(status) or b"").decode() or f"error {status}"
@@ -196,8 +196,7 @@ def compile_request(request: dict[str, Any]) -> dict[str, str]:
         getattr(library, name)(program, buffer)
         return buffer.raw[: size.value]
 
-    library.hiprtcVersion(byref(major), byref(minor))
-    result = {"version": f"{major.value}.{minor.value}", "log": ""}
+    result = {"log": ""}
     text, name, options = c_char_p(request["text"].encode()), c_char_p(request["name"].encode()), request["options"]
     headers = (c_char_p * len(_BUILT_IN))(*[b"#pragma once\n"] * len(_BUILT_IN))
     names = (c_char_p * len(_BUILT_IN))(*[each.encode() for each in _BUILT_IN])

@@ -184,7 +184,9 @@ class Call:
             self._adopted_arrays.append(array)
         if array.device.kind != self._launcher.kind:
             through_host = "copy it through the host: pass array.numpy()"
-            on_device = "call f.on(array.device), which takes the candidate for that device, or " if self.function.is_of_bundle else ""
+            on_device = (
+                "call f.on(array.device), which takes the candidate for that device, or " if self.function._resolve is not None else ""
+            )
             raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
         if argument.layout is not None:
@@ -247,12 +249,7 @@ class Call:
             problem = f"the function is on {self._device}"
         if result is None or problem:
             got = describe_value(stream) if result is None else f"a stream of {result.device}"
-            raise ArgumentError(
-                f"{self.function.label} was given stream=, which is {got}: {problem}",
-                kind=self._launcher.kind,
-                function=self.function.name,
-                argument="stream",
-            )
+            raise self.function._error(f"{self.function.label} was given stream=, which is {got}: {problem}", "stream")
         self._set_device(result.device, "the stream")
         return result
 
@@ -303,12 +300,8 @@ class Call:
         parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
             error = error.of_member(parameter.name)
-        return ArgumentError(
-            f"{self.function.label}: {parameter.label}{separator} {error}",
-            kind=self._launcher.kind,
-            function=self.function.name,
-            argument=parameter.name or str(parameter.number + 1),
-        )
+        text = f"{self.function.label}: {parameter.label}{separator} {error}"
+        return self.function._error(text, parameter.name or str(parameter.number + 1))
 
 
 def _conversion(argument: Argument, dtype: str, value: object) -> str:

@@ -396,11 +396,6 @@ class Function(ProcessLocal):
         """The block of a call that names none: the fixed block, or the default; None if the call or the backend chooses it."""
         return self._config_reader.block
 
-    @property
-    def is_of_bundle(self) -> bool:
-        """Whether `on` resolves the function for each device."""
-        return self._resolve is not None
-
     def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:
         """Return the grid and the block that a call would use on the function's device. Nothing is launched.
 
@@ -435,12 +430,10 @@ class Function(ProcessLocal):
         for name in constants.keys() & {param.name for param in interface.params if param.name} if interface is not None else ():
             known = self._launcher.constants
             if name not in known:
-                raise ArgumentError(
+                raise self._error(
                     f"{self.label} has no constant {name!r} to specialize: {name!r} is an argument of a call; it has the constants: "
                     f"{list_names(known)}{did_you_mean(name, known)}",
-                    kind=self._launcher.kind,
-                    function=self.name,
-                    argument=name,
+                    name,
                 )
         launcher, resolve = self._launcher.specialize(constants), self._resolve
         interface = launcher.interface or self.info.interface
@@ -475,21 +468,13 @@ class Function(ProcessLocal):
             The function cannot be built for the device; the message has the reason.
         """
         if not isinstance(device, Device):
-            raise ArgumentError(
-                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}",
-                kind=self._launcher.kind,
-                function=self.name,
-                argument="device",
+            raise self._error(
+                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}", "device"
             )
         if self._resolve is not None:
             return self._resolve(device)
         if device.kind != self._launcher.kind:
-            raise ArgumentError(
-                f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}",
-                kind=self._launcher.kind,
-                function=self.name,
-                argument="device",
-            )
+            raise self._error(f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}", "device")
         function = self.replace(device=device)
         function.open()
         return function
@@ -557,6 +542,9 @@ class Function(ProcessLocal):
             return self._device
         device = default_device(self._launcher.kind)
         return device if device is not None else self._launcher.default_device()
+
+    def _error(self, text: str, argument: str) -> ArgumentError:
+        return ArgumentError(text, kind=self._launcher.kind, function=self.name, argument=argument)
 
     @property
     def __name__(self) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from devmod_runtime.driver_api.api import Api
     from devmod_runtime.driver_api.driver import Driver
 
-    DriverT = TypeVar("DriverT", bound=Driver)
     DeviceT = TypeVar("DeviceT", bound="DriverDevice")
 
 
@@ -639,13 +638,15 @@ class DriverDevice(Device):
         return self.driver_error(what, error)
 
 
-def list_devices(driver: DriverT, make: Callable[[DriverT, int], DeviceT], command: str) -> list[DeviceT]:
-    """Return the devices of a driver in its order.
+def list_devices(once: Once, open_driver: Callable[[], Any], make: type[DeviceT], command: str) -> list[DeviceT]:
+    """Return the devices of a driver in its order, always the same objects. If there is none, the next call searches again.
 
     Parameters
     ----------
-    driver
-        The driver.
+    once
+        Keeps the driver and its devices.
+    open_driver
+        The function that opens the driver. If it raises, the next call tries again.
     make
         The class of the devices.
     command
@@ -654,12 +655,21 @@ def list_devices(driver: DriverT, make: Callable[[DriverT, int], DeviceT], comma
     Raises
     ------
     DeviceNotFoundError
-        The driver does not describe them.
+        `open_driver` raised it, or the driver does not describe its devices.
+    LaunchError
+        This process was forked after the driver was opened.
     """
-    try:
-        return [make(driver, index) for index in range(driver.device_count())]
-    except DriverError as error:
-        raise DeviceNotFoundError(
-            f"no {driver.api.title} device can be used: the devices cannot be listed: {error}. Run {command} to test the driver",
-            kind=driver.api.kind,
-        ) from error
+
+    def find() -> list[DeviceT]:
+        check_driver(make.kind)
+        driver: Driver = once.get("driver", open_driver)
+        try:
+            return [make(driver, index) for index in range(driver.device_count())]
+        except DriverError as error:
+            raise DeviceNotFoundError(
+                f"no {driver.api.title} device can be used: the devices cannot be listed: {error}. Run {command} to test the driver",
+                kind=driver.api.kind,
+            ) from error
+
+    devices: list[DeviceT] = once.get("devices", find)
+    return devices

@@ -121,13 +121,10 @@ class Handles:
             else:
                 self._ended.append(lease)  # a finalizer still uses the object
 
-    def values(self) -> list[int]:
-        """Return the handles that are not destroyed."""
-        self.drain()
-        return [self._driver.handle_in(cell) for lease in tuple(self._leases.values()) for cell in (tuple(lease.value),) if cell]
-
     def __len__(self) -> int:
-        return len(self.values())
+        """Return the number of handles that are not destroyed."""
+        self.drain()
+        return sum(1 for lease in tuple(self._leases.values()) if lease.value)
 
     def _make(self, cell: list[Any], *arguments: Any) -> int:
         """Create a handle in a cell and return it."""

@@ -9,24 +9,23 @@ from typing import NamedTuple
 
 from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_dtype
 from devmod.errors import FormatError, LaunchError
-from devmod_runtime import Kernel, Launcher
+from devmod_runtime import Kernel, ProgramLauncher
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.device import DriverStream
 from devmod_runtime.driver_api.driver import ParameterBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Self
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
     from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.images import LoadedImage
 
     Dims = tuple[int, int, int]
-    from devmod import Interface, Param
+    from devmod import Param
     from devmod_runtime.driver_api.adoption import Adopted, Adoption
-    from devmod_runtime.driver_api.images import DriverImages
 
 
 # -- The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
@@ -420,15 +419,8 @@ class DriverKernel(Kernel):
 # -- The functions of a module.
 
 
-class DriverLauncher(Launcher):
-    """One function of a module.
-
-    Parameters
-    ----------
-    info, images
-        The function, and the images of its module.
-    interface
-        The interface, if it is not that of `info`.
+class DriverLauncher(ProgramLauncher):
+    """One function of a module, whose programs are `DriverImages`.
 
     Attributes
     ----------
@@ -443,17 +435,8 @@ class DriverLauncher(Launcher):
     vec3_lanes = 3
     no_shared_memory = ""
 
-    def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
-        self.info = info
-        self.images = images
-        self.interface = interface
-
-    @property
-    def constants(self) -> Sequence[str]:
-        return self.images.constants
-
     def kernel(self, device: Device) -> DriverKernel:
-        return self.kernel_type(self.info, self.images.get(device))
+        return self.kernel_type(self.info, self.programs.get(device))
 
     def default_device(self) -> Device:
         return self.adoption.devices()[0]
@@ -469,11 +452,3 @@ class DriverLauncher(Launcher):
             f"is a Local, and {self.adoption.api.title} kernels take no shared memory as an argument: declare it in the kernel as extern "
             "__shared__, and pass shared_memory="
         )
-
-    def specialize(self, constants: Mapping[str, object]) -> Self:
-        images, interface = self.images.specialize(constants), self.info.interface
-        if interface is None or interface.block is None:
-            return type(self)(self.info, images)
-        # The block size in the interface may depend on the constants, so it is read from the kernel that was built with them.
-        block = type(self)(self.info, images).kernel(self.default_device()).required_block
-        return type(self)(self.info, images, interface.replace(block=block))
