@@ -134,7 +134,7 @@ class BareLaunch:
         self.loop = self._make_loop(code)
 
     def _make_loop(self, code: bytes) -> Callable[[int], None]:
-        from devmod_rocm._library import open_library
+        from devmod_rocm._device import open_library
 
         library = open_library()
         module, function = ctypes.c_void_p(), ctypes.c_void_p()

@@ -95,7 +95,7 @@ class Vendor(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         # What the wheel remembers of a driver and its devices, one for each of `drivers`: a process of a user has one of them.
-        self._memories: dict[str, tuple[Once, Once]] = {}
+        self._memories: dict[str, Once] = {}
 
     def __repr__(self) -> str:
         return self.kind
@@ -264,21 +264,15 @@ class Vendor(ABC):
                 monkeypatch.setenv(variable, value)
         for variable, value in self.driver_variables(name).items():
             monkeypatch.setenv(variable, value)
-        driver_memory, device_memory = self._memories.setdefault(name, _new_memories())
-        monkeypatch.setattr(import_module(f"devmod_{self.kind}._driver"), "_once", driver_memory)
-        monkeypatch.setattr(import_module(f"devmod_{self.kind}._device"), "_once", device_memory)
+        from devmod.backend import Once
+
+        monkeypatch.setattr(import_module(f"devmod_{self.kind}._device"), "_once", self._memories.setdefault(name, Once()))
         return name
 
     def _require(self, name: str) -> None:
         reason = self.missing_driver(name)
         if reason:
             pytest.skip(reason)
-
-
-def _new_memories() -> tuple[Once, Once]:
-    from devmod.backend import Once
-
-    return Once(), Once()
 
 
 def library_class(name: str, library: str, **attributes: Any) -> Callable[..., Any]:

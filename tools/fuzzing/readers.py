@@ -585,7 +585,7 @@ def read_amdgpu(data: bytes) -> None:
 def read_rocm_image(data: bytes) -> None:
     """Run the checks of devmod-rocm before a driver gets a code object, or one of a container."""
     if find_spec("devmod_rocm"):
-        from devmod_rocm._image_reader import read_image
+        from devmod_rocm._images import read_image
 
         for processor in ("gfx1100", "gfx900:sramecc+:xnack-"):
             device: Any = _Processor(processor)
@@ -610,8 +610,8 @@ def read_cuda_image(data: bytes) -> None:
         device: Any = _Processor("sm_90:ptx8.3")
         for fmt in ("cubin", "fatbin", "ptx"):
             image = attempt(partial(read_image, fmt, data, device, ()))
-            if image is not None and image.kernels is not None:
-                attempt(partial(check_kernels, image.kernels))
+            if image is not None and image[1] is not None:
+                attempt(partial(check_kernels, image[1]))
 
 
 def read_hexagon_image(data: bytes) -> None:

@@ -89,9 +89,9 @@ def test_page_locked_and_managed_memory(device: Any, add: Any, b: Any, c: Any) -
     with device.context:
         host = driver.call("allocate_host", 256, 1)
         driver.check("cuMemAllocManaged", ctypes.byref(pointer), ctypes.c_size_t(256), ctypes.c_uint(1))
-        driver.fill(pointer.value, 0, 256, 1)
+        driver.call("fill", pointer.value, 0, 256, 1)
         ctypes.memset(host, 0, 256)
-        driver.synchronize_stream(1)
+        driver.call("synchronize_stream", 1)
     for address in (host, pointer.value):
         array = Described(c, data=(address, False))
         add(array, b, c, 64, grid=1, block=64)

@@ -68,12 +68,12 @@ def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_dela
     gc.collect()
     with device.context:
         captured = driver.call("create_stream", 0)
-        driver.begin_capture(captured, 0)
+        driver.call("begin_capture", captured, 0)
     destroyed, frees = standin.calls("cuStreamDestroy"), standin.calls("cuMemFree")
     del launch, stream
     gc.collect()
     with device.context:
-        driver.destroy_graph(driver.end_capture(captured))
+        driver.call("destroy_graph", driver.call("end_capture", captured))
     assert standin.calls("cuStreamDestroy") == destroyed
     del a, b
     gc.collect()
@@ -147,7 +147,7 @@ def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
     gc.collect()
     before = [standin.calls(name) for name in calls]
     with context:
-        driver.begin_capture(captured, 0)  # CU_STREAM_CAPTURE_MODE_GLOBAL, the default of PyTorch and CuPy
+        driver.call("begin_capture", captured, 0)  # CU_STREAM_CAPTURE_MODE_GLOBAL, the default of PyTorch and CuPy
     stream = Foreign(captured)
     step(x, 1, grid=1, block=4, stream=stream)
     objects.clear()
@@ -155,7 +155,7 @@ def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
     # The default stream, which must be waited for, is unusable until the capture of a blocking stream ends.
     assert [standin.calls(name) for name in calls] == [count + (not is_blocking) for count in before]
     with context:
-        driver.destroy_graph(driver.end_capture(captured))  # an error if the capture is invalid
+        driver.call("destroy_graph", driver.call("end_capture", captured))  # an error if the capture is invalid
     del stream
     gc.collect()
     others = device.zeros(4, "int32"), device.stream(), module_and_array(device)
@@ -170,7 +170,7 @@ def test_other_threads_and_streams_work_while_another_library_captures(device: A
     driver, context, x = device.driver, device.context, device.zeros(4, "int32")
     with context:
         captured = driver.call("create_stream", 1)
-        driver.begin_capture(captured, 0)
+        driver.call("begin_capture", captured, 0)
 
     def work(_: object) -> list[int]:
         f, y = module_and_array(device)
@@ -195,7 +195,7 @@ def test_other_threads_and_streams_work_while_another_library_captures(device: A
     thread.join()
     assert (work(0), thread_results) == ([1, 3, 5, 7], [[1, 3, 5, 7]])
     with context:
-        driver.destroy_graph(driver.end_capture(captured))
+        driver.call("destroy_graph", driver.call("end_capture", captured))
         driver.call("destroy_stream", captured)
     assert x.numpy().tolist() == [0] * 4
 
@@ -208,7 +208,7 @@ def test_started_copies_work_while_another_library_captures(has_locked_memory: b
     device.transfers.release()
     with context:
         captured = driver.call("create_stream", 1)
-        driver.begin_capture(captured, 0)
+        driver.call("begin_capture", captured, 0)
     if not has_locked_memory:
         standin.set("fail", "cuMemHostAlloc=2")
     outs = []
@@ -218,7 +218,7 @@ def test_started_copies_work_while_another_library_captures(has_locked_memory: b
         x.copy_to(outs[-1], wait=False, stream=stream)
     stream.synchronize()
     with context:
-        driver.destroy_graph(driver.end_capture(captured))  # an error if the capture is invalid
+        driver.call("destroy_graph", driver.call("end_capture", captured))  # an error if the capture is invalid
         driver.call("destroy_stream", captured)
     assert [out.tolist() for out in outs] == [host.tolist() for host in hosts]
 
@@ -232,18 +232,18 @@ def test_an_export_waits_for_a_stream_whose_end_a_capture_has_delayed(device: An
     gc.collect()
     with device.context:
         captured = driver.call("create_stream", 0)
-        driver.begin_capture(captured, 0)
+        driver.call("begin_capture", captured, 0)
     destroyed = standin.calls("cuStreamDestroy")
     del launch, stream
     gc.collect()
     with device.context:
-        driver.destroy_graph(driver.end_capture(captured))
+        driver.call("destroy_graph", driver.call("end_capture", captured))
     assert standin.calls("cuStreamDestroy") == destroyed
     c.__dlpack__(stream=consumer.handle)
     back = np.zeros(64, "float32")
     with device.context:  # the consumer's own copy, in its stream
-        driver.copy_to_host(back.ctypes.data, int(c.memory), 256, consumer.handle)
-        driver.synchronize_stream(consumer.handle)
+        driver.call("copy_to_host", back.ctypes.data, int(c.memory), 256, consumer.handle)
+        driver.call("synchronize_stream", consumer.handle)
         driver.call("destroy_stream", captured)
     assert back.tolist() == [3] * 64
 

@@ -59,14 +59,14 @@ for device in (first, second):
     a, b, c = device.zeros(64, "float32"), device.zeros(64, "float32"), device.zeros(64, "float32")
     launches.append((add.bind(a, b, c, 64, grid=1, block=64), c))
 driver = first.driver
-driver.set_context(0)
-assert driver.current_context() == 0
+driver.call("set_context", 0)
+assert driver.call("current_context") == 0
 second.zeros(4, "float32").numpy()
-assert driver.current_context() == 0
-driver.set_context(first.context.handle)
+assert driver.call("current_context") == 0
+driver.call("set_context", first.context.handle)
 launches[1][0]()
 second.stream().record().synchronize()
-assert driver.current_context() == first.context.handle
+assert driver.call("current_context") == first.context.handle
 target = second.from_numpy(launches[0][1].numpy() + 5)
 class Described:
     __cuda_array_interface__ = target.__cuda_array_interface__

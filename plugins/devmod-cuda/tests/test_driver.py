@@ -14,8 +14,8 @@ from standin_cuda import CUDA, Standin, on_hardware
 
 from devmod_conformance.checks import run_python
 from devmod_cuda._calls import ptx_version
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError
 from devmod_runtime.driver_api.driver import ParameterBlock
-from devmod_runtime.driver_api.errors import DriverError
 
 NO_DEVICE = "no CUDA device can be used"
 COUNT = """extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }
@@ -29,9 +29,9 @@ extern "C" __global__ void first(float *x) { x[0] = table[0]; }"""
 NO_PACKAGE = """
 import sys
 import devmod
-from devmod_cuda._samples import LINEAR_PTX
+from devmod_cuda._conformance import PTX
 info = devmod.FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x", "threadIdx.x"])
-axpy = devmod.create("cuda", LINEAR_PTX.encode(), "ptx", {"axpy": info})["axpy"]
+axpy = devmod.create("cuda", PTX.encode(), "ptx", {"axpy": info})["axpy"]
 device = devmod.device("cuda")
 x = device.zeros(64, "float32")
 with device.stream() as stream, stream.batch():
@@ -234,15 +234,14 @@ def driver(device: Any) -> Any:
 
 @pytest.mark.each_driver
 def test_the_device_of_a_context(driver: Any) -> None:
-    assert driver.context_device(driver.current_context()) == 0
+    assert driver.context_device(driver.call("current_context")) == 0
 
 
 def test_pointers_that_the_driver_knows(driver: Any) -> None:
     pointer, host = driver.call("allocate", 64), driver.call("allocate_host", 64, 1)
-    memory_type, ordinal = 2, 9
-    assert driver.pointer_attributes(pointer + 8, (memory_type, ordinal)) == (2, 0)
-    assert driver.pointer_attributes(host, (memory_type,)) == (1,)
-    assert driver.pointer_attributes(ctypes.addressof(ctypes.c_int()), (1, memory_type)) == (0, 0)
+    assert driver.locate(pointer + 8)[1:] == (2, 0)
+    assert driver.locate(host)[1] == 1
+    assert driver.locate(ctypes.addressof(ctypes.c_int()))[:2] == (0, 0)
     driver.call("free", pointer)
     driver.call("free_host", host)
 
@@ -250,17 +249,17 @@ def test_pointers_that_the_driver_knows(driver: Any) -> None:
 @pytest.mark.each_driver
 def test_a_module_and_a_launch(driver: Any) -> None:
     module = driver.load_module(ptx_of(COUNT).encode())
-    function, context = driver.get_function(module, "count"), driver.current_context()
+    function, context = driver.call("get_function", module, b"count"), driver.call("current_context")
     assert driver.param_places(function) == [(0, 8), (8, 4)]
-    assert driver.function_attribute(function, 0) == 1024
-    driver.set_function_attribute(function, 8, 1 << 16)
-    assert driver.function_attribute(function, 8) == 1 << 16
-    assert driver.max_active_blocks(function, 64, 0) >= 1
-    assert driver.preferred_threads(function) >= 32
-    table, nbytes = driver.get_global(module, "table")
+    assert driver.call("function_attribute", 0, function) == 1024
+    driver.call("set_function_attribute", function, 8, 1 << 16)
+    assert driver.call("function_attribute", 8, function) == 1 << 16
+    assert driver.call("max_active_blocks", function, 64, 0) >= 1
+    assert driver.call("preferred_block", function, 0, 0, 0)[1] >= 32
+    table, nbytes = driver.call("get_global", module, b"table")
     assert nbytes == 16
     pointer = driver.call("allocate", 256)
-    driver.fill(pointer, 0, 256, 1)
+    driver.call("fill", pointer, 0, 256, 1)
     block = ParameterBlock(12)
     ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (5).to_bytes(4, "little"), 12)
     config = driver.launch_config((1, 1, 1), (64, 1, 1), 0, 1)
@@ -270,12 +269,12 @@ def test_a_module_and_a_launch(driver: Any) -> None:
     cluster = driver.launch_config((2, 1, 1), (32, 1, 1), 0, 1, [(4, (2).to_bytes(4, "little") + (1).to_bytes(4, "little") * 2)])
     driver.prepare_launch(context, cluster, function, block)()
     host = (ctypes.c_int * 64)()
-    driver.copy_to_host(ctypes.addressof(host), pointer, 256, 1)
-    driver.synchronize_stream(1)
+    driver.call("copy_to_host", ctypes.addressof(host), pointer, 256, 1)
+    driver.call("synchronize_stream", 1)
     assert list(host) == [15] * 64
     values = (ctypes.c_float * 4)()
-    driver.copy_to_host(ctypes.addressof(values), table, 16, 1)
-    driver.synchronize_stream(1)
+    driver.call("copy_to_host", ctypes.addressof(values), table, 16, 1)
+    driver.call("synchronize_stream", 1)
     assert list(values) == [1, 2, 3, 4]
     driver.call("free", pointer)
     driver.unload_module(module)
@@ -284,24 +283,26 @@ def test_a_module_and_a_launch(driver: Any) -> None:
 @pytest.mark.each_driver
 def test_a_captured_graph(driver: Any) -> None:
     module = driver.load_module(ptx_of(COUNT).encode())
-    function, pointer, stream = driver.get_function(module, "count"), driver.call("allocate", 256), driver.call("create_stream", 1)
-    driver.fill(pointer, 0, 256, 1)
-    driver.synchronize_stream(1)
+    function, pointer, stream = driver.call("get_function", module, b"count"), driver.call("allocate", 256), driver.call("create_stream", 1)
+    driver.call("fill", pointer, 0, 256, 1)
+    driver.call("synchronize_stream", 1)
     block = ParameterBlock(12)
     ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (1).to_bytes(4, "little"), 12)
-    prepared = driver.prepare_launch(driver.current_context(), driver.launch_config((1, 1, 1), (64, 1, 1), 0, stream), function, block)
-    driver.begin_capture(stream)
-    assert driver.is_capturing(stream)
+    prepared = driver.prepare_launch(
+        driver.call("current_context"), driver.launch_config((1, 1, 1), (64, 1, 1), 0, stream), function, block
+    )
+    driver.call("begin_capture", stream, RELAXED_CAPTURE)
+    assert driver.call("is_capturing", stream)
     for _ in range(3):
         prepared()
-    graph = driver.end_capture(stream)
+    graph = driver.call("end_capture", stream)
     executable = driver.call("instantiate_graph", graph, 0)
-    driver.destroy_graph(graph)
+    driver.call("destroy_graph", graph)
     for _ in range(2):
-        driver.launch_graph(executable, stream)
+        driver.call("launch_graph", executable, stream)
     host = (ctypes.c_int * 64)()
-    driver.copy_to_host(ctypes.addressof(host), pointer, 256, stream)
-    driver.synchronize_stream(stream)
+    driver.call("copy_to_host", ctypes.addressof(host), pointer, 256, stream)
+    driver.call("synchronize_stream", stream)
     assert list(host) == [6] * 64
     driver.call("destroy_executable", executable)
     driver.unload_module(module)
@@ -330,7 +331,7 @@ def test_the_log_of_the_drivers_compiler(driver: Any) -> None:
 
 def test_an_attribute_that_the_driver_does_not_know(driver: Any) -> None:
     with pytest.raises(DriverError):
-        driver.device_attribute(0, 9999)
+        driver.call("device_attribute", 9999, 0)
 
 
 # -- the thread's context
@@ -343,9 +344,9 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     driver, context = device.driver, device.context
     with context:
         module = driver.load_module(ptx_of(COUNT).encode())
-        function, pointer = driver.get_function(module, "count"), driver.call("allocate", 256)
-        driver.fill(pointer, 0, 256, 1)
-        driver.synchronize_stream(1)
+        function, pointer = driver.call("get_function", module, b"count"), driver.call("allocate", 256)
+        driver.call("fill", pointer, 0, 256, 1)
+        driver.call("synchronize_stream", 1)
     block = ParameterBlock(12)
     ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (1).to_bytes(4, "little"), 12)
     config = driver.launch_config((1, 1, 1), (64, 1, 1), 0, 1)
@@ -353,12 +354,12 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     queries: list[int] = []
 
     def work() -> None:
-        driver.set_context(0)
+        driver.call("set_context", 0)
         before = standin.calls("cuCtxGetCurrent")
         for _ in range(2):
             prepared()
             queries.append(standin.calls("cuCtxGetCurrent") - before)
-        assert driver.current_context() == context.handle
+        assert driver.call("current_context") == context.handle
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -366,8 +367,8 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     assert queries == [1, 1]
     host = (ctypes.c_int * 64)()
     with context:
-        driver.copy_to_host(ctypes.addressof(host), pointer, 256, 1)
-        driver.synchronize_stream(1)
+        driver.call("copy_to_host", ctypes.addressof(host), pointer, 256, 1)
+        driver.call("synchronize_stream", 1)
         assert list(host) == [2] * 64
         driver.call("free", pointer)
         driver.unload_module(module)
@@ -375,8 +376,8 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
 
 def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
     module = driver.load_module(ptx_of(COUNT).encode())
-    function, block = driver.get_function(module, "count"), ParameterBlock(12)
-    context = driver.current_context()
+    function, block = driver.call("get_function", module, b"count"), ParameterBlock(12)
+    context = driver.call("current_context")
     config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 1)
     prepared = driver.prepare_launch(context, config, function, block)
     for _ in range(2):

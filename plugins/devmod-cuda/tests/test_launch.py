@@ -44,8 +44,8 @@ def test_the_block_that_the_kernel_requires(device: Any) -> None:
 
 
 def test_a_kernel_with_too_many_registers_for_a_block(device: Any, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = type(device.driver).function_attribute
-    monkeypatch.setattr(type(device.driver), "function_attribute", lambda self, f, number: 256 if not number else real(self, f, number))
+    real = device.driver.call
+    monkeypatch.setattr(device.driver, "call", lambda *args: 256 if args[:2] == ("function_attribute", 0) else real(*args))
     assert str(launch_error(kernel(NUMBERS), device.zeros(4, "int32"), grid=1, block=512)) == CUDA.refusal(
         device,
         "the kernel's registers allow 256 threads in a block (CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), and block=(512, 1, 1) has 512; compile "

@@ -46,10 +46,8 @@ def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:
 @pytest.fixture
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each import of the driver fail."""
-    for name in ("_driver", "_device"):
-        monkeypatch.setitem(sys.modules, f"devmod_cuda.{name}", None)
-    for name in ("_launch", "_adopt"):
-        monkeypatch.delitem(sys.modules, f"devmod_cuda.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "devmod_cuda._device", None)
+    monkeypatch.delitem(sys.modules, "devmod_cuda._launch", raising=False)
 
 
 # -- before any driver
@@ -219,11 +217,10 @@ def test_ptx_that_is_newer_than_the_driver(cuda_driver: str, standin: Any, monke
 def fresh_device(standin: Any, monkeypatch: pytest.MonkeyPatch, **settings: object) -> Any:
     """Return the first device of a driver with other settings."""
     from devmod.backend import Once
-    from devmod_cuda import _device, _driver
+    from devmod_cuda import _device
 
     for name, value in settings.items():
         standin.set(name, value)
-    monkeypatch.setattr(_driver, "_once", Once())
     monkeypatch.setattr(_device, "_once", Once())
     return devmod.device("cuda")
 

@@ -14,7 +14,7 @@ from real_drivers import DRIVERS, OLD, WITHOUT_A_CARD, present, symbols, version
 from standin_cuda import CUDA, missing_driver
 from vendor_runtime import VendorRuntime
 
-from devmod_cuda._api import FUNCTIONS
+from devmod_cuda._calls import FUNCTIONS
 
 pytestmark = WITHOUT_A_CARD
 NO_DEVICE = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected); nvidia-smi lists the devices of the driver"
@@ -201,9 +201,9 @@ def test_a_driver_has_the_functions_that_pycuda_links_with(driver: VendorRuntime
 
 CALLS = """
 import ctypes
-from devmod_cuda._api import FUNCTIONS
+from devmod_cuda._calls import FUNCTIONS
 from devmod_cuda._calls import CudaDriver
-from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.api import DriverError
 driver = CudaDriver(ctypes.CDLL("libcuda.so.1"))
 config = driver.launch_config((1, 1, 1), (1, 1, 1), 0, 0)
 def call(name):
@@ -213,7 +213,7 @@ calls = {name: call(name) for name in FUNCTIONS if name not in ("initialize", "v
 calls |= {
     "exchange_capture_mode": lambda: driver.relaxed().__enter__(),
     "device_name": lambda: driver.device_name(0),
-    "pointer_attributes": lambda: driver.pointer_attributes(4096, (1, 2, 9)),
+    "locate": lambda: driver.locate(4096),
     "load_module": lambda: driver.load_module(b"none"),
     "max_active_clusters": lambda: driver.max_active_clusters(0, config),
     "encode_tensor_map": lambda: driver.encode_tensor_map(7, 0, (32, 32), (128,), (16, 8), (1, 1)),

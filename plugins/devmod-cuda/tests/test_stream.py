@@ -91,11 +91,11 @@ def test_a_launch_while_another_context_is_current(has_stream: bool, outcome: st
         before = standin.launches
         for call in (launch, launch, lambda: add(a, c, c, 64, grid=1, block=64, stream=stream)):
             call()
-            assert device.driver.current_context() == other
+            assert device.driver.call("current_context") == other
         assert standin.launches == before + 3
         device.synchronize()
         assert c.numpy().tolist() == [4] * 64
-        assert device.driver.current_context() == other
+        assert device.driver.call("current_context") == other
 
 
 @pytest.mark.each_driver
@@ -109,14 +109,14 @@ def test_a_launch_after_another_library_has_destroyed_the_current_context(
     is_current, is_destroyed, results = threading.Event(), threading.Event(), []
 
     def work(other: int) -> None:
-        device.driver.set_context(other)
+        device.driver.call("set_context", other)
         is_current.set()
         is_destroyed.wait()
         before = standin.launches
         launch()
         add(a, c, c, 64, grid=1, block=64, stream=stream)
         device.synchronize()
-        results.append((standin.launches - before, c.numpy().tolist(), device.driver.current_context() == other))
+        results.append((standin.launches - before, c.numpy().tolist(), device.driver.call("current_context") == other))
 
     with foreign_context(device) as other:
         thread = threading.Thread(target=work, args=[other])

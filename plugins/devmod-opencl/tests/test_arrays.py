@@ -165,7 +165,7 @@ def test_a_full_device_loses_nothing(device: Any) -> None:
 def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyopencl as cl
 
-    from devmod_opencl import _device, _kernel
+    from devmod_opencl import _device, _launch
 
     def refuse(*_: object, **__: object) -> None:
         raise cl.MemoryError(cl._cl._ErrorRecord(msg="", code=-4, routine="clEnqueue"))
@@ -173,9 +173,9 @@ def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypa
     a, b, c = (device.zeros(64, "float32") for _ in range(3))
     name = "MEM_OBJECT_ALLOCATION_FAILURE"
     refused = f"{device} cannot allocate 256 bytes: {name}"
-    enqueue = _kernel._enqueue
+    enqueue = _launch._enqueue
     # A launch caches the function of the driver.
-    monkeypatch.setattr(_kernel, "_enqueue", lambda *args: refuse() if _device.cl.enqueue_copy is refuse else enqueue(*args))
+    monkeypatch.setattr(_launch, "_enqueue", lambda *args: refuse() if _device.cl.enqueue_copy is refuse else enqueue(*args))
     with monkeypatch.context() as patch:
         patch.setattr(_device.cl, "enqueue_copy", refuse)
         patch.setattr(_device.cl, "enqueue_fill_buffer", refuse)

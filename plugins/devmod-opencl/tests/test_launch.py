@@ -381,13 +381,13 @@ def test_events_of_another_backend_are_refused(device: Any) -> None:
 def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyopencl as cl
 
-    from devmod_opencl import _kernel
+    from devmod_opencl import _launch
 
     def refuse(*_: object) -> None:
         raise cl.RuntimeError(cl._cl._ErrorRecord(msg="", code=-5, routine="clEnqueueNDRangeKernel"))
 
     a, b, c = (device.from_numpy(each) for each in host_arrays())
-    monkeypatch.setattr(_kernel, "_enqueue", refuse)
+    monkeypatch.setattr(_launch, "_enqueue", refuse)
     text = f"{device} refused a launch of the opencl function 'add': OUT_OF_RESOURCES"
     with pytest.raises(devmod.LaunchError) as caught:
         add(a, b, c, 64, grid=(1, 1), block=64)

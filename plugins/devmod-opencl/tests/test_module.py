@@ -644,16 +644,16 @@ def test_one_function_called_by_many_threads(device: Any, frequent_switches: Non
 
 @pytest.mark.row("R32")
 def test_concurrent_calls_use_separate_kernel_objects(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_opencl import _kernel
+    from devmod_opencl import _launch
 
-    barrier, real, handles = threading.Barrier(4, timeout=300), _kernel._enqueue, []
+    barrier, real, handles = threading.Barrier(4, timeout=300), _launch._enqueue, []
 
     def enqueue(queue: Any, handle: Any, *rest: Any) -> Any:
         handles.append(handle)
         barrier.wait()  # all four have set their arguments, and none has launched
         return real(queue, handle, *rest)
 
-    monkeypatch.setattr(_kernel, "_enqueue", enqueue)
+    monkeypatch.setattr(_launch, "_enqueue", enqueue)
     f = adder()["twice"]
     arrays = [device.from_numpy(np.full(4, number, "float32")) for number in range(4)]
     for _ in range(2):

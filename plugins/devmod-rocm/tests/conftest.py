@@ -71,12 +71,11 @@ def device(rocm_driver: str) -> Any:
 @pytest.fixture
 def card_of(rocm_driver: str, standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Return a function that makes the stand-in runtime have another card, and returns the first device."""
-    from devmod_rocm import _device, _driver
+    from devmod_rocm import _device
 
     def change(arch: str, **settings: object) -> Any:
         for name, value in {"arch": arch, **settings}.items():
             standin.set(name, value)
-        monkeypatch.setattr(_driver, "_once", Once())
         monkeypatch.setattr(_device, "_once", Once())
         return first_device("rocm")
 

@@ -12,9 +12,22 @@ from hip_modules import ADD, ADD_INFO, WHAT, code_object, create, error_of, load
 from standin_rocm import device_arch
 
 import devmod
-from devmod_rocm._samples import make_bundle
 
 __all__ = ["loads"]
+
+
+def make_bundle(entries: dict[str, bytes]) -> bytes:
+    """Return an offload bundle as clang's clang-offload-bundler writes it. Its first entry is that of the host, which is empty."""
+    magic = b"__CLANG_OFFLOAD_BUNDLE__"
+    entries = {"host-x86_64-unknown-linux-gnu-": b"", **entries}
+    table, blobs = b"", b""
+    start = -(-(len(magic) + 8 + sum(24 + len(name) for name in entries)) // 4096) * 4096
+    for name, code in entries.items():
+        blobs += bytes(-len(blobs) % 4096)
+        table += pack("<QQQ", start + len(blobs), len(code), len(name)) + name.encode()
+        blobs += code
+    head = magic + pack("<Q", len(entries)) + table
+    return head + bytes(start - len(head)) + blobs
 
 
 def offload_binary(code: bytes, arch: str) -> bytes:

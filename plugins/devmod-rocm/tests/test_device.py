@@ -73,7 +73,7 @@ add = module()["add"]
 arrays = [device.zeros(64, "float32") for device in (first, second)]
 launches = [add.bind(c, c, c, 64, grid=1, block=64) for c in arrays]
 for current in (0, 1):  # the device that the user's code has set stays the current one
-    driver.set_context(current)
+    driver.call("set_context", current)
     for device, launch, c in zip((first, second), launches, arrays):
         launch()
         stream = device.stream()
@@ -83,7 +83,7 @@ for current in (0, 1):  # the device that the user's code has set stays the curr
         stream.synchronize()
         device.zeros(4, "float32").numpy()
         del stream
-        assert driver.current_context() == current
+        assert driver.call("current_context") == current
 assert "hipModuleLaunchKernel" not in refused  # a launch on another device than the current one
 # A stream of another library on the second device.
 from devmod_rocm._launch import ADOPTION

@@ -13,10 +13,9 @@ from hip_sources import code_object
 from standin_rocm import ROCM, SONAME, Standin, child_environment, library, needs_emulator, on_hardware
 
 from devmod_conformance.checks import run_python
-from devmod_rocm import _driver
+from devmod_rocm import _device
+from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
 from devmod_runtime.driver_api.driver import ParameterBlock
-from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.limits import COOPERATIVE
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (
@@ -85,7 +84,7 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
 
 def test_no_device(environment: dict[str, str]) -> None:
     why = "no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice (no device)"
-    env = {name: value for name, value in environment.items() if name not in _driver._VISIBLE}
+    env = {name: value for name, value in environment.items() if name not in _device._VISIBLE}
     text = ROCM.error_of_opening(**env, DEVMOD_STANDIN_HIDDEN="1")
     if not os.path.exists("/dev/kfd"):
         assert (
@@ -104,11 +103,11 @@ def test_no_device(environment: dict[str, str]) -> None:
     ],
 )
 def test_no_device_with_a_kernel_driver(monkeypatch: pytest.MonkeyPatch, exists: bool, is_allowed: bool, advice: str) -> None:
-    for variable in _driver._VISIBLE:
+    for variable in _device._VISIBLE:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(os.path, "exists", lambda path: exists)
     monkeypatch.setattr(os, "access", lambda path, mode: is_allowed)
-    assert str(_driver._no_device("reason")) == f"no ROCm device was found: reason; {advice}"
+    assert str(_device._no_device("reason")) == f"no ROCm device was found: reason; {advice}"
 
 
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
@@ -154,14 +153,14 @@ def test_addresses(driver: Any, standin: Standin, version: str) -> None:
 def test_a_module_and_a_launch(driver: Any) -> None:
     needs_emulator()
     module = driver.load_module(code_object())
-    function, context = driver.get_function(module, "axpy"), driver.current_context()
-    assert driver.function_attribute(function, 0) == 1024
-    assert driver.max_active_blocks(function, 64, 0) >= 1
-    assert driver.get_global(module, "total")[1] == 4
+    function, context = driver.call("get_function", module, b"axpy"), driver.call("current_context")
+    assert driver.call("function_attribute", 0, function) == 1024
+    assert driver.call("max_active_blocks", function, 64, 0) >= 1
+    assert driver.call("get_global", module, b"total")[1] == 4
     pointer = driver.call("allocate", 512)
-    driver.fill(pointer, 0, 512, 0)
+    driver.call("fill", pointer, 0, 512, 0)
     ones = (ctypes.c_float * 64)(*[1] * 64)
-    driver.copy_to_device(pointer, ctypes.addressof(ones), 256, 0)
+    driver.call("copy_to_device", pointer, ctypes.addressof(ones), 256, 0)
     block = ParameterBlock(24, driver.api.parameters_end, (0, 8, 16, 20))
     struct.pack_into("<QQfi", block.buffer, 0, pointer, pointer + 256, 2.0, 64)
     for attributes in ((), ((COOPERATIVE, b"\1"),)):
@@ -169,8 +168,8 @@ def test_a_module_and_a_launch(driver: Any) -> None:
         prepared = driver.prepare_launch(context, config, function, block)
         for _ in range(3):
             prepared()
-    driver.copy_to_host(ctypes.addressof(ones), pointer + 256, 256, 0)
-    driver.synchronize_stream(0)
+    driver.call("copy_to_host", ctypes.addressof(ones), pointer + 256, 256, 0)
+    driver.call("synchronize_stream", 0)
     assert list(ones) == [12] * 64
     driver.call("free", pointer)
     driver.unload_module(module)
@@ -178,7 +177,7 @@ def test_a_module_and_a_launch(driver: Any) -> None:
 
 def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
     """PyTorch reads the last error after each of its launches."""
-    for work in (lambda: driver.call("allocate", 1 << 60), lambda: driver.synchronize_event(1)):
+    for work in (lambda: driver.call("allocate", 1 << 60), lambda: driver.call("synchronize_event", 1)):
         with pytest.raises(DriverError):
             work()
         assert standin.api.hipGetLastError() == 0
@@ -187,8 +186,8 @@ def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
 
 def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
     module = driver.load_module(code_object())
-    function, block = driver.get_function(module, "bounded"), ParameterBlock(8, driver.api.parameters_end)
-    context = driver.current_context()
+    function, block = driver.call("get_function", module, b"bounded"), ParameterBlock(8, driver.api.parameters_end)
+    context = driver.call("current_context")
     config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 0)
     prepared = driver.prepare_launch(context, config, function, block)
     for _ in range(2):
@@ -205,7 +204,7 @@ def test_a_function_that_an_older_runtime_lacks(environment: dict[str, str]) -> 
         "driver = devmod.device('rocm').driver\n"
         "driver.library = Without(driver.library)\n"
         "try:\n"
-        "    driver.stream_context(driver.call('create_stream', 1))\n"
+        "    driver.call('stream_context', driver.call('create_stream', 1))\n"
         "except Exception as error:\n"
         "    print(error)\n"
     )

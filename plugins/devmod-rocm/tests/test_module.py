@@ -41,7 +41,7 @@ def test_importing_creating_and_saving_open_no_driver() -> None:
         "    assert n.kind == 'rocm' and n.save_to_bytes() == m.save_to_bytes()\n"
         "try: n['j']\n"
         "except devmod.FunctionNotFoundError as error: print(error)\n"
-        "assert not {'hip', 'rocm', 'numpy', 'devmod_rocm._driver'} & {*sys.modules}, 'making'\n"
+        "assert not {'hip', 'rocm', 'numpy', 'devmod_rocm._device'} & {*sys.modules}, 'making'\n"
     )
     assert run_python(program) == "the rocm module has no function 'j'; it has: 'k'\n"
 

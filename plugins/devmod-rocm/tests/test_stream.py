@@ -9,7 +9,7 @@ from standin_rocm import ROCM
 from vendor import library_class
 
 import devmod
-from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.api import DriverError
 
 
 def test_the_default_stream_is_hips_null_stream(device: Any) -> None:
@@ -31,13 +31,16 @@ def test_a_stream_of_hip_python(device: Any) -> None:
 
 def test_the_device_of_a_stream_in_hip_5(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """HIP 5 has no hipStreamGetDevice. The objects of PyTorch and CuPy have the number of their device."""
-    from devmod_rocm._api import HIP
+    from devmod_rocm._calls import HIP
     from devmod_rocm._launch import RocmAdoption
 
-    def missing(stream: int) -> int:
-        raise DriverError(HIP.not_supported, "this driver has no such function", "hipStreamGetDevice")
+    def missing(operation: str, *arguments: Any) -> Any:
+        if operation == "stream_context":
+            raise DriverError(HIP.not_supported, "this driver has no such function", "hipStreamGetDevice")
+        return call(operation, *arguments)
 
-    monkeypatch.setattr(device.driver, "stream_context", missing)
+    call = device.driver.call
+    monkeypatch.setattr(device.driver, "call", missing)
     own = device.stream()
     adoption, one = RocmAdoption(HIP, lambda: [device, device]), RocmAdoption(HIP, lambda: [device])
     known = library_class("Stream", "torch.cuda")(cuda_stream=own.handle, device_index=1)

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from devmod_runtime._compilers import has_compiler as has_compiler
     from devmod_runtime._compilers import run_compiler as run_compiler
     from devmod_runtime._compilers import set_compiler as set_compiler
-    from devmod_runtime._device.copies import copy as copy
-    from devmod_runtime._device.copies import copy_to_numpy as copy_to_numpy
     from devmod_runtime._device.device import Device as Device
     from devmod_runtime._device.device_array import DeviceArray as DeviceArray
+    from devmod_runtime._device.device_array import copy as copy
+    from devmod_runtime._device.device_array import copy_to_numpy as copy_to_numpy
+    from devmod_runtime._device.device_array import global_array as global_array
     from devmod_runtime._device.dlpack_import import read_capsule as read_capsule
     from devmod_runtime._device.stream import Batch as Batch
     from devmod_runtime._device.stream import Event as Event
     from devmod_runtime._device.stream import Stream as Stream
     from devmod_runtime._device.stream import check_earlier_event as check_earlier_event
     from devmod_runtime._device.stream import check_event as check_event
-    from devmod_runtime._device.variables import global_array as global_array
     from devmod_runtime._fork import check_driver as check_driver
     from devmod_runtime._fork import driver_import_error as driver_import_error
     from devmod_runtime._fork import fork_safe as fork_safe
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.constants import SetConstant as SetConstant
     from devmod_runtime._launch.constants import specialize_constants as specialize_constants
     from devmod_runtime._launch.function import Function as Function
-    from devmod_runtime._launch.launch import Launch as Launch
+    from devmod_runtime._launch.function import Launch as Launch
     from devmod_runtime._launch.launcher import Kernel as Kernel
     from devmod_runtime._launch.launcher import LaunchConfig as LaunchConfig
     from devmod_runtime._launch.launcher import Launcher as Launcher
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from devmod_runtime._leases import lend as lend
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
+    from devmod_runtime._programs import ProgramLauncher as ProgramLauncher
     from devmod_runtime._programs import Programs as Programs
     from devmod_runtime._programs import source_constants as source_constants
     from devmod_runtime._programs import specialize_source as specialize_source
@@ -70,11 +71,12 @@ _HOME = {
     "Event": "_device.stream",
     "Function": "_launch.function",
     "Kernel": "_launch.launcher",
-    "Launch": "_launch.launch",
+    "Launch": "_launch.function",
     "LaunchConfig": "_launch.launcher",
     "Launcher": "_launch.launcher",
     "Lease": "_leases",
     "Pool": "_leases",
+    "ProgramLauncher": "_programs",
     "Programs": "_programs",
     "RuntimeModule": "_module",
     "SetConstant": "_launch.constants",
@@ -85,11 +87,11 @@ _HOME = {
     "check_driver": "_fork",
     "check_earlier_event": "_device.stream",
     "check_event": "_device.stream",
-    "copy": "_device.copies",
-    "copy_to_numpy": "_device.copies",
+    "copy": "_device.device_array",
+    "copy_to_numpy": "_device.device_array",
     "driver_import_error": "_fork",
     "fork_safe": "_fork",
-    "global_array": "_device.variables",
+    "global_array": "_device.device_array",
     "has_compiler": "_compilers",
     "has_uninterrupted_calls": "_uninterrupted",
     "lend": "_leases",

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 import re
 
-from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
+from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_readers.sources import closed_source, split_options
+from devmod_runtime._launch.launcher import Launcher
 from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
+    from typing import Any, Self
+
+    from devmod import FunctionInfo, Interface
 
 
 class Programs:
     """Base class of the programs of one payload and set of constants. A backend builds them for its devices.
 
-    A subclass sets `kind` and `source_format`, and defines `with_constants`.
+    A subclass sets the attributes, and defines `with_constants` and `is_option`.
 
     Parameters
     ----------
@@ -31,10 +34,13 @@ class Programs:
     ----------
     kind, source_format : str
         The kind, and its format of source payloads.
+    compiler : str
+        The receiver's compiler, in messages.
     """
 
     kind = ""
     source_format = ""
+    compiler = ""
 
     def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
         self.fmt, self.code = fmt, code
@@ -63,6 +69,20 @@ class Programs:
     def options(self) -> tuple[str, ...]:
         """The options in the first line of the source; empty for other formats. FormatError for an option that is not allowed."""
         return split_options(self.source)[0]
+
+    def check_options(self) -> None:
+        """Check the build options of a source. FormatError if the receiver does not pass one of them to its compiler."""
+        for option in self.options:
+            if not self.is_option(option):
+                raise FormatError(
+                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {self.compiler}",
+                    kind=self.kind,
+                )
+
+    @staticmethod
+    def is_option(option: str) -> bool:
+        """Return whether the receiver's compiler takes an option of a source."""
+        raise NotImplementedError
 
     @property
     def constants(self) -> Sequence[str]:
@@ -94,6 +114,35 @@ class Programs:
     def with_constants(self, constants: Mapping[str, object]) -> Self:
         """Return new programs of the payload with these values for constants, and no others."""
         raise NotImplementedError
+
+
+class ProgramLauncher(Launcher):
+    """One function of a module whose payload is `Programs`. Its kernels have the attribute `required_block`, None without such a block.
+
+    Parameters
+    ----------
+    info, programs
+        The function, and the programs of its module.
+    interface
+        The interface, if it is not that of `info`.
+    """
+
+    def __init__(self, info: FunctionInfo, programs: Any, interface: Interface | None = None) -> None:
+        self.info, self.programs, self.interface = info, programs, interface
+
+    @property
+    def constants(self) -> Sequence[str]:
+        constants: Sequence[str] = self.programs.constants
+        return constants
+
+    def specialize(self, constants: Mapping[str, object]) -> Self:
+        programs, interface = self.programs.specialize(constants), self.info.interface
+        launcher = type(self)(self.info, programs)
+        if interface is None or interface.block is None:
+            return launcher
+        # The block size in the interface may depend on the constants, so it is read from the kernel that was built with them.
+        kernel: Any = launcher.kernel(launcher.default_device())
+        return type(self)(self.info, programs, interface.replace(block=kernel.required_block))
 
 
 # -- Constants of a source payload, set by the receiver: `Function.specialize` for sources with a C preprocessor.
@@ -130,19 +179,13 @@ def specialize_source(kind: str, text: str, constants: Mapping[str, object], oth
     for name in constants:
         if not _NAME.fullmatch(name) or name not in words:
             known = [*others, *source_constants(text)]
-            raise ArgumentError(
-                f"the {kind} source has no constant {name!r} to specialize; it has: {list_names(known)}{did_you_mean(name, known)}",
-                kind=kind,
-                argument=name,
-            )
+            text = f"has no constant {name!r} to specialize; it has: {list_names(known)}{did_you_mean(name, known)}"
+            raise ArgumentError(f"the {kind} source {text}", kind=kind, argument=name)
         defined = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", body, re.MULTILINE)
         guarded = re.search(rf"^[ \t]*#[ \t]*(ifndef[ \t]+{name}\b|if\b.*\bdefined\b.*\b{name}\b)", body, re.MULTILINE)
         if defined and not guarded:
-            raise ArgumentError(
-                f"the {kind} source defines {name!r} unconditionally, so it cannot be specialized; write #ifndef {name} around its #define",
-                kind=kind,
-                argument=name,
-            )
+            text = f"defines {name!r} unconditionally, so it cannot be specialized; write #ifndef {name} around its #define"
+            raise ArgumentError(f"the {kind} source {text}", kind=kind, argument=name)
     old_defines = ["" if _defined_name(line) in constants else line for line in lines[first_define:body_start]]
     new_defines = [f"#define {name} {_literal(kind, name, value)}" for name, value in constants.items()]
     return "\n".join([*lines[:first_define], *new_defines, f"#line {first_define + 1}", *old_defines, *lines[body_start:]])

@@ -165,8 +165,8 @@ def test_an_export_orders_the_work_of_all_streams(device: Any, add: Any, b: Any,
     for handle in (other.handle, vendor.legacy_stream):
         back = np.zeros(64, "float32")
         with device.context:
-            device.driver.copy_to_host(back.ctypes.data, interface["data"][0], 256, handle)
-            device.driver.synchronize_stream(handle)
+            device.driver.call("copy_to_host", back.ctypes.data, interface["data"][0], 256, handle)
+            device.driver.call("synchronize_stream", handle)
         assert back.tolist() == [2] * 64
 
 

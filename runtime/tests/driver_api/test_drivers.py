@@ -9,7 +9,7 @@ import pytest
 from vendor import Vendor
 
 from devmod_conformance.checks import run_python
-from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.api import DriverError
 
 
 @pytest.mark.row("R6", "R39")
@@ -58,18 +58,18 @@ def test_handles_are_ints(driver: Any, vendor: Vendor) -> None:
     stream, event, pointer = driver.call("create_stream", 1), driver.call("create_event", 0), driver.call("allocate", 64)
     assert [type(each) for each in (stream, event, pointer)] == [int, int, int]
     host = (ctypes.c_int * 16)(*range(16))
-    driver.copy_to_device(pointer, ctypes.addressof(host), 64, stream)
-    driver.fill(pointer, 1, 4, stream)
-    driver.copy_on_device(pointer + 32, pointer, 4, stream)
-    driver.record_event(event, stream)
-    driver.copy_to_host(ctypes.addressof(host), pointer, 64, stream)
-    driver.wait_event(vendor.legacy_stream, event)
-    driver.synchronize_stream(stream)
+    driver.call("copy_to_device", pointer, ctypes.addressof(host), 64, stream)
+    driver.call("fill", pointer, 1, 4, stream)
+    driver.call("copy_on_device", pointer + 32, pointer, 4, stream)
+    driver.call("record_event", event, stream)
+    driver.call("copy_to_host", ctypes.addressof(host), pointer, 64, stream)
+    driver.call("wait_event", vendor.legacy_stream, event, 0)
+    driver.call("synchronize_stream", stream)
     assert list(host) == [0x01010101, *range(1, 8), 0x01010101, *range(9, 16)]
     assert driver.is_event_done(event)
-    assert driver.stream_context(stream) == driver.current_context()
-    assert driver.memory_range(pointer + 5) == (pointer, 64)
-    free, total = driver.memory_info()
+    assert driver.call("stream_context", stream) == driver.call("current_context")
+    assert driver.call("memory_range", pointer + 5) == (pointer, 64)
+    free, total = driver.call("memory_info")
     assert 0 < free < total
     driver.call("free", pointer)
     driver.call("destroy_event", event)
@@ -85,6 +85,6 @@ def test_errors_have_the_vendors_name_and_text(driver: Any, vendor: Vendor) -> N
     assert str(error) == f"{vendor.functions['allocate']}: {name} ({error.text})"
     module = driver.load_module(vendor.payload('extern "C" __global__ void k() {}'))
     with pytest.raises(DriverError) as caught:
-        driver.get_function(module, "nothing")
+        driver.call("get_function", module, b"nothing")
     assert caught.value.name == vendor.error("not found").partition(" ")[0]
     driver.unload_module(module)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import devmod_runtime.driver_api
-from devmod_runtime.driver_api.api import Api, DriverFunction
+from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
 from devmod_runtime.driver_api.driver import Driver
-from devmod_runtime.driver_api.errors import DriverError
 
 #: The methods whose arguments have the name of an operation, and the positions of these arguments.
 METHODS = {
@@ -20,13 +19,14 @@ METHODS = {
     "prototype": (0,),
     "create_into": (1,),
     "destroy_from": (1,),
+    "_queue": (2,),
     "Handles": (1, 2),
     "Streams": (1, 2),
     "Modules": (2,),
 }
-APIS = ["devmod_cuda._api.CUDA", "devmod_rocm._api.HIP"]
+APIS = ["devmod_cuda._calls.CUDA", "devmod_rocm._calls.HIP"]
 #: Operations that a driver implements without a function: a context of HIP is the number of its device.
-WITHOUT = {"devmod_rocm._api.HIP": {"retain_primary_context"}, "devmod_cuda._api.CUDA": set[str]()}
+WITHOUT = {"devmod_rocm._calls.HIP": {"retain_primary_context"}, "devmod_cuda._calls.CUDA": set[str]()}
 
 
 def operations() -> set[str]:

@@ -130,10 +130,10 @@ def test_a_launch_in_a_thread_with_another_context_current(device: Any, vendor: 
     results = []
 
     def work() -> None:
-        before = device.driver.current_context()
+        before = device.driver.call("current_context")
         launch()
         f(x, grid=1, block=4)
-        results.append((before, device.driver.current_context()))
+        results.append((before, device.driver.call("current_context")))
 
     thread = threading.Thread(target=work)
     thread.start()

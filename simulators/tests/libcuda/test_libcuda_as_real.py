@@ -116,7 +116,7 @@ def test_functions_are_found_by_name_and_version(driver: VendorRuntime) -> None:
 
 CALLS = """
 import ctypes, json, os, resource, sys
-from devmod_cuda._api import FUNCTIONS
+from devmod_cuda._calls import FUNCTIONS
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 cuda = ctypes.CDLL(sys.argv[1])
 room = ctypes.create_string_buffer(1 << 16)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_calls import allocate, check, code, cuda, read
-from cuda_sources import AXPY, ptx_of
+from cuda_sources import AXPY
+from ptx_sources import ptx_of
 
 from devmod_simulators import StandinDriver
 from devmod_targets.cuda.nvrtc import compile_program

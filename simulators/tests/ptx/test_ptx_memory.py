@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_sources import ptx_of, run_source
+from cuda_sources import run_source
 from ptx_snippets import run_snippet
+from ptx_sources import ptx_of
 
 from devmod_simulators.ptx import Module, PtxError, parser, run_ptx
 

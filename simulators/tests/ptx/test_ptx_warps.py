@@ -4,7 +4,8 @@ import struct
 
 import numpy as np
 import pytest
-from cuda_sources import ptx_of, run_source
+from cuda_sources import run_source
+from ptx_sources import ptx_of
 
 from devmod_simulators.ptx import Launch, Machine, ops_atomic
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_sources import AXPY, ptx_of
+from cuda_sources import AXPY
+from ptx_sources import ptx_of
 
 from devmod_simulators import ptx
 

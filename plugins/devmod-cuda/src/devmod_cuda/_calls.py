@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_int, c_uint, c_uint64, c_void_p, py_object
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p, py_object
 from functools import partial
 from itertools import repeat, starmap
 
-from devmod_cuda._api import CUDA
+from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
 from devmod_runtime.driver_api.driver import Driver, Failures
-from devmod_runtime.driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,12 +17,143 @@ if TYPE_CHECKING:
 
     from devmod_runtime.driver_api.driver import Dims, ParameterBlock
 
+
+# -- CUDA's driver API: its names in messages, its error codes, its functions, and the limits of a device.
+
+
+#: The handle of the legacy default stream (CU_STREAM_LEGACY), which PyTorch and CuPy use by default.
+LEGACY_STREAM = 1
+#: CUDA's numbers of the attributes (CUdevice_attribute). The names are CUDA's without CU_DEVICE_ATTRIBUTE_, in lower case.
+_LIMITS = {
+    "max_threads_per_block": 1,
+    "max_block_dim_x": 2,
+    "max_block_dim_y": 3,
+    "max_block_dim_z": 4,
+    "max_grid_dim_x": 5,
+    "max_grid_dim_y": 6,
+    "max_grid_dim_z": 7,
+    "max_shared_memory_per_block": 8,
+    "warp_size": 10,
+    "max_registers_per_block": 12,
+    "multiprocessor_count": 16,
+    "max_threads_per_multiprocessor": 39,
+    "max_shared_memory_per_multiprocessor": 81,
+    "cooperative_launch": 95,
+    "max_shared_memory_per_block_optin": 97,
+    "max_blocks_per_multiprocessor": 106,
+    "reserved_shared_memory_per_block": 111,
+    "cluster_launch": 120,
+    "tensor_map_access_supported": 127,
+}
+_handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
+#: The function of each operation of `devmod_runtime.driver_api.driver.Driver`.
+FUNCTIONS = {
+    "initialize": DriverFunction("cuInit", (), (_number,)),
+    "version": DriverFunction("cuDriverGetVersion", (c_int,), ()),
+    "device_count": DriverFunction("cuDeviceGetCount", (c_int,), ()),
+    "device": DriverFunction("cuDeviceGet", (c_int,), (c_int,)),
+    "device_attribute": DriverFunction("cuDeviceGetAttribute", (c_int,), (c_int, c_int)),
+    "device_name": DriverFunction("cuDeviceGetName", (), (c_char_p, c_int, c_int)),
+    "device_memory": DriverFunction("cuDeviceTotalMem", (_size,), (c_int,), "cuDeviceTotalMem_v2"),
+    "retain_primary_context": DriverFunction("cuDevicePrimaryCtxRetain", (_handle,), (c_int,)),
+    "current_context": DriverFunction("cuCtxGetCurrent", (_handle,), ()),
+    "set_context": DriverFunction("cuCtxSetCurrent", (), (_handle,)),
+    "push_context": DriverFunction("cuCtxPushCurrent", (), (_handle,), "cuCtxPushCurrent_v2"),
+    "pop_context": DriverFunction("cuCtxPopCurrent", (_handle,), (), "cuCtxPopCurrent_v2"),
+    "current_device": DriverFunction("cuCtxGetDevice", (c_int,), ()),
+    "synchronize_context": DriverFunction("cuCtxSynchronize", (), ()),
+    "memory_info": DriverFunction("cuMemGetInfo", (_size, _size), (), "cuMemGetInfo_v2"),
+    "allocate": DriverFunction("cuMemAlloc", (_address,), (_size,), "cuMemAlloc_v2"),
+    "free": DriverFunction("cuMemFree", (), (_address,), "cuMemFree_v2"),
+    "allocate_host": DriverFunction("cuMemHostAlloc", (_handle,), (_size, _number)),
+    "free_host": DriverFunction("cuMemFreeHost", (), (_handle,)),
+    "memory_range": DriverFunction("cuMemGetAddressRange", (_address, _size), (_address,), "cuMemGetAddressRange_v2"),
+    "copy_to_device": DriverFunction("cuMemcpyHtoDAsync", (), (_address, _handle, _size, _handle), "cuMemcpyHtoDAsync_v2"),
+    "copy_to_host": DriverFunction("cuMemcpyDtoHAsync", (), (_handle, _address, _size, _handle), "cuMemcpyDtoHAsync_v2"),
+    "copy_on_device": DriverFunction("cuMemcpyDtoDAsync", (), (_address, _address, _size, _handle), "cuMemcpyDtoDAsync_v2"),
+    "fill": DriverFunction("cuMemsetD8Async", (), (_address, c_ubyte, _size, _handle)),
+    "create_stream": DriverFunction("cuStreamCreate", (_handle,), (_number,)),
+    "destroy_stream": DriverFunction("cuStreamDestroy", (), (_handle,), "cuStreamDestroy_v2"),
+    "synchronize_stream": DriverFunction("cuStreamSynchronize", (), (_handle,)),
+    "wait_event": DriverFunction("cuStreamWaitEvent", (), (_handle, _handle, _number)),
+    "create_event": DriverFunction("cuEventCreate", (_handle,), (_number,)),
+    "destroy_event": DriverFunction("cuEventDestroy", (), (_handle,), "cuEventDestroy_v2"),
+    "record_event": DriverFunction("cuEventRecord", (), (_handle, _handle)),
+    "synchronize_event": DriverFunction("cuEventSynchronize", (), (_handle,)),
+    "is_event_done": DriverFunction("cuEventQuery", (), (_handle,)),
+    "elapsed_time": DriverFunction("cuEventElapsedTime", (c_float,), (_handle, _handle)),
+    "elapsed_time_v2": DriverFunction("cuEventElapsedTime_v2", (c_float,), (_handle, _handle)),
+    "exchange_capture_mode": DriverFunction("cuThreadExchangeStreamCaptureMode"),
+    "unload_module": DriverFunction("cuModuleUnload", (), (_handle,)),
+    "get_function": DriverFunction("cuModuleGetFunction", (_handle,), (_handle, c_char_p)),
+    "get_global": DriverFunction("cuModuleGetGlobal", (_address, _size), (_handle, c_char_p), "cuModuleGetGlobal_v2"),
+    "function_attribute": DriverFunction("cuFuncGetAttribute", (c_int,), (c_int, _handle)),
+    "set_function_attribute": DriverFunction("cuFuncSetAttribute", (), (_handle, c_int, c_int)),
+    "max_active_blocks": DriverFunction("cuOccupancyMaxActiveBlocksPerMultiprocessor", (c_int,), (_handle, c_int, _size)),
+    "preferred_block": DriverFunction("cuOccupancyMaxPotentialBlockSize", (c_int, c_int), (_handle, _handle, _size, c_int)),
+    "begin_capture": DriverFunction("cuStreamBeginCapture", (), (_handle, c_int), "cuStreamBeginCapture_v2"),
+    "instantiate_graph": DriverFunction("cuGraphInstantiateWithFlags", (_handle,), (_handle, c_uint64)),
+    "launch_graph": DriverFunction("cuGraphLaunch", (), (_handle, _handle)),
+    "destroy_executable": DriverFunction("cuGraphExecDestroy", (), (_handle,)),
+    "destroy_graph": DriverFunction("cuGraphDestroy", (), (_handle,)),
+    # Results behind the parameters:
+    "stream_context": DriverFunction("cuStreamGetCtx", (_handle,), (_handle,), results_last=True),
+    "end_capture": DriverFunction("cuStreamEndCapture", (_handle,), (_handle,), results_last=True),
+    "is_capturing": DriverFunction("cuStreamIsCapturing", (c_int,), (_handle,), results_last=True),
+    "param_info": DriverFunction("cuFuncGetParamInfo", (_size, _size), (_handle, _size), results_last=True),
+}
+
+CUDA = Api(
+    kind="cuda",
+    title="CUDA",
+    name="CUDA",
+    functions=FUNCTIONS,
+    limits=_LIMITS,
+    version_text=lambda version: f"{version // 1000}.{version % 1000 // 10}",  # 12080 is "12.8"
+    error_name="cuGetErrorName",
+    error_text="cuGetErrorString",
+    out_of_memory="CUDA_ERROR_OUT_OF_MEMORY",
+    not_ready="CUDA_ERROR_NOT_READY",
+    not_supported="CUDA_ERROR_NOT_SUPPORTED",
+    not_found="CUDA_ERROR_NOT_FOUND",
+    implicit_capture="CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+    wrong_context=("CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
+    sticky=frozenset(
+        f"CUDA_ERROR_{name}"
+        for name in (
+            "ASSERT",
+            "CONTAINED",
+            "ECC_UNCORRECTABLE",
+            "EXTERNAL_DEVICE",
+            "HARDWARE_STACK_ERROR",
+            "ILLEGAL_ADDRESS",
+            "ILLEGAL_INSTRUCTION",
+            "INVALID_ADDRESS_SPACE",
+            "INVALID_PC",
+            "LAUNCH_FAILED",
+            "LAUNCH_TIMEOUT",
+            "MISALIGNED_ADDRESS",
+            "MPS_CLIENT_TERMINATED",
+            "NVLINK_UNCORRECTABLE",
+            "TENSOR_MEMORY_LEAK",
+        )
+    ),
+    legacy_stream=LEGACY_STREAM,
+    legacy_handles=(0, LEGACY_STREAM),
+    dlpack_type=2,  # kDLCUDA
+    dlpack_types=(2, 13),  # and kDLCUDAManaged
+    dlpack_streams={1: LEGACY_STREAM, 2: 2},
+    dlpack_stream_text=("None, 1 (the legacy default stream), 2 (the thread's default stream), the handle of a stream, or -1 for no order"),
+    parameters_end=0,
+)
+
+
 #: CUjit_option: ERROR_LOG_BUFFER and ERROR_LOG_BUFFER_SIZE_BYTES.
 _JIT_ERROR_LOG = (5, 6)
 #: The largest log of the driver's compiler.
 _LOG_BYTES = 16384
 #: CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and COMPUTE_CAPABILITY_MINOR.
-_MAJOR, _MINOR = 75, 76
+_CAPABILITY = (75, 76)
 #: The PTX version of each driver version of CUDA 12. From 13.0 on, CUDA 13.x reads PTX 9.x.
 _PTX_OF_12 = ("8.0", "8.1", "8.2", "8.3", "8.4", "8.5", "8.5", "8.6", "8.7", "8.8")
 #: CUpointer_attribute: CONTEXT, MEMORY_TYPE and DEVICE_ORDINAL. CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_DEVICE are 1 and 2.
@@ -61,9 +191,9 @@ class CudaDriver(Driver):
 
     def device_arch(self, device: int) -> str:
         """Return the architecture of a device with the PTX version of the driver: ``sm_90:ptx8.7``."""
-        number = 10 * self.device_attribute(device, _MAJOR) + self.device_attribute(device, _MINOR)
+        major, minor = (self.call("device_attribute", each, device) for each in _CAPABILITY)
         ptx = ptx_version(self.version)
-        return f"sm_{number}:ptx{ptx}" if ptx else f"sm_{number}"
+        return f"sm_{major}{minor}" + (f":ptx{ptx}" if ptx else "")
 
     # -- contexts
 
@@ -80,33 +210,21 @@ class CudaDriver(Driver):
         pop.restype = None
         return map(Failures(0, refuse).__getitem__, statuses).__next__, partial(pop, byref(c_void_p()))
 
-    def push_context(self, context: int) -> None:
-        """Make a context the thread's current one until `pop_context`."""
-        self.call("push_context", context)
-
-    def pop_context(self) -> None:
-        """Make the context before the last `push_context` the thread's current one."""
-        self.call("pop_context")
-
     def context_device(self, context: int) -> int:
-        self.push_context(context)
+        self.call("push_context", context)
         try:
             return int(self.call("current_device"))
         finally:
-            self.pop_context()
+            self.call("pop_context")
 
     # -- memory and events
 
-    def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
-        """Return attributes (CUpointer_attribute) of an address as unsigned numbers. An unknown address has zeros."""
-        count = len(attributes)
+    def locate(self, address: int) -> tuple[int, int, int]:
+        count = len(_ATTRIBUTES)
         values = (c_uint64 * count)()
         places = (c_void_p * count)(*(ctypes.addressof(values) + 8 * place for place in range(count)))
-        self.check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*attributes), places, c_uint64(pointer))
-        return tuple(values)
-
-    def locate(self, address: int) -> tuple[int, int, int]:
-        context, kind, ordinal = self.pointer_attributes(address, _ATTRIBUTES)
+        self.check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*_ATTRIBUTES), places, c_uint64(address))
+        context, kind, ordinal = values
         return context, kind, ordinal
 
     def elapsed_time(self, start: int, end: int) -> float:
@@ -115,19 +233,6 @@ class CudaDriver(Driver):
     # -- launches
 
     def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
-        """Return a launch configuration (CUlaunchConfig) as `launch` takes it.
-
-        Parameters
-        ----------
-        grid, block
-            Blocks, and threads of a block.
-        shared_memory
-            Dynamic shared memory in bytes.
-        stream
-            The stream's handle.
-        attributes
-            The number (CUlaunchAttributeID) and the value of each attribute: up to 64 bytes as in CUlaunchAttributeValue.
-        """
         items = (_Attribute * len(attributes))()
         for item, (number, value) in zip(items, attributes, strict=True):
             item.id = number
@@ -156,10 +261,6 @@ class CudaDriver(Driver):
             raise
         return module.value or 0
 
-    def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
-        """Set an attribute of a function by its number (CUfunction_attribute)."""
-        self.call("set_function_attribute", function, attribute, value)
-
     def param_places(self, function: int) -> list[tuple[int, int]] | None:
         """Return the offset and size of each parameter of a function; None if the driver is older than CUDA 12.4."""
         if self.version < 12040:
@@ -173,11 +274,6 @@ class CudaDriver(Driver):
                     return places
                 raise
             places.append((offset, size))
-
-    def preferred_threads(self, function: int) -> int:
-        """Return the threads of a block with which a launch occupies the device best."""
-        _, threads = self.call("preferred_block", function, 0, 0, 0)
-        return int(threads)
 
     def encode_tensor_map(
         self,

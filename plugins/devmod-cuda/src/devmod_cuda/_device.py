@@ -2,17 +2,143 @@
 
 from __future__ import annotations
 
-from devmod.backend import Once
-from devmod_cuda._api import CUDA
-from devmod_cuda._driver import get_driver
-from devmod_runtime.driver_api.device import DriverDevice, list_devices
-from devmod_runtime.driver_api.stream import DriverStream
+import ctypes
+import os
+import re
+
+from devmod.backend import Once, environment_text
+from devmod.errors import DeviceNotFoundError, pip_install
+from devmod_cuda._calls import CUDA, CudaDriver
+from devmod_runtime import driver_import_error
+from devmod_runtime.driver_api.api import DriverError
+from devmod_runtime.driver_api.device import DriverDevice, DriverStream, list_devices
+from devmod_runtime.driver_api.driver import record_open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_cuda._calls import CudaDriver
+    from collections.abc import Callable
+    from typing import Any
 
+
+# -- The driver of this process, by ctypes alone or with pycuda, as ``DEVMOD_CUDA_DRIVER`` selects.
+
+
+#: The environment variable that names the driver.
+VARIABLE = "DEVMOD_CUDA_DRIVER"
+#: The library of NVIDIA's driver.
+LIBRARY = "libcuda.so.1"
+#: The environment variable by which NVIDIA's driver hides devices.
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_NAMES = ("ctypes", "pycuda")
+#: The oldest version of CUDA that a driver supports: the first one with tensor maps.
+_OLDEST = 12000
 _once = Once()
+#: The process and the error of the last cuInit that failed. In a forked child of it, the libraries for CUDA 12.4 and 12.5 return
+#: CUDA_ERROR_OPERATING_SYSTEM, for they have started a thread.
+_failure: tuple[int, str] = (0, "")
+
+
+def _open() -> CudaDriver:
+    name = environment_text(VARIABLE) or _NAMES[0]
+    if name not in _NAMES:
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: {VARIABLE}={name!r} names no driver; set it to 'ctypes' or 'pycuda', or unset it", kind="cuda"
+        )
+    process, text = _failure
+    if process not in (0, os.getpid()):
+        raise DeviceNotFoundError(
+            f"{text}. That was in the parent of this process, and cuInit cannot be repeated in a forked child. Start processes that use "
+            "devices with multiprocessing's 'spawn' or 'forkserver'",
+            kind="cuda",
+        )
+    library = _open_library()
+    driver = _start(library, _open_pycuda if name == "pycuda" else CudaDriver)
+    record_open_driver(driver)  # not before: a driver that does not start is not open in a forked child
+    return driver
+
+
+def _open_library() -> Any:
+    """Open libcuda, and return ctypes' object of it.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        It is missing, too old, or another library.
+    """
+    try:
+        library = ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: {LIBRARY} cannot be opened ({error}). It is part of NVIDIA's driver, which the system's "
+            "package manager installs and pip does not. In a container, start the container with the GPU",
+            kind="cuda",
+        ) from None
+    try:
+        version = _version_of(library)
+    except AttributeError as error:
+        raise DeviceNotFoundError(_not_started(error), kind="cuda") from error
+    if 0 < version < _OLDEST:  # 0: the driver does not start, and `_start` has the error
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: the driver supports CUDA {CUDA.version_text(version)}, and devmod-cuda needs a driver for CUDA "
+            f"{CUDA.version_text(_OLDEST)} or newer (525.60 on Linux). Update NVIDIA's driver",
+            kind="cuda",
+        )
+    return library
+
+
+def _open_pycuda(library: Any) -> CudaDriver:
+    try:
+        from devmod_cuda._pycuda import PycudaDriver
+    except ImportError as error:
+        again = pip_install("--force-reinstall", "--no-cache-dir", "--no-binary", "pycuda", "pycuda")
+        missing = re.search(r"undefined symbol: (cu[A-Z]\w*)", str(error))
+        if missing:
+            raise DeviceNotFoundError(
+                f"no CUDA device can be used: pycuda was built with headers of a newer CUDA than the driver supports. That is CUDA "
+                f"{CUDA.version_text(_version_of(library))}, and the driver has no {missing[1]}. Unset {VARIABLE}, update NVIDIA's "
+                f"driver, or build pycuda with an older toolkit, which CUDA_ROOT names: {again}",
+                kind="cuda",
+            ) from error
+        raise driver_import_error(
+            error, "cuda", "CUDA", "pycuda", distribution="devmod-cuda[pycuda]", repair=f"{again}, or unset {VARIABLE}"
+        ) from error
+    return PycudaDriver(library)
+
+
+def _start(library: Any, open_driver: Callable[[Any], CudaDriver]) -> CudaDriver:
+    """Open a driver and initialize it.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        It does not start, or has no device.
+    """
+    global _failure
+    try:
+        driver = open_driver(library)
+        driver.initialize()
+    except DriverError as error:
+        if error.name == "CUDA_ERROR_NO_DEVICE":
+            visible = os.environ.get(_VISIBLE)
+            advice = "nvidia-smi lists the devices of the driver" if visible is None else f"{_VISIBLE} is {visible!r}"
+            text = f"no CUDA device was found: {error}; {advice}"
+        else:
+            text = _not_started(error)
+        _failure = os.getpid(), text
+        raise DeviceNotFoundError(text, kind="cuda") from error
+    _failure = 0, ""
+    return driver
+
+
+def _not_started(error: Exception) -> str:
+    return f"no CUDA device can be used: the driver does not start: {error}. Run nvidia-smi to test the driver"
+
+
+def _version_of(library: Any) -> int:
+    """Return the version of CUDA that libcuda supports, such as 12080 for 12.8."""
+    version = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(version))
+    return version.value
 
 
 class CudaStream(DriverStream):
@@ -44,8 +170,7 @@ def devices() -> list[CudaDevice]:
     DeviceNotFoundError
         There is no driver or no device.
     """
-    result: list[CudaDevice] = _once.get("devices", lambda: list_devices(get_driver(), CudaDevice, "nvidia-smi"))
-    return result
+    return list_devices(_once, _open, CudaDevice, "nvidia-smi")
 
 
 def open_devices() -> list[CudaDevice]:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 import sys
 
-from devmod.backend import compile_error, find_spec
+from devmod.backend import compile_error
 from devmod.errors import CompileError, FormatError, list_names
-from devmod_cuda._api import CUDA
+from devmod.targets.cuda.architecture import architecture, rank
+from devmod_cuda._calls import CUDA
 from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
+from devmod_readers.options.cuda import is_supported
 from devmod_runtime import source_text
 from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from devmod.errors import DevmodError
     from devmod_cuda._device import CudaDevice
-    from devmod_runtime.driver_api.errors import DriverError
+    from devmod_runtime.driver_api.api import DriverError
 
 
 # -- Read images (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver may crash on a damaged image.
@@ -27,23 +29,6 @@ if TYPE_CHECKING:
 
 #: The start of each binary format, and its name in messages.
 _MAGIC = {"cubin": (b"\x7fELF", "an ELF file"), "fatbin": (b"\x50\xed\x55\xba", "a CUDA fatbin")}
-
-
-class Image:
-    """An image for one device.
-
-    Attributes
-    ----------
-    fmt, data
-        The format, and the bytes for the driver. PTX ends with a zero byte.
-    kernels : Mapping or None
-        The kernels that `names` requested, by symbol; None if the image is compressed and only the driver can read it.
-    """
-
-    __slots__ = ("data", "fmt", "kernels")
-
-    def __init__(self, fmt: str, data: bytes, kernels: Mapping[str, KernelEntry] | None) -> None:
-        self.fmt, self.data, self.kernels = fmt, data, kernels
 
 
 def check_payload(fmt: str, code: bytes | memoryview) -> None:
@@ -65,8 +50,12 @@ def check_payload(fmt: str, code: bytes | memoryview) -> None:
         source_text("cuda", what, _text_of(code) if fmt == "ptx" else code)
 
 
-def read_image(fmt: str, code: bytes | memoryview, device: CudaDevice, names: Collection[str]) -> Image:
-    """Check an image against a device, and read the kernels `names` of it.
+def read_image(
+    fmt: str, code: bytes | memoryview, device: CudaDevice, names: Collection[str]
+) -> tuple[bytes, Mapping[str, KernelEntry] | None]:
+    """Return an image for the driver and its kernels by symbol, after its check against a device. PTX ends with a zero byte.
+
+    The kernels are None if the image is compressed and only the driver can read it; else they have those of `names`.
 
     Raises
     ------
@@ -92,7 +81,7 @@ def read_image(fmt: str, code: bytes | memoryview, device: CudaDevice, names: Co
                     f"the cuda payload of format {fmt!r} has no kernel {name!r}, which its fmap names; it has: {list_names(kernels)}",
                     kind="cuda",
                 )
-    return Image(fmt, data, kernels)
+    return data, kernels
 
 
 def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -> None:
@@ -103,7 +92,6 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
     FormatError
         It cannot, or the architecture of the image cannot be read.
     """
-    architecture, rank = _rules()
     variant, what = architecture(fmt, code), f"the cuda payload of format {fmt!r}"
     if not variant:
         expected = {
@@ -134,14 +122,6 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
     raise FormatError(f"{what} is {title} {names[0]}, which does not run on {device}, {_plain(device.arch)}; {advice}", kind="cuda")
 
 
-def _rules() -> tuple[Callable[[str, bytes | memoryview], str], Callable[[str, str], int | None]]:
-    spec = find_spec("cuda")
-    assert spec is not None
-    assert spec.architecture is not None
-    assert spec.rank is not None
-    return spec.architecture, spec.rank
-
-
 def _plain(arch: str) -> str:
     return arch.partition(":")[0]
 
@@ -153,7 +133,6 @@ def _text_of(code: bytes | memoryview) -> bytes:
 
 def _read_fatbin(code: bytes | memoryview, device: CudaDevice) -> Mapping[str, KernelEntry] | None:
     """Return the kernels of the member that the device runs; None if it is compressed."""
-    architecture, rank = _rules()
     best, best_rank = None, -1
     for member in fatbin_members(code):
         fmt = member.kind
@@ -210,6 +189,7 @@ class Images(DriverImages):
     source_format = "cuda"
     compiler = "NVRTC"
     check_payload = staticmethod(check_payload)
+    is_option = staticmethod(is_supported)
 
     def __init__(
         self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None, archs: Sequence[str] = ()
@@ -220,12 +200,6 @@ class Images(DriverImages):
     def with_constants(self, constants: Mapping[str, object]) -> Images:
         return Images(self.fmt, self.code, self.names, constants, self.archs)
 
-    @staticmethod
-    def is_option(option: str) -> bool:
-        from devmod_readers.options.cuda import is_supported
-
-        return is_supported(option)
-
     def compile_source(self, arch: str) -> tuple[str, bytes]:
         from devmod_cuda._jit import compile_source
 
@@ -235,8 +209,8 @@ class Images(DriverImages):
         from devmod_cuda._jit import choose_arch
 
         fmt, code = self.compiled(choose_arch(self.archs, device.arch) if self.fmt == "cuda" else "")
-        image = read_image(fmt, code, device, self.names)
-        return LoadedImage(device, image.data, image.kernels, lambda error: _load_error(device, fmt, error))
+        data, kernels = read_image(fmt, code, device, self.names)
+        return LoadedImage(device, data, kernels, lambda error: _load_error(device, fmt, error))
 
 
 def _load_error(device: CudaDevice, fmt: str, error: DriverError) -> DevmodError:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from devmod.backend import DiskCache, environment_flag, find_spec
+from devmod.backend import DiskCache, environment_flag
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
+from devmod.targets.cuda.architecture import rank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,10 +83,7 @@ def choose_arch(archs: Sequence[str], device_arch: str) -> str:
     device = device_arch.partition(":")[0]
     if not device:
         return archs[0]
-    spec = find_spec("cuda")
-    assert spec is not None
-    assert spec.rank is not None
-    ranks = {arch: rank for arch in archs if (rank := spec.rank(arch, device)) is not None}
+    ranks = {arch: number for arch in archs if (number := rank(arch, device)) is not None}
     if ranks:
         return max(ranks, key=lambda arch: ranks[arch])
     # NVIDIA's own variable: the driver ignores cubins and compiles PTX.

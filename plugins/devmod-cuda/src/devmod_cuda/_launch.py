@@ -3,33 +3,121 @@
 from __future__ import annotations
 
 from math import prod
+from struct import pack
 from threading import Lock
 
+import numpy as np
+
 from devmod import Interface, Param
-from devmod.errors import ArgumentError
-from devmod_cuda._adopt import ADOPTION
-from devmod_cuda._config import CudaLimits
+from devmod.backend import PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG, ConversionError, dtype_name_of
+from devmod.errors import ArgumentError, FormatError
+from devmod_cuda._calls import CUDA, LEGACY_STREAM
+from devmod_cuda._device import devices
 from devmod_cuda._tensor_map import TensorMap
 from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, ParamPlace
 from devmod_runtime import fork_safe
-from devmod_runtime.driver_api.errors import DriverError, describe
-from devmod_runtime.driver_api.kernel import DriverKernel
-from devmod_runtime.driver_api.launcher import DriverLauncher
-from devmod_runtime.driver_api.parameters import Argument, ParameterLayout, Place, declared_arguments
-from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
+from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
+from devmod_runtime.driver_api.api import COOPERATIVE, DriverError, describe
+from devmod_runtime.driver_api.kernel import (
+    Argument,
+    DriverKernel,
+    DriverLaunchConfig,
+    DriverLauncher,
+    ParameterLayout,
+    Place,
+    declared_arguments,
+)
+from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Interface, Stream
+    from devmod import FunctionInfo, Stream
     from devmod_cuda._calls import CudaDriver
     from devmod_cuda._device import CudaDevice
-    from devmod_readers.nvidia import KernelEntry, ParamPlace
-    from devmod_runtime import LaunchConfig
+    from devmod_readers.nvidia import KernelEntry
+    from devmod_runtime import DeviceArray, LaunchConfig
+    from devmod_runtime.driver_api.adoption import Adopted
     from devmod_runtime.driver_api.images import DriverImages, LoadedImage
-    from devmod_runtime.driver_api.limits import DriverLaunchConfig
+
+    Dims = tuple[int, int, int]
+
+
+# -- Use arrays and streams of PyTorch, CuPy, JAX, Numba, pycuda and cuda.core as devmod's, without a copy.
+#
+# ``__cuda_array_interface__`` names the stream of an array's work. pycuda and cuda.core have objects for untyped memory.
+
+
+#: pycuda's objects for untyped memory.
+_ALLOCATIONS = ("DeviceAllocation", "PooledDeviceAllocation", "ManagedAllocation")
+
+
+class CudaAdoption(Adoption):
+    """The arrays and the streams of other libraries for CUDA."""
+
+    stream_advice = " (pycuda: import pycuda.autoprimaryctx in place of pycuda.autoinit)"
+    array_advice = f"; make it in the primary context{stream_advice}"
+    stream_attributes: Mapping[str, str] = {**Adoption.stream_attributes, "pycuda": "handle"}
+
+    def adopt_array(self, value: Any) -> Adopted | None:
+        library = library_of(value)
+        if library == "pycuda" and type(value).__name__ in _ALLOCATIONS:
+            return self._adopt_allocation(value)
+        if library == "cuda" and type(value).__name__ == "Buffer" and hasattr(value, "handle"):
+            return self._adopt_untyped(value, int(value.handle), value.size), None
+        if library != "torch":
+            interface = getattr(value, "__cuda_array_interface__", None)
+            if isinstance(interface, dict) and (interface.get("stream") is not None or library == "pycuda" or not self.has_dlpack(value)):
+                return self._adopt_interface(value, interface)
+        return super().adopt_array(value)
+
+    def stream_handle(self, value: Any) -> int | None:
+        if getattr(type(value), "__cuda_stream__", None) is not None:
+            _, handle = value.__cuda_stream__()
+            return int(handle)
+        return super().stream_handle(value)
+
+    def _adopt_interface(self, value: Any, interface: dict[str, Any]) -> Adopted:
+        """Adopt an array by ``__cuda_array_interface__``."""
+        version = interface.get("version", 0)
+        if version < 2:
+            raise ConversionError(f"has a __cuda_array_interface__ of version {version}, expected 2 or 3")
+        if interface.get("mask") is not None:
+            raise ConversionError("has a mask, which kernels do not take")
+        shape, (address, read_only) = tuple(interface["shape"]), interface["data"]
+        dtype = np.dtype(interface["typestr"])
+        try:
+            name = dtype_name_of(dtype)
+        except FormatError as error:
+            raise ConversionError(f"has elements of a type that devices do not support: {error}") from None
+        strides = interface.get("strides")
+        if strides is not None and not is_contiguous(shape, tuple(strides), dtype.itemsize):
+            raise strided_error(value)
+        array = self.array(None, int(address or 0), shape, name, value, read_only=bool(read_only))
+        handle = interface.get("stream")
+        if handle is None and library_of(value) == "pycuda":
+            handle = LEGACY_STREAM  # pycuda's arrays use the default stream, unless each call names another one
+        return array, self.stream_over(int(handle), value, array.device) if handle is not None else None  # type: ignore[arg-type]
+
+    def _adopt_allocation(self, value: Any) -> Adopted:
+        """Adopt untyped memory of pycuda."""
+        address = int(value)
+        device = self.check_pointer(address, None)
+        if hasattr(value, "__len__"):
+            nbytes = len(value)
+        else:
+            with device.context:
+                start, size = device.driver.call("memory_range", address)
+            nbytes = start + size - address
+        return self._adopt_untyped(value, address, nbytes), device.default_stream
+
+    def _adopt_untyped(self, value: object, address: int, nbytes: int) -> DeviceArray:
+        return self.array(None, address, (nbytes,), "void", value)
+
+
+ADOPTION = CudaAdoption(CUDA, devices)
 
 
 #: Numbers of CUfunction_attribute.
@@ -38,6 +126,11 @@ _MAX_THREADS, _STATIC_SHARED, _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 0, 1,
 _PORTABLE_CLUSTER = 8
 #: The greatest dynamic shared memory without the attribute.
 _SHARED_WITHOUT_ATTRIBUTE = 48 << 10
+_ONE = (1, 1, 1)
+#: Numbers of CUlaunchAttributeID.
+_CLUSTER, _PROGRAMMATIC, _PREFERRED_CLUSTER = 4, 6, 11
+#: CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM: the driver takes the block that the kernel requires.
+_REQUIRED_BLOCK = _ONE
 
 
 class _Attributes:
@@ -56,45 +149,107 @@ class CudaKernel(DriverKernel):
 
     device: CudaDevice
     driver: CudaDriver
-    limits: CudaLimits
+    entry: KernelEntry | None
+    shared_memory_limit = "max_shared_memory_per_block_optin"
 
     def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
         super().__init__(info, image)
         driver, function = self.driver, self.function
-        self._entry: KernelEntry | None = image.entry(info.name)
-        params: Sequence[ParamPlace] | None = self._entry.params if self._entry is not None else None
+        params: Sequence[ParamPlace] | None = self.entry.params if self.entry is not None else None
         try:
             with self.context, driver.relaxed():  # the first query loads the function
                 if params is None:
                     pairs = driver.param_places(function)
                     params = None if pairs is None else [ParamPlace(offset, size) for offset, size in pairs]
-                max_threads, static = (driver.function_attribute(function, each) for each in (_MAX_THREADS, _STATIC_SHARED))
+                self._max_threads, static = (driver.call("function_attribute", each, function) for each in (_MAX_THREADS, _STATIC_SHARED))
         except DriverError as error:
             raise self.query_error(error) from error
         self.layout = parameter_layout(info, params)
-        self.limits = CudaLimits(self.device, info, self._entry, max_threads, static)
+        self.static_shared_memory = static
         self._attributes: _Attributes = image.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
-        self._info = info
         self._tensor_maps = tensor_map_numbers(info)
 
-    @property
-    def required_block(self) -> tuple[int, int, int] | None:
-        return self._entry.block if self._entry is not None else None
-
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
-        shape = self.limits.check(launch)
+        shape = self._driver_config(launch)
         if launch.shared_memory > self._attributes.shared_memory:
             self._raise_shared_memory(launch.shared_memory)
-        cluster = self.limits.cluster_of(launch)
+        cluster = self._cluster_of(launch)
         if prod(cluster) > _PORTABLE_CLUSTER:
             self._allow_large_cluster(launch, cluster, shape)
         self.check_cooperative(launch)
         return shape
 
+    def _driver_config(self, launch: LaunchConfig) -> DriverLaunchConfig:
+        """Return the configuration of a launch for the driver. LaunchError: it exceeds a limit."""
+        self.check_block(launch)
+        self._check_registers(launch)
+        self.check_shared_memory(launch)
+        cluster = self._cluster_of(launch)
+        self._check_cluster(launch, cluster)
+        self.check_grid(launch)
+        entry = self.entry
+        attributes = []
+        grid, block = launch.grid, launch.block
+        has_required_block = REQUIRED_BLOCK_TAG in self.info.launch_param_tags
+        counts_clusters = entry.blocks_are_clusters if entry is not None else has_required_block
+        if counts_clusters:
+            x, y, z = (blocks // size for blocks, size in zip(grid, cluster, strict=True))
+            grid = x, y, z
+        if counts_clusters or has_required_block:
+            block = _REQUIRED_BLOCK
+        else:
+            if cluster != _ONE and (entry is None or entry.cluster is None):
+                attributes.append((_CLUSTER, pack("<3I", *cluster)))
+            if launch.preferred_cluster != _ONE:
+                attributes.append((_PREFERRED_CLUSTER, pack("<3I", *launch.preferred_cluster)))
+        if self.is_cooperative:
+            attributes.append((COOPERATIVE, pack("<i", 1)))
+        if PROGRAMMATIC_TAG in self.info.launch_param_tags:
+            attributes.append((_PROGRAMMATIC, pack("<i", 1)))
+        return DriverLaunchConfig(grid, block, launch.shared_memory, tuple(attributes))
+
+    def _cluster_of(self, launch: LaunchConfig) -> Dims:
+        """Return the cluster of a launch: its own, or that which the kernel requires."""
+        required = self.entry.cluster if self.entry is not None else None
+        return required if required is not None and launch.cluster == _ONE else launch.cluster
+
+    def _check_registers(self, launch: LaunchConfig) -> None:
+        block, threads = launch.block, prod(launch.block)
+        if threads > self._max_threads:
+            raise self.launch_error(
+                f"the kernel's registers allow {self._max_threads} threads in a block (CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), and "
+                f"block={block} has {threads}; compile it with __launch_bounds__({threads})",
+                "block",
+            )
+
+    def _check_cluster(self, launch: LaunchConfig, cluster: Dims) -> None:
+        entry = self.entry
+        required = entry.cluster if entry is not None else None
+        if required is not None and cluster != required:
+            raise self.launch_error(f"the kernel is built for clusters of {required} blocks, got cluster={cluster}")
+        if entry is not None and entry.explicit_cluster and cluster == _ONE and required is None:
+            raise self.launch_error("the kernel requires a cluster, and the launch has none; declare the tags clusterCtaIdx in its fmap")
+        preferred = launch.preferred_cluster
+        if cluster == preferred == _ONE:
+            return
+        if not self.device.limits["cluster_launch"]:
+            arch = self.device.arch.partition(":")[0]
+            raise self.launch_error(f"{arch} does not support clusters, which sm_90 and newer have; got cluster={cluster}")
+        blocks = prod(cluster)
+        if entry is not None and entry.max_cluster and blocks > entry.max_cluster:
+            raise self.launch_error(
+                f"the kernel is built for clusters of at most {entry.max_cluster} blocks, and cluster={cluster} has {blocks}"
+            )
+        for name, size in (("cluster", cluster), ("preferred_cluster", preferred)):
+            if any(count % each for count, each in zip(launch.grid, size, strict=True)):
+                raise self.launch_error(f"grid={launch.grid} is not a multiple of {name}={size}; a grid has whole clusters")
+        if preferred != _ONE and any(count % each for count, each in zip(preferred, cluster, strict=True)):
+            raise self.launch_error(f"preferred_cluster={preferred} is not a multiple of cluster={cluster}")
+
     def preferred_block(self) -> tuple[int, int]:
         try:
             with self.context:
-                threads = self.driver.preferred_threads(self.function)
+                _, threads = self.driver.call("preferred_block", self.function, 0, 0, 0)
         except DriverError as error:
             raise self.query_error(error) from error
         most = 1 << max(threads, 1).bit_length() - 1
@@ -121,14 +276,14 @@ class CudaKernel(DriverKernel):
             value = values[number]
             if not isinstance(value, TensorMap) or value.array.device is self.device:
                 continue
-            interface = self._info.interface
+            interface = self.info.interface
             name = interface.params[number].name if interface is not None else ""
             label = f"argument {number + 1} {name!r}" if name else f"argument {number + 1}"
             raise ArgumentError(
-                f"the cuda function {self._info.name!r}: {label} is a tensor map of an array on {value.array.device}, and the launch is on "
+                f"the cuda function {self.info.name!r}: {label} is a tensor map of an array on {value.array.device}, and the launch is on "
                 f"{self.device}; make the tensor map of an array on that device, or call f.on(array.device)",
                 kind="cuda",
-                function=self._info.name,
+                function=self.info.name,
                 argument=name or str(number + 1),
             )
 
@@ -154,7 +309,7 @@ class CudaKernel(DriverKernel):
         except DriverError:
             count = 0
         if not count:
-            raise self.limits.error(
+            raise self.launch_error(
                 f"it runs no cluster of {prod(cluster)} blocks with block={launch.block} and shared_memory={launch.shared_memory}; every "
                 f"device with clusters runs {_PORTABLE_CLUSTER} blocks"
             )
@@ -163,9 +318,9 @@ class CudaKernel(DriverKernel):
         """Set an attribute of the function. `what` is the argument of the launch in the message."""
         try:
             with self.context:
-                self.driver.set_function_attribute(self.function, attribute, value)
+                self.driver.call("set_function_attribute", self.function, attribute, value)
         except DriverError as error:
-            raise self.limits.error(f"the driver refuses {what}: {describe(error)}") from error
+            raise self.launch_error(f"the driver refuses {what}: {describe(error)}") from error
 
 
 class CudaLauncher(DriverLauncher):

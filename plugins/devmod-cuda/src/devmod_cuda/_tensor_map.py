@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod.errors import ArgumentError, LaunchError
 from devmod_cuda._device import CudaDevice
 from devmod_runtime import DeviceArray
-from devmod_runtime.driver_api.errors import DriverError, driver_error
+from devmod_runtime.driver_api.api import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def tensor_map(
         with device.context:
             data = device.driver.encode_tensor_map(number, array.memory, shape, strides[:-1], box[::-1], steps[::-1], *modes)  # type: ignore[arg-type]
     except DriverError as error:
-        raise driver_error(f"{device} cannot create a tensor map of {array!r} in boxes of {list(box)}", error, device) from error
+        raise device.driver_error(f"{device} cannot create a tensor map of {array!r} in boxes of {list(box)}", error) from error
     result = TensorMap(data)
     result.array, result.box = array, box
     return result

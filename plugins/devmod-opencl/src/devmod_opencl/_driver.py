@@ -26,21 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = [
-    "POCL",
-    "Error",
-    "arguments_of",
-    "binary_of",
-    "build_binary",
-    "build_source",
-    "cl",
-    "code_name",
-    "is_memory_error",
-    "kernel_names",
-    "list_devices",
-    "status_name",
-]
-
+__all__ = ["Error", "cl"]
 
 #: The name of PoCL's platform.
 POCL = "Portable Computing Language"

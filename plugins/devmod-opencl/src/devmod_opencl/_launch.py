@@ -1,59 +1,394 @@
-"""The functions of an OpenCL module, and arrays and queues of pyopencl as their arguments."""
+"""The programs of an OpenCL module, its kernels and functions, and arrays and queues of pyopencl as their arguments."""
 
 from __future__ import annotations
 
-from devmod import Interface
-from devmod.backend import ConversionError, dtype_name_of
-from devmod.errors import FormatError
+import json
+from itertools import repeat, starmap
+from math import prod
+from operator import itemgetter
+
+from devmod.backend import ConversionError, DiskCache, Once, dtype_name_of
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
 from devmod_opencl import _driver
-from devmod_opencl._device import OpenCLDevice, device_of
+from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, driver_error, no_time
 from devmod_opencl._driver import cl
-from devmod_opencl._kernel import OpenCLKernel
-from devmod_runtime import DeviceArray, Launcher
+from devmod_opencl._pocl import name_processor
+from devmod_readers.options.opencl import is_supported
+from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
-    from devmod_opencl._program import OpenCLPrograms
 
 
-class OpenCLLauncher(Launcher):
+# -- Programs: the payload of one module, built for each device, and the cache of the binaries.
+
+
+#: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
+_VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
+#: The version of the cache entries: a line of JSON (`arguments_of` the program, which a binary does not contain) and the binary.
+_FORM = "arguments and binary"
+_BINARIES = DiskCache("opencl")
+
+
+class OpenCLPrograms(Programs):
+    """The programs of one payload, one for each device and set of constants.
+
+    Parameters
+    ----------
+    fmt, code
+        The payload, or what a replaced compiler returned for it.
+    constants
+        Values for constants of the source.
+    functions
+        The functions of the module, which the trial of a binary runs.
+    """
+
+    kind = "opencl"
+    source_format = "cl"
+    compiler = "a driver"
+    is_option = staticmethod(is_supported)
+
+    def __init__(
+        self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
+    ) -> None:
+        super().__init__(fmt, code, constants)
+        if self.text:
+            self.check_options()
+        self._functions = functions
+        self._built = Once()
+        self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
+
+    def with_constants(self, constants: Mapping[str, object]) -> OpenCLPrograms:
+        return OpenCLPrograms(self.fmt, self.code, constants)
+
+    def default_device(self) -> OpenCLDevice:
+        """Return the first device; for a vendor's binary, the first device of that vendor.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            There is no such device.
+        """
+        all_devices = devices()
+        if self.fmt in _VENDORS:
+            supporting = [device for device in all_devices if _is_of_vendor(device, self.fmt)]
+            if not supporting:
+                text = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
+                raise DeviceNotFoundError(
+                    f"no OpenCL device here supports the format {self.fmt!r}, a vendor's binary for its FPGAs; the devices are: {text}. "
+                    "Install that vendor's OpenCL platform, or use the source (format 'cl')",
+                    kind="opencl",
+                )
+            return supporting[0]
+        return all_devices[0]
+
+    def get(self, device: OpenCLDevice) -> Any:
+        """Return the program built for a device, once for all threads.
+
+        Raises
+        ------
+        CompileError, FormatError
+            The driver refuses the payload.
+        """
+        return self._built.get(device, lambda: self._build(device))
+
+    def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
+        """Return the address space and type of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
+        self.get(device)
+        return self._arguments.get(device, {}).get(name, ())
+
+    def _build(self, device: OpenCLDevice) -> Any:
+        from devmod_opencl._trial import try_binary, try_linker
+
+        name_processor(device.handle)
+        try_linker(device)
+        if self.fmt == "cl":
+            return self._build_source(device)
+        if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
+            raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+        try_binary(device, self.code, self._functions)
+        return _driver.build_binary(device.context, device.handle, self.code)
+
+    def _build_source(self, device: OpenCLDevice) -> Any:
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)
+        line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
+        if binary:
+            try:
+                program = _driver.build_binary(device.context, device.handle, binary)
+                self._arguments[device] = json.loads(line)
+                return program
+            except FormatError:
+                pass  # the driver changed without a new version and refuses its old binaries
+        program = _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+        self._arguments[device] = arguments = _driver.arguments_of(program)
+        binary = _driver.binary_of(program)
+        if binary:
+            _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
+        return program
+
+
+def _is_of_vendor(device: OpenCLDevice, fmt: str) -> bool:
+    names = f"{device.platform} {device.vendor}".lower()
+    return any(word in names for word in _VENDORS[fmt])
+
+
+# -- Kernels: packing arguments and launching. Calls share kernel objects; each prepared launch has its own.
+
+
+# pyopencl's stubs do not allow all arguments by position.
+_enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
+
+
+class OpenCLKernel(Kernel):
+    """A kernel on one device. clSetKernelArg is not thread-safe, so each call and each prepared launch has its own kernel object."""
+
+    def __init__(self, info: FunctionInfo, programs: OpenCLPrograms, device: OpenCLDevice) -> None:
+        self._program = programs.get(device)
+        self._device = device
+        self._name = info.name
+        handle = self._new()
+        count = handle.num_args
+        if count != len(info.arg_types):
+            raise FormatError(
+                f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap has {len(info.arg_types)}", kind="opencl"
+            )
+        kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
+        spaces = programs.arguments(device, info.name)
+        # A number in place of a pointer may have its size. The driver would use it as an address and crash.
+        for number, (kind, (space, type_name)) in enumerate(zip(kinds, spaces, strict=False)):
+            if not _is_compatible(kind, space):
+                arg_type = info.arg_types[number] if kind == "scalar" else kind
+                raise FormatError(
+                    f"the opencl kernel {info.name!r} takes {_SPACES[space]} ({type_name}) as argument {number + 1}, and the payload's "
+                    f"fmap has {arg_type}",
+                    kind="opencl",
+                )
+        # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop and list.append are atomic.
+        self._free = [handle]
+        # One call of pyopencl sets all objects of the driver. Bytes have their own, faster setter.
+        self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
+        self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
+        # Without an interface, any pointer may be __local. The driver may have the address spaces.
+        self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
+        group = cl.kernel_work_group_info
+        self._max_threads = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
+        required = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
+        #: The block that the kernel requires; None if it runs with every block.
+        self.required_block = required if any(required) else None
+
+    def _new(self) -> Any:
+        try:
+            # Older versions of pyopencl call Python from C++ there. An interrupt of that call ends the process.
+            return call_uninterrupted(cl.Kernel, self._program, self._name)
+        except ImportError as error:  # pyopencl imports modules when it creates kernels
+            raise LaunchError(f"{self._device} is closed: the interpreter is shutting down", kind="opencl") from error
+        except _driver.Error as error:
+            names = _driver.kernel_names(self._program)
+            is_renamed = f"_cl_{self._name}" in names  # by the macros of PoCL's headers
+            raise FormatError(
+                f"the built opencl program has no kernel {self._name!r}, which the payload's fmap names; it has: "
+                f"{', '.join(names) or 'none'}"
+                f"{'. OpenCL C has a built-in function of that name: rename the kernel' if is_renamed else ''}",
+                kind="opencl",
+            ) from error
+
+    def shape(self, launch: LaunchConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        limits = self._device.limits
+        if launch.cluster != (1, 1, 1):
+            raise self._invalid_launch(f"OpenCL does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
+        x, y, z = launch.block
+        for axis, count in enumerate(launch.block):
+            limit = limits.get(f"max_work_item_sizes[{axis}]", 1)
+            if count > limit:
+                raise self._invalid_launch(f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}")
+        if x * y * z > self._max_threads:
+            name = "max_work_group_size" if self._max_threads == limits["max_work_group_size"] else "CL_KERNEL_WORK_GROUP_SIZE"
+            raise self._invalid_launch(f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads")
+        if self.required_block not in (None, launch.block):
+            raise self._invalid_launch(f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}")
+        size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
+        bits = limits["address_bits"]
+        problem = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"
+        for axis, count in enumerate(size):
+            if count >= 1 << bits:
+                raise self._invalid_launch(f"{problem} {count} threads in {'xyz'[axis]}")
+        # Drivers count all threads in one size_t. If it overflows, they run only some of them.
+        if prod(size) >= 1 << bits:
+            raise self._invalid_launch(f"{problem} {prod(size)} threads in all")
+        # Unused dimensions slow the driver down.
+        dimensions = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
+        return size[:dimensions], launch.block[:dimensions]
+
+    def preferred_block(self) -> tuple[int, int]:
+        group = cl.kernel_work_group_info
+        multiple = self._new().get_work_group_info(group.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, self._device.handle)
+        most, row = super().preferred_block()
+        return min(most, self._max_threads), max(row, multiple)
+
+    def check_local(self, sizes: Sequence[int]) -> str:
+        limit = self._device.limits["local_mem_size"]
+        return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes" if sum(sizes) > limit else ""
+
+    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
+        assert isinstance(stream, OpenCLStream)
+        # Every call runs this function, so it uses local names.
+        queue, (size, block) = stream.queue, shape
+        take, give, new = self._free.pop, self._free.append, self._new
+        objects, scalars = self._object_pairs, self._scalars
+        # `enqueue` gets all arguments: nanobind fills in defaults slowly.
+        enqueue, error_type = _enqueue, _driver.Error
+
+        # The first scalar, usually the only one, needs no loop.
+        first, *others = scalars or [-1]
+
+        def call(values: Sequence[Any]) -> None:
+            try:
+                handle = take()
+            except IndexError:
+                handle = new()
+            try:
+                handle._set_arg_multi(objects(values))
+                if first >= 0:
+                    handle._set_arg_buf(first, values[first])
+                    if others:
+                        for number in others:
+                            handle._set_arg_buf(number, values[number])
+                enqueue(queue, handle, size, block, None, None, False, False)
+            except error_type as error:
+                raise self._launch_error(error) from error
+            give(handle)
+
+        if not self._pointers:
+            return call
+
+        def check_and_call(values: Sequence[Any]) -> None:
+            self._check_pointers(values)
+            call(values)
+
+        return check_and_call
+
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+        assert isinstance(stream, OpenCLStream)
+        # A C function without arguments. A functools.partial would pass its arguments on to pyopencl.
+        arguments = (stream.queue, self._with_arguments(values), shape[0], shape[1], None, None, False, False)
+        return starmap(_enqueue, repeat(arguments)).__next__
+
+    def _launch_error(self, error: Exception) -> LaunchError:
+        if _driver.is_memory_error(error):
+            return self._device.memory_error(0, f"{_driver.code_name(error)} in a launch of the opencl function {self._name!r}")
+        return driver_error(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
+
+    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
+        assert isinstance(stream, OpenCLStream)
+        handle = self._with_arguments(values)
+        try:
+            event = _enqueue(stream.queue, handle, shape[0], shape[1])
+            event.wait()
+        except _driver.Error as error:
+            raise self._launch_error(error) from error
+        try:
+            return float(event.profile.end - event.profile.start) * 1e-9
+        except _driver.Error as error:
+            raise no_time(f"{self._device} gives no time of a launch", error) from error
+
+    def _with_arguments(self, values: Sequence[Any]) -> Any:
+        """Return a new kernel object with its arguments."""
+        self._check_pointers(values)
+        handle = self._new()
+        try:
+            handle._set_arg_multi(self._object_pairs(values))
+            for number in self._scalars:
+                handle._set_arg_buf(number, values[number])
+        except _driver.Error as error:
+            raise self._launch_error(error) from error
+        return handle
+
+    def _check_pointers(self, values: Sequence[Any]) -> None:
+        for number, local in self._pointers:
+            if (type(values[number]) is cl.LocalMemory) is not local:
+                problem = (
+                    "an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)"
+                    if local
+                    else "a Local, and the kernel takes an array"
+                )
+                raise ArgumentError(
+                    f"the opencl function {self._name!r}: argument {number + 1} is {problem}",
+                    kind="opencl",
+                    function=self._name,
+                    argument=str(number + 1),
+                )
+
+    def _invalid_launch(self, text: str) -> LaunchError:
+        return LaunchError(
+            f"the opencl function {self._name!r} cannot be launched on {self._device}: {text}", kind="opencl", function=self._name
+        )
+
+
+#: The text for each address space in a message.
+_SPACES = {"GLOBAL": "a __global pointer", "CONSTANT": "a __constant pointer", "LOCAL": "a __local pointer", "PRIVATE": "a value"}
+
+
+def _is_compatible(kind: str, space: str) -> bool:
+    """Return whether an argument of a kind can be in an address space. An unknown space is compatible."""
+    if space not in _SPACES or kind in ("image", "sampler"):
+        return True
+    if kind == "handle":  # without an interface: any pointer
+        return space != "PRIVATE"
+    if kind == "buffer":
+        return space in ("GLOBAL", "CONSTANT")
+    return space == ("LOCAL" if kind == "local" else "PRIVATE")
+
+
+def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Return a function that maps the values of a call to ``(number, value, number, value, …)`` for these numbers.
+
+    Every call creates such a tuple. Code for each usual size takes a third of the time of a loop.
+    """
+    if not numbers:
+        return lambda v: ()
+    if len(numbers) == 1:
+        (a,) = numbers
+        return lambda v: (a, v[a])
+    if len(numbers) == 2:
+        a, b = numbers
+        return lambda v: (a, v[a], b, v[b])
+    if len(numbers) == 3:
+        a, b, c = numbers
+        return lambda v: (a, v[a], b, v[b], c, v[c])
+    if len(numbers) == 4:
+        a, b, c, d = numbers
+        return lambda v: (a, v[a], b, v[b], c, v[c], d, v[d])
+    take = itemgetter(*numbers)
+    blank = [number for number in numbers for _ in (0, 1)]
+
+    def pairs(values: Sequence[Any]) -> tuple[Any, ...]:
+        result = blank.copy()
+        result[1::2] = take(values)
+        return tuple(result)
+
+    return pairs
+
+
+class OpenCLLauncher(ProgramLauncher):
     """One function of an OpenCL module."""
 
     kind = "opencl"
     no_shared_memory = "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
 
-    def __init__(self, info: FunctionInfo, programs: OpenCLPrograms, interface: Interface | None = None) -> None:
-        self._info = info
-        self._programs = programs
-        self.interface = interface
-
-    @property
-    def constants(self) -> Sequence[str]:
-        return self._programs.constants
-
     def default_device(self) -> Device:
-        return self._programs.default_device()
+        device: OpenCLDevice = self.programs.default_device()
+        return device
 
     def kernel(self, device: Device) -> OpenCLKernel:
         assert isinstance(device, OpenCLDevice)
-        return OpenCLKernel(self._info, self._programs, device)
+        return OpenCLKernel(self.info, self.programs, device)
 
     def local(self, nbytes: int) -> Any:
         return cl.LocalMemory(nbytes)
-
-    def specialize(self, constants: Mapping[str, object]) -> OpenCLLauncher:
-        programs, interface = self._programs.specialize(constants), self._info.interface
-        if interface is None or interface.block is None:
-            return OpenCLLauncher(self._info, programs)
-        # The block size in the interface may depend on the constants, so ask the kernel that was built with them.
-        device = programs.default_device()
-        required = OpenCLKernel(self._info, programs, device).required_block
-        block = required if any(required) else None
-        return OpenCLLauncher(self._info, programs, interface.replace(block=block))
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
         if isinstance(value, cl.Buffer):

@@ -9,7 +9,7 @@ from devmod_runtime import RuntimeModule, source_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod_opencl._program import OpenCLPrograms
+    from devmod_opencl._launch import OpenCLPrograms
     from devmod_runtime import Launcher
 
 #: The first bytes of the vendors' binaries.
@@ -39,7 +39,7 @@ class OpenCLModule(RuntimeModule):
         def create() -> OpenCLPrograms:
             fmt, code = self.payload()
             check_payload(fmt, code)
-            from devmod_opencl._program import OpenCLPrograms
+            from devmod_opencl._launch import OpenCLPrograms
 
             return OpenCLPrograms(fmt, bytes(code), functions=list(self.functions.values()))
 

@@ -10,20 +10,24 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
 from devmod.backend import DiskCache, array_bytes, parse_dtype
-from devmod.errors import FormatError, ToolchainNotFoundError
-from devmod.worker import describe_exit, python_command, read_answers, search_path
+from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError
+from devmod.worker import answer_writer, describe_exit, python_command, read_answers, search_path
 from devmod_opencl import _driver
+from devmod_opencl._driver import cl
 from devmod_runtime import Trial, was_killed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from devmod import FunctionInfo
     from devmod_opencl._device import OpenCLDevice
+
 
 #: The seconds after which the process is ended.
 TIMEOUT = 120.0
@@ -119,7 +123,7 @@ def _run(request: Mapping[str, object], program: bytes, folder: str) -> tuple[in
         environment["PATH"] = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
     try:
         process = subprocess.run(  # noqa: S603 - this interpreter
-            python_command("devmod_opencl._trial_process"),
+            python_command("devmod_opencl._trial"),
             input=json.dumps({**request, "path": search_path()}).encode() + b"\n" + program,
             capture_output=True,
             timeout=TIMEOUT,
@@ -170,3 +174,73 @@ def _argument(kind: str, dtype: str) -> str:
 
 def _failure(why: str) -> FormatError:
     return FormatError(_TRIAL.failure("the opencl binary", why), kind="opencl")
+
+
+# -- The process that `devmod_opencl._trial` starts: it builds a binary or a source, and runs each kernel on zeros.
+
+
+_BUFFER_BYTES, _LOCAL_BYTES = 1 << 20, 4096
+#: The threads of a block, unless the kernel fixes them: enough for the driver to vectorize.
+_THREADS = 64
+
+
+def main(request: dict[str, Any]) -> None:
+    """Read a program from standard input, build it and run its kernels. Exit with status 0 unless the driver crashes."""
+    data = sys.stdin.buffer.read()
+    report = answer_writer()
+    from devmod_opencl._device import devices
+    from devmod_opencl._pocl import name_processor
+
+    device = next((each for each in devices() if each.identity == request["device"]), None)
+    if device is not None:
+        try:
+            name_processor(device.handle)
+            if request.get("source"):
+                program = _driver.build_source(device.context, device.handle, data.decode(), (), "the source")
+            else:
+                program = _driver.build_binary(device.context, device.handle, data)
+        except DevmodError:
+            os._exit(0)  # the driver refuses the program; the first process gets the same error
+        report(BUILT)
+        if request["kernels"]:
+            _remove_machine_code(os.environ["POCL_CACHE_DIR"])
+        for name, arguments in request["kernels"]:
+            try:
+                _try_kernel(device, program, name, arguments, report)
+            except (_driver.Error, DevmodError, ValueError, TypeError):
+                continue  # the kernel does not match its fmap; a call of it raises the error
+    report(DONE)
+    os._exit(0)
+
+
+def _try_kernel(device: OpenCLDevice, program: Any, name: str, arguments: Sequence[str], report: Callable[[object], None]) -> None:
+    """Run one block of a kernel."""
+    kernel: Any = cl.Kernel(program, name)
+    required = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.handle))
+    largest = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
+    block = required if any(required) else (min(_THREADS, largest), 1, 1)
+    queue = device.default_stream.queue
+    buffers = []
+    for number, argument in enumerate(arguments):
+        if argument == "buffer":
+            buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, _BUFFER_BYTES)
+            buffers.append(buffer)  # an argument of a kernel holds no reference
+            cl.enqueue_fill_buffer(queue, buffer, b"\0", 0, _BUFFER_BYTES)
+            try:
+                kernel.set_arg(number, buffer)
+            except _driver.Error:  # without an interface, a pointer may be __local
+                kernel.set_arg(number, cl.LocalMemory(_LOCAL_BYTES))
+        elif argument == "local":
+            kernel.set_arg(number, cl.LocalMemory(_LOCAL_BYTES))
+        else:
+            kernel._set_arg_buf(number, bytes(int(argument)))
+    queue.finish()
+    report(RUNS)
+    cl.enqueue_nd_range_kernel(queue, kernel, block, block)
+    queue.finish()
+
+
+def _remove_machine_code(folder: str) -> None:
+    """Remove the machine code that PoCL has unpacked, so that files after a run prove that the bitcode compiles."""
+    for path in machine_code(folder):
+        os.remove(path)

@@ -1,22 +1,29 @@
 """Entry point ``devmod.conformance.rocm``: kernels with their expected results, for `devmod conformance rocm` and this plugin's tests.
 
-The code objects are stored (`_samples`), one for each processor, so that the kit needs no compiler. One more kernel is compiled by hiprtc.
+The code objects are stored in a clang offload bundle (`samples.bundle.xz`), one for each processor, so that the kit needs no compiler.
+`devmod.compile` made each from `SOURCE`, with the clang of ziglang 0.17. Generic processors have code object version 6, the others 5.
+One more kernel is compiled by hiprtc.
 """
 
 from __future__ import annotations
 
+import lzma
 from contextlib import contextmanager
+from pathlib import Path
 
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
-from devmod_rocm._samples import SOURCE, bundle, code_objects
-from devmod_runtime.driver_api.conformance import shift, shift_info, shift_table, watch_builds
+from devmod_readers.offload import read_images
+from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table, watch_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_BUNDLE = lzma.decompress(Path(__file__).with_name("samples.bundle.xz").read_bytes())
+#: One of the code objects.
+_GFX1100 = next(bytes(image.data) for image in read_images(_BUNDLE) if image.name.endswith("-gfx1100"))
 #: Compiled by the receiver.
 _SCALE = """//devmod: -O2
 #define FACTOR 3
@@ -33,7 +40,7 @@ def _scale_info() -> FunctionInfo:
 
 def _damaged(at: int, value: int) -> bytes:
     """Return a code object with another byte in its header."""
-    code = bytearray(code_objects()["gfx1100"])
+    code = bytearray(_GFX1100)
     code[at] = value
     return bytes(code)
 
@@ -44,15 +51,15 @@ class RocmConformance(Conformance):
     kind = "rocm"
     driver_libraries = ("libamdhip64",)
     samples = (
-        Sample(bundle(), "hsaco", linear_functions(GRID_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
+        Sample(_BUNDLE, "hsaco", linear_functions(GRID_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
         Sample(
-            bundle(),
+            _BUNDLE,
             "hsaco",
             {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)},
             calls=[transpose_call()],
         ),
         Sample(
-            bundle(),
+            _BUNDLE,
             "hsaco",
             {"shift": shift_info()},
             calls=[
@@ -72,14 +79,14 @@ class RocmConformance(Conformance):
         Sample(b"", "hsaco", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"no ELF file", "hsaco", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x7fELF" + bytes(60), "hsaco", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(code_objects()["gfx1100"][:4000], "hsaco", linear_functions(GRID_TAGS)),
+        Sample(_GFX1100[:4000], "hsaco", linear_functions(GRID_TAGS)),
         Sample(_damaged(18, 62), "hsaco", linear_functions(GRID_TAGS)),
         Sample(_damaged(8, 0), "hsaco", linear_functions(GRID_TAGS)),
         Sample(_damaged(48, 0xFF), "hsaco", linear_functions(GRID_TAGS)),
-        Sample(bundle()[:5000], "hsaco", linear_functions(GRID_TAGS)),
+        Sample(_BUNDLE[:5000], "hsaco", linear_functions(GRID_TAGS)),
         Sample(b"CCOB\x02\0\1\0" + bytes(16), "hsaco", linear_functions(GRID_TAGS)),
-        Sample(bundle(), "hsaco", {"k": FunctionInfo("other", ["handle"])}),
-        Sample(bundle(), "hsaco", {"k": FunctionInfo("axpy", ["handle"])}),
+        Sample(_BUNDLE, "hsaco", {"k": FunctionInfo("other", ["handle"])}),
+        Sample(_BUNDLE, "hsaco", {"k": FunctionInfo("axpy", ["handle"])}),
         Sample(b"//devmod: -fplugin=x.so\n", "hip", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "hip", {"k": FunctionInfo("k", ["handle"])}),
     )

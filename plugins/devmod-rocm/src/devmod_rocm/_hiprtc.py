@@ -5,21 +5,24 @@ hiprtc runs in a process of its own: it ends its process for an architecture tha
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import subprocess
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from ctypes import byref, c_char_p, c_size_t, c_void_p
 
 from devmod.backend import DiskCache, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError
-from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path
+from devmod.worker import answer_writer, can_start_python, describe_exit, python_command, read_answers, search_path
 from devmod_runtime import was_killed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
 
 #: The seconds after which the process is ended.
 TIMEOUT = 600.0
@@ -106,12 +109,10 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
         The process ended without an answer.
     """
     if not can_start_python():
-        from devmod_rocm._hiprtc_process import compile_request
-
         return compile_request(request)
     try:
         process = subprocess.run(  # noqa: S603 - this interpreter
-            python_command("devmod_rocm._hiprtc_process"),
+            python_command("devmod_rocm._hiprtc"),
             input=json.dumps({**request, "path": search_path()}).encode() + b"\n",
             capture_output=True,
             timeout=TIMEOUT,
@@ -140,3 +141,71 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
         kind="rocm",
         log=output,
     )
+
+
+# -- The process in which hiprtc compiles a source: `devmod_rocm._hiprtc` starts it. hiprtc ends its process on some architectures.
+
+
+#: Headers that programs include, and whose contents hiprtc predefines. An empty file of the name makes the include valid.
+_BUILT_IN = ("hip/hip_runtime.h", "hip/hip_fp16.h")
+
+
+def main(request: dict[str, Any]) -> None:
+    """Compile the source of a request, and answer with the result of `compile_request`."""
+    answer = answer_writer()
+    answer(compile_request(request))
+    os._exit(0)  # skips the destructors of hiprtc, which take time
+
+
+def compile_request(request: dict[str, Any]) -> dict[str, str]:
+    """Compile a source.
+
+    Parameters
+    ----------
+    request
+        "libraries": the files to open as hiprtc, the first that can be opened is used; "text", "name": the source and its name;
+        "options": the options.
+
+    Returns
+    -------
+    dict
+        "missing": why no library can be opened; else "log" with hiprtc's output, and either "code" in base 64 or "error".
+    """
+    library, reasons = None, []
+    for path in request["libraries"]:
+        try:
+            library = ctypes.CDLL(path)
+            library.hiprtcCreateProgram  # noqa: B018 - AttributeError if the library is not hiprtc
+            break
+        except (OSError, AttributeError) as error:
+            reasons.append(str(error))
+            library = None
+    if library is None:
+        return {"missing": reasons[0]}
+    library.hiprtcGetErrorString.restype = c_char_p
+    program = c_void_p()
+
+    def describe(status: int) -> str:
+        return (library.hiprtcGetErrorString(status) or b"").decode() or f"error {status}"
+
+    def read(name: str) -> bytes:
+        """Return the bytes that a pair of functions has, such as hiprtcGetCodeSize and hiprtcGetCode."""
+        size = c_size_t()
+        getattr(library, f"{name}Size")(program, byref(size))
+        buffer = ctypes.create_string_buffer(size.value + 1)
+        getattr(library, name)(program, buffer)
+        return buffer.raw[: size.value]
+
+    result = {"log": ""}
+    text, name, options = c_char_p(request["text"].encode()), c_char_p(request["name"].encode()), request["options"]
+    headers = (c_char_p * len(_BUILT_IN))(*[b"#pragma once\n"] * len(_BUILT_IN))
+    names = (c_char_p * len(_BUILT_IN))(*[each.encode() for each in _BUILT_IN])
+    status = library.hiprtcCreateProgram(byref(program), text, name, len(_BUILT_IN), headers, names)
+    if status:
+        return result | {"error": describe(status)}
+    words = (c_char_p * len(options))(*[option.encode() for option in options])
+    status = library.hiprtcCompileProgram(program, len(options), words)
+    result["log"] = read("hiprtcGetProgramLog").rstrip(b"\0").decode("utf-8", "replace")
+    if status:
+        return result | {"error": describe(status)}
+    return result | {"code": b64encode(read("hiprtcGetCode")).decode()}

@@ -5,15 +5,12 @@ from __future__ import annotations
 from struct import pack
 
 from devmod.errors import ArgumentError
-from devmod_rocm._api import HIP
+from devmod_rocm._calls import HIP
 from devmod_rocm._device import devices
 from devmod_runtime.driver_api.adoption import Adoption, library_of
-from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.kernel import DriverKernel
-from devmod_runtime.driver_api.launcher import DriverLauncher
-from devmod_runtime.driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
-from devmod_runtime.driver_api.parameters import ParameterLayout, Place, declared_arguments
-from devmod_runtime.driver_api.parameters import parameter_layout as make_layout
+from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
+from devmod_runtime.driver_api.kernel import DriverKernel, DriverLaunchConfig, DriverLauncher, ParameterLayout, Place, declared_arguments
+from devmod_runtime.driver_api.kernel import parameter_layout as make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,42 +65,31 @@ _CHOSEN_THREADS = 256
 class RocmKernel(DriverKernel):
     """A kernel on one device."""
 
+    entry: CodeObjectKernel
+
     def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
         super().__init__(info, image)
-        self._entry: CodeObjectKernel = image.entry(info.name)
-        self.layout = parameter_layout(info, self._entry)
-        self.limits = RocmLimits(self.device, info, self._entry.block, self._entry.max_threads, self._entry.shared_bytes)
-
-    @property
-    def required_block(self) -> tuple[int, int, int] | None:
-        return self._entry.block
+        self.layout = parameter_layout(info, self.entry)
+        self.static_shared_memory = self.entry.shared_bytes
 
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
-        shape = self.limits.check(launch)
-        self.check_cooperative(launch)
-        return shape
-
-    def preferred_block(self) -> tuple[int, int]:
-        most = min(self._entry.max_threads or _CHOSEN_THREADS, _CHOSEN_THREADS)
-        return 1 << most.bit_length() - 1, self._entry.wave
-
-
-class RocmLimits(Limits):
-    """The limits of the launches of one kernel on one device."""
-
-    def check(self, launch: LaunchConfig) -> DriverLaunchConfig:
         self.check_block(launch)
         self.check_shared_memory(launch)
         if launch.cluster != (1, 1, 1) or launch.preferred_cluster != (1, 1, 1):
-            raise self.error(f"devices of ROCm have no clusters; got cluster={launch.cluster}")
+            raise self.launch_error(f"devices of ROCm have no clusters; got cluster={launch.cluster}")
         self.check_grid(launch)
         for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
             if blocks * threads > _MAX_GRID_THREADS:
-                raise self.error(
+                raise self.launch_error(
                     f"a launch has at most {_MAX_GRID_THREADS} threads in {axis}, got grid={launch.grid} with block={launch.block}", "grid"
                 )
+        self.check_cooperative(launch)
         attributes = ((COOPERATIVE, pack("<i", 1)),) if self.is_cooperative else ()
         return DriverLaunchConfig(launch.grid, launch.block, launch.shared_memory, attributes)
+
+    def preferred_block(self) -> tuple[int, int]:
+        most = min(self.entry.max_threads or _CHOSEN_THREADS, _CHOSEN_THREADS)
+        return 1 << most.bit_length() - 1, self.entry.wave
 
 
 class RocmLauncher(DriverLauncher):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Self, TypeVar
 
-    from devmod_runtime._device.device import Device
+    from devmod import Device
 
     EventClass = TypeVar("EventClass", bound="Event")
 

@@ -8,8 +8,7 @@ from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
 from devmod.errors import FormatError
-from devmod_runtime._launch.scalars import packer, plain_packer
-from devmod_runtime._launch.structs import BufferLayout, struct_packer
+from devmod_runtime._launch.scalars import BufferLayout, packer, plain_packer, struct_packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
-from devmod_runtime._launch.structs import StructError
+from devmod_runtime._launch.scalars import StructError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from devmod import Function
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.host import HostView
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._launch.function import Function
-    from devmod_runtime._launch.launcher import Kernel
+    from devmod_runtime._launch.launcher import Kernel, LaunchConfig
 else:
     from devmod._util.numpy import np
 
@@ -109,7 +109,7 @@ class Call:
         self.shape: Any = reader.shape(request, config, self.kernel)
         self.enqueue: Callable[[list[Any]], Any]
         if self.shape is not None:
-            set_sizes = function.local_sizer(self.kernel, device, config)
+            set_sizes = local_sizer(function, self.kernel, device, config)
             if set_sizes is not None:
                 set_sizes(self.values)
             if not bound:
@@ -118,7 +118,7 @@ class Call:
                 key_device = device if function._first_buffer >= 0 else None
                 # As ints: an object of a call may have another value in the next one.
                 dims = request.given(grid, block, threads)
-                key = (key_device, *dims, current) if plain else (device, config.key, chosen)
+                key = (key_device, *dims, current) if plain else (device, config, chosen)
                 self.enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
                 if plain and self.transfers:
                     function.keep_host_call(self, args, dims, stream)
@@ -186,7 +186,9 @@ class Call:
             self._adopted_arrays.append(array)
         if array.device.kind != self._launcher.kind:
             through_host = "copy it through the host: pass array.numpy()"
-            on_device = "call f.on(array.device), which takes the candidate for that device, or " if self.function.is_of_bundle else ""
+            on_device = (
+                "call f.on(array.device), which takes the candidate for that device, or " if self.function._resolve is not None else ""
+            )
             raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
         if argument.layout is not None:
@@ -249,12 +251,7 @@ class Call:
             problem = f"the function is on {self._device}"
         if result is None or problem:
             got = describe_value(stream) if result is None else f"a stream of {result.device}"
-            raise ArgumentError(
-                f"{self.function.label} was given stream=, which is {got}: {problem}",
-                kind=self._launcher.kind,
-                function=self.function.name,
-                argument="stream",
-            )
+            raise self.function._error(f"{self.function.label} was given stream=, which is {got}: {problem}", "stream")
         self._set_device(result.device, "the stream")
         return result
 
@@ -268,14 +265,36 @@ class Call:
             )
 
     def _plan_transfers(self) -> tuple[list[Transfer], dict[int, int]]:
-        if not self._host_views:
-            return [], {}
-        try:
-            return plan_transfers(self._host_views)
-        except OverlapError as error:
-            first, second = (self.function._signature.arguments[number] for number in (error.first, error.second))
-            text = f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it"
-            raise self._error(second, ConversionError(text)) from None
+        """Return the transfers of the host arrays, and the number of the transfer of each argument.
+
+        Two arguments with the same memory share one transfer, so that the kernel gets one buffer.
+
+        Raises
+        ------
+        ArgumentError
+            Two arguments overlap in part and the kernel writes to one, so no order of copying back is correct.
+        """
+        transfers: list[Transfer] = []
+        transfer_of: dict[int, int] = {}
+        for position, (number, view, written) in enumerate(self._host_views):
+            index = None
+            for other_number, other, other_written in self._host_views[:position]:
+                if _same(view, other):
+                    index = transfer_of[other_number]
+                elif (written or other_written) and _overlap(view, other):
+                    first, second = (self.function._signature.arguments[each] for each in (other_number, number))
+                    text = f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it"
+                    raise self._error(second, ConversionError(text))
+            if index is None:
+                index = len(transfers)
+                transfers.append(Transfer(view))
+            transfer = transfers[index]
+            if view.nbytes > transfer.source.nbytes:
+                transfer.source = view
+            if written and (transfer.back is None or view.nbytes > transfer.back.nbytes):
+                transfer.back = view
+            transfer_of[number] = index
+        return transfers, transfer_of
 
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.
@@ -283,12 +302,8 @@ class Call:
         parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
             error = error.of_member(parameter.name)
-        return ArgumentError(
-            f"{self.function.label}: {parameter.label}{separator} {error}",
-            kind=self._launcher.kind,
-            function=self.function.name,
-            argument=parameter.name or str(parameter.number + 1),
-        )
+        text = f"{self.function.label}: {parameter.label}{separator} {error}"
+        return self.function._error(text, parameter.name or str(parameter.number + 1))
 
 
 def _conversion(argument: Argument, dtype: str, value: object) -> str:
@@ -328,50 +343,6 @@ class Transfer:
         return self.source.nbytes
 
 
-class OverlapError(Exception):
-    """Two arguments overlap in part and the kernel writes to one, so no order of copying back is correct."""
-
-    def __init__(self, first: int, second: int) -> None:
-        super().__init__(first, second)
-        self.first, self.second = first, second
-
-
-def plan_transfers(views: list[tuple[int, HostView, bool]]) -> tuple[list[Transfer], dict[int, int]]:
-    """Return the transfers for the host arguments of a call, given as (number of the argument, view, whether it is written).
-
-    Two arguments with the same memory share one transfer, so that the kernel gets one buffer.
-
-    Returns
-    -------
-    list of Transfer, dict
-        The transfers, and the number of the transfer of each argument.
-
-    Raises
-    ------
-    OverlapError
-        Two arguments overlap in part, and the kernel writes to one of them.
-    """
-    transfers: list[Transfer] = []
-    transfer_of: dict[int, int] = {}
-    for position, (number, view, written) in enumerate(views):
-        index = None
-        for other_number, other, other_written in views[:position]:
-            if _same(view, other):
-                index = transfer_of[other_number]
-            elif (written or other_written) and _overlap(view, other):
-                raise OverlapError(other_number, number)
-        if index is None:
-            index = len(transfers)
-            transfers.append(Transfer(view))
-        transfer = transfers[index]
-        if view.nbytes > transfer.source.nbytes:
-            transfer.source = view
-        if written and (transfer.back is None or view.nbytes > transfer.back.nbytes):
-            transfer.back = view
-        transfer_of[number] = index
-    return transfers, transfer_of
-
-
 def _same(one: HostView, other: HostView) -> bool:
     if one.start != other.start or not one.nbytes or not other.nbytes:
         return False
@@ -387,3 +358,124 @@ def _overlap(one: HostView, other: HostView) -> bool:
         return bool(np.shares_memory(one.array, other.array, max_work=_MAX_WORK))  # type: ignore[arg-type]  # any int will do
     except np.exceptions.TooHardError:
         return True
+
+
+# -- The repeated call with NumPy arrays: what `Call` has checked once is not asked again.
+
+
+class HostCall:
+    """A call with contiguous NumPy arrays of the types of a call before it, on the same device, with the same grid, block and stream.
+
+    Parameters
+    ----------
+    call
+        The call before it.
+    args
+        Its arguments.
+    """
+
+    __slots__ = ("_buffers", "_device", "_enqueue", "_may_share", "_ndarray", "_scalars", "_stream", "_uint8")
+
+    def __init__(self, call: Call, args: Sequence[Any]) -> None:
+        arguments = call.function._signature.arguments
+        assert call.stream is not None
+        self._device, self._stream, self._enqueue = call.stream.device, call.stream, call.enqueue
+        # The names of NumPy once, and not at each call.
+        self._ndarray, self._uint8, self._may_share = np.ndarray, np.uint8, np.may_share_memory
+        self._buffers = [
+            (each.number, args[each.number].dtype, each.unit, each.size, each.written) for each in arguments if each.kind == "buffer"
+        ]
+        self._scalars = [(each.number, each.pack) for each in arguments if each.pack is not None]
+
+    @staticmethod
+    def repeats(call: Call, args: Sequence[Any]) -> bool:
+        """Return whether a call is of the form that can be repeated: its buffers are contiguous NumPy arrays in memory of their own."""
+        arguments = call.function._signature.arguments
+        buffers = [args[each.number] for each in arguments if each.kind == "buffer"]
+        return (
+            len(buffers) == len(call.transfers)
+            and all(type(each) is np.ndarray and each.dtype.isbuiltin == 1 and each.flags.c_contiguous for each in buffers)
+            and all(each.pack is not None or (each.kind == "buffer" and each.layout is None) for each in arguments)
+        )
+
+    def values_of(self, args: Sequence[Any]) -> list[Any] | None:
+        """Return the values of the scalars, and None for arrays; None if `Call` must check the arguments."""
+        values: list[Any] = [None] * len(args)
+        arrays: list[Any] = []
+        ndarray, may_share = self._ndarray, self._may_share
+        for number, dtype, unit, size, written in self._buffers:
+            array = args[number]
+            # NumPy's own dtypes are one object each.
+            if type(array) is not ndarray or array.dtype is not dtype or not array.nbytes or array.nbytes % unit or array.nbytes < size:
+                return None
+            flags = array.flags
+            if not flags.c_contiguous or (written and not flags.writeable) or any(may_share(array, other) for other in arrays):
+                return None
+            arrays.append(array)
+        try:
+            for number, pack in self._scalars:
+                values[number] = pack(args[number])
+        except ConversionError:
+            return None
+        return values
+
+    def launch(self, values: list[Any], args: Sequence[Any]) -> Any:
+        """Copy the arrays to the device, launch, and copy those back that the kernel may write to."""
+        device, stream = self._device, self._stream
+        results = []
+        uint8 = self._uint8
+        for number, _, _, _, written in self._buffers:
+            data = args[number].reshape(-1).view(uint8).data
+            memory = values[number] = device.allocate(data.nbytes)
+            device.write(memory, data, stream)
+            if written:
+                results.append((memory, data))
+        result = self._enqueue(values)
+        for memory, data in results:
+            device.read(memory, data, stream)
+        if not results:
+            stream.synchronize()
+        return result
+
+
+# -- Memory that the threads of a block share, as arguments: their sizes, and the limit of the device.
+
+
+def local_sizer(function: Function, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
+    """Return the function that replaces each `Local` in the values of a launch by the kernel's own object; None if there can be none.
+
+    It raises LaunchError if the device does not have that much shared memory.
+    """
+    places = [(each.number, each) for each in function._signature.arguments if each.kind == "local" or each.accepts_local]
+    if not places:
+        return None
+    x, y, z = config.block
+    threads = x * y * z
+    launcher = function._launcher
+
+    def replace_locals(values: list[Any]) -> None:
+        sizes = []
+        for number, argument in places:
+            value = values[number]
+            if type(value) is Local:
+                size = value.bytes_of(threads)
+                sizes.append((argument, value, size))
+                values[number] = launcher.local(size)
+        if sizes:
+            problem = kernel.check_local([size for _, _, size in sizes])
+            if problem:
+                raise _too_large(f"{function.label} cannot be launched on {device}: {problem}", function.name, device, sizes, threads)
+
+    return replace_locals
+
+
+def _too_large(problem: str, name: str, device: Device, sizes: list[tuple[Argument, Local, int]], threads: int) -> LaunchError:
+    defaults = [each for each in sizes if each[1] is each[0].default]
+    listed = ", ".join(
+        f"{argument.label} takes {size} bytes by default, {value!r}{f' with {threads} threads in a block' if value.per_thread else ''}"
+        for argument, value, size in defaults
+    )
+    smaller_block = ", or a smaller block=" if any(value.per_thread for _, value, _ in defaults) else ""
+    advice = f"; {listed}: give it by name{smaller_block}" if defaults else ""
+    first = sizes[0][0]
+    return LaunchError(f"{problem}{advice}", kind=device.kind, function=name, argument=first.name or str(first.number + 1))

@@ -67,33 +67,25 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
     FormatError
         The interface is malformed.
     """
+
+    def refusal(name: str, text: str) -> ArgumentError:
+        return ArgumentError(f"the {kind} function {function!r}{text}", kind=kind, function=function, argument=name)
+
     constants = constants_of(interface)
     specialized: dict[int, SetConstant] = {}
     for name, value in values.items():
         position = _position(constants, name)
         if position is None:
             labels = [each.label for each in constants]
-            raise ArgumentError(
-                f"the {kind} function {function!r} has no constant {name!r} to specialize; it has: {list_names(labels)}"
-                f"{did_you_mean(name, labels)}",
-                kind=kind,
-                function=function,
-                argument=name,
-            )
+            known = f"{list_names(labels)}{did_you_mean(name, labels)}"
+            raise refusal(name, f" has no constant {name!r} to specialize; it has: {known}")
         constant = constants[position]
         if position in specialized:
-            raise ArgumentError(
-                f"the {kind} function {function!r}: the constant {constant.label!r} is given twice, by its name and by its number",
-                kind=kind,
-                function=function,
-                argument=name,
-            )
+            raise refusal(name, f": the constant {constant.label!r} is given twice, by its name and by its number")
         try:
             data = packer(constant.type, bool_bytes=4)(value)
         except ConversionError as error:
-            raise ArgumentError(
-                f"the {kind} function {function!r}: the constant {constant.label!r}: {error}", kind=kind, function=function, argument=name
-            ) from None
+            raise refusal(name, f": the constant {constant.label!r}: {error}") from None
         specialized[position] = SetConstant(constant, _number(constant.type, value), data)
     return tuple(specialized[position] for position in sorted(specialized))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from _weakref import ref
+from contextlib import suppress
+from functools import partial
 from struct import error as struct_error
 
 from devmod import Local
@@ -18,7 +20,8 @@ from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod._values.info import block_text
-from devmod.backend import Once, constants_of, environment_text, tag_problem
+from devmod._values.param import type_text
+from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
@@ -26,17 +29,14 @@ from devmod_runtime._device.stream import current_stream, is_in_stream
 from devmod_runtime._device.stream import entered as _entered
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Signature
-from devmod_runtime._launch.call import Call
+from devmod_runtime._launch.call import Call, HostCall
 from devmod_runtime._launch.config import LaunchConfigReader
-from devmod_runtime._launch.described import InstanceSignature, InstanceText, describe, type_of
-from devmod_runtime._launch.host_call import HostCall
-from devmod_runtime._launch.launch import Launch
-from devmod_runtime._launch.order import ArgumentOrder
-from devmod_runtime._launch.shared import local_sizer
+from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from inspect import Signature as PythonSignature
     from typing import Any, Self
 
     from devmod import FunctionInfo, Interface, Origin
@@ -46,6 +46,87 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.order import Plan
 
     Dims = int | Sequence[int] | None
+
+
+# -- The signature, docstring and table of a function.
+
+
+class InstanceText:
+    """A ``__doc__`` that is the class's own text for the class, and ``text(instance)`` for an instance."""
+
+    def __init__(self, of_class: str | None, text: Callable[[Any], str]) -> None:
+        self._of_class, self._text = of_class, text
+
+    def __get__(self, instance: Any, owner: type) -> str | None:
+        return self._of_class if instance is None else self._text(instance)
+
+
+class InstanceSignature:
+    """A ``__signature__`` that an instance has, and its class has not."""
+
+    def __get__(self, instance: Function | None, owner: type) -> PythonSignature:
+        if instance is None:
+            raise AttributeError("__signature__")
+        return _signature(instance)
+
+
+def describe(function: Function) -> str:
+    """Return the docstring of a function: parameters with types and access, block, variants, origin.
+
+    Raises
+    ------
+    FormatError
+        The origin in the file is invalid.
+    """
+    interface = function._signature.interface
+    lines = [f"The {function._launcher.kind} kernel {function.name}.", ""]
+    if function._order.arguments:
+        lines += ["Parameters", "----------"]
+        for argument, name in zip(function._order.arguments, function._order.parameter_names(), strict=True):
+            default = f" = {argument.default!r}" if argument.default is not None else ""
+            lines.append(f"{name} : {type_of(function, argument)}{default}")
+        lines.append("")
+    if function._order.keywords_only:
+        lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
+    if function._launcher.has_grid:
+        lines += ["Launch", "------", f"    {_launch_text(block_text(interface) if interface is not None else '')}", ""]
+    variants = function._variants() if function._variants is not None else ()
+    if variants:
+        lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
+    origin = function._origin() if callable(function._origin) else function._origin
+    if origin is not None:
+        build = ", ".join([f"target {origin.target!r}", *filter(None, (origin.toolchain, " ".join(origin.options)))])
+        lines += ["Origin", "------", f"    {build}"]
+        lines += [f"    from {list_names(origin.sources)}"] if origin.sources else []
+    return escape("\n".join(lines).rstrip())
+
+
+def _launch_text(block: str) -> str:
+    if not block:
+        return "threads= or grid=, and block="
+    return f"threads= or grid=; {block}"
+
+
+def type_of(function: Function, argument: Argument | MemberArgument) -> str:
+    if isinstance(argument, MemberArgument):
+        return argument.description
+    interface = function._signature.interface
+    if interface is None:
+        return function.info.arg_types[argument.number]
+    return type_text(interface.params[argument.number].replace(default=None))
+
+
+def _signature(function: Function) -> PythonSignature:
+    from inspect import Parameter, Signature
+
+    launch: dict[str, object] = {"grid": None, "block": None, "threads": None} if function._launcher.has_grid else {}
+    launch["stream"] = None
+    if not function._launcher.no_shared_memory:
+        launch["shared_memory"] = 0
+    parameters = function._order.parameters(lambda argument: type_of(function, argument))
+    parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in launch.items()]
+    return Signature(parameters, return_annotation=None)
+
 
 #: The number of launch configurations that a function caches.
 _MAX_CALLERS = 256
@@ -150,7 +231,7 @@ class Function(ProcessLocal):
         self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
         #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with NumPy arrays to what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
-        _functions.add(ref(self, _functions.discard))
+        _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
             np.load()  # finalizers at the interpreter's exit cannot import it
 
@@ -314,11 +395,6 @@ class Function(ProcessLocal):
         """The block of a call that names none: the fixed block, or the default; None if the call or the backend chooses it."""
         return self._config_reader.block
 
-    @property
-    def is_of_bundle(self) -> bool:
-        """Whether `on` resolves the function for each device."""
-        return self._resolve is not None
-
     def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:
         """Return the grid and the block that a call would use on the function's device. Nothing is launched.
 
@@ -353,12 +429,10 @@ class Function(ProcessLocal):
         for name in constants.keys() & {param.name for param in interface.params if param.name} if interface is not None else ():
             known = self._launcher.constants
             if name not in known:
-                raise ArgumentError(
+                raise self._error(
                     f"{self.label} has no constant {name!r} to specialize: {name!r} is an argument of a call; it has the constants: "
                     f"{list_names(known)}{did_you_mean(name, known)}",
-                    kind=self._launcher.kind,
-                    function=self.name,
-                    argument=name,
+                    name,
                 )
         launcher, resolve = self._launcher.specialize(constants), self._resolve
         interface = launcher.interface or self.info.interface
@@ -393,21 +467,13 @@ class Function(ProcessLocal):
             The function cannot be built for the device; the message has the reason.
         """
         if not isinstance(device, Device):
-            raise ArgumentError(
-                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}",
-                kind=self._launcher.kind,
-                function=self.name,
-                argument="device",
+            raise self._error(
+                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}", "device"
             )
         if self._resolve is not None:
             return self._resolve(device)
         if device.kind != self._launcher.kind:
-            raise ArgumentError(
-                f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}",
-                kind=self._launcher.kind,
-                function=self.name,
-                argument="device",
-            )
+            raise self._error(f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}", "device")
         function = self.replace(device=device)
         function.open()
         return function
@@ -476,9 +542,8 @@ class Function(ProcessLocal):
         device = default_device(self._launcher.kind)
         return device if device is not None else self._launcher.default_device()
 
-    def local_sizer(self, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
-        """Return the function that sizes the `Local` arguments of a launch; None for a function without such arguments."""
-        return local_sizer(self.name, self._signature.arguments, self._launcher, kernel, device, config)
+    def _error(self, text: str, argument: str) -> ArgumentError:
+        return ArgumentError(text, kind=self._launcher.kind, function=self.name, argument=argument)
 
     @property
     def __name__(self) -> str:
@@ -532,14 +597,99 @@ def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[
     return call
 
 
-def _clear_callers_in_child() -> None:
-    """Clear the caches of functions whose driver was opened by the parent process: the next call raises LaunchError."""
-    for function in [each() for each in tuple(_functions)]:
-        if function is not None and _fork.is_inherited(function._launcher.kind):
+# -- Prepared launches, made by `Function.bind`.
+
+
+class Launch(ProcessLocal):
+    """A prepared launch. `Function.bind` returns one; a call without arguments queues the launch.
+
+    The Launch keeps its arrays alive. Several threads may call it, also before the previous launch has finished. `Function.bind` checks
+    everything. The return value of a call is ignored. An exception of the driver (out of resources, device lost) is raised unchanged.
+    `Stream.synchronize` raises a failure that the device reports later.
+
+    Attributes
+    ----------
+    function : Function
+        The launched function.
+    stream : Stream
+        The stream in which it is queued.
+    """
+
+    _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
+
+    # `__call__` is a slot with the kernel's own callable: if that is a C function, a launch runs no Python code. A method `__call__`
+    # costs 110 ns more, a sixth of the whole launch.
+    __slots__ = ("__call__", "__weakref__", "_kernel", "_shape", "_values", "function", "stream")
+
+    if TYPE_CHECKING:
+        function: Function
+        stream: Stream
+
+        def __call__(self) -> object: ...
+
+    def __init__(
+        self, function: Function, kernel: Kernel, stream: Stream, shape: Any, values: Sequence[Any], arguments: Sequence[Any]
+    ) -> None:
+        self.function, self._kernel, self.stream, self._shape = function, kernel, stream, shape
+        #: The kernel's values, and the arguments, which own them.
+        self._values = (values, arguments)
+        prepared = _launch_nothing if shape is None else kernel.prepare(stream, shape, values)
+        # A method-wrapper raises TypeError for arguments.
+        call = prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
+        object.__setattr__(self, "__call__", call)
+        _references.add(ref(self, _references.discard))
+
+    def time(self) -> float:
+        """Launch once, wait, and return the seconds that the launch took on the device (0.0 for an empty grid).
+
+        Raises
+        ------
+        LaunchError
+            The driver refuses the launch or reports a fault.
+        """
+        _fork.check_driver(self.function._launcher.kind)
+        return 0.0 if self._shape is None else self._kernel.time(self.stream, self._shape, self._values[0])
+
+    def __repr__(self) -> str:
+        return f"<Launch of {self.function!r} on {self.stream.device}>"
+
+
+_METHOD_WRAPPER = type(iter(()).__next__)
+
+
+def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Callable[..., object]:
+    """Return a callable that raises ArgumentError for arguments: the kernel's own callable might interpret them."""
+
+    def launch(*args: object, **keywords: object) -> object:
+        if args or keywords:
+            raise ArgumentError(
+                f"a prepared launch of {function.label} takes no arguments: bind received them; to launch with others, call the function "
+                "itself, or bind it again",
+                kind=function._launcher.kind,
+                function=function.name,
+            )
+        return prepared()
+
+    return launch
+
+
+def _launch_nothing() -> None:
+    """Do nothing: the launch of an empty grid."""
+
+
+def _refuse_in_child() -> None:
+    """Make each function and each prepared launch raise LaunchError if its driver was opened by the parent process."""
+    for each in [reference() for reference in tuple(_references)]:
+        function = each.function if isinstance(each, Launch) else each
+        if function is None or not _fork.is_inherited(function._launcher.kind):
+            continue
+        if isinstance(each, Launch):
+            object.__setattr__(each, "__call__", partial(_fork.check_driver, function._launcher.kind))
+        else:
             function._callers.clear()
             function._host_calls.clear()
 
 
-#: All functions, for the child of a fork. Weak references with a callback, so that they add nothing to the cost of a launch.
-_functions: set[ref[Function]] = set()
-_fork.call_in_child(_clear_callers_in_child)
+#: All functions and prepared launches, for the child of a fork. Weak references with a callback add nothing to the cost of a launch.
+_references: set[ref[Function | Launch]] = set()
+_fork.call_in_child(_refuse_in_child)

@@ -14,6 +14,7 @@ them with `block_packer`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 from devmod.backend import ConversionError
 from devmod.errors import LaunchError
@@ -43,7 +44,7 @@ def _fit_block(threads: Dims | None, most: int, row: int) -> Dims:
     return x, y, z
 
 
-class LaunchConfig:
+class LaunchConfig(NamedTuple):
     """The configuration of a launch. `Function.launch_config` returns one.
 
     Attributes
@@ -60,33 +61,17 @@ class LaunchConfig:
         The preferred size of a cluster, in blocks; (1, 1, 1) without a preference.
     """
 
-    __slots__ = ("block", "cluster", "grid", "preferred_cluster", "shared_memory")
-
-    def __init__(
-        self, grid: Dims, block: Dims, cluster: Dims = (1, 1, 1), shared_memory: int = 0, preferred_cluster: Dims = (1, 1, 1)
-    ) -> None:
-        self.grid = grid
-        self.block = block
-        self.cluster = cluster
-        self.shared_memory = shared_memory
-        self.preferred_cluster = preferred_cluster
+    grid: Dims
+    block: Dims
+    cluster: Dims = (1, 1, 1)
+    shared_memory: int = 0
+    preferred_cluster: Dims = (1, 1, 1)
 
     @property
     def blocks(self) -> int:
         """The number of blocks of the grid."""
         x, y, z = self.grid
         return x * y * z
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """All values, for comparison."""
-        return (self.grid, self.block, self.cluster, self.shared_memory, self.preferred_cluster)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LaunchConfig) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
 
     def __repr__(self) -> str:
         more = [

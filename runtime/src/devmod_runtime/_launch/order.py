@@ -11,6 +11,7 @@ from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from inspect import Parameter
     from typing import Any
 
     from devmod import Local
@@ -99,6 +100,38 @@ class ArgumentOrder:
                 arguments.append(MemberArgument(len(arguments), argument.name, type_text(param.replace(default=None)), argument.default))
         self.arguments = arguments
         self._group = _grouper(groups)
+
+    def parameter_names(self) -> list[str]:
+        """Return a unique Python name for each argument: its keyword if it has one."""
+        used_names = set(LAUNCH_KEYWORDS)
+        names = []
+        for argument in self.arguments:
+            name = keyword_of(argument) or argument.name
+            if not name.isidentifier() or iskeyword(name):
+                name = f"argument_{argument.number + 1}"
+            while name in used_names:
+                name += "_"
+            used_names.add(name)
+            names.append(name)
+        return names
+
+    def parameters(self, type_of: Callable[[Any], str]) -> list[Parameter]:
+        """Return the arguments as parameters of a Python function, with the text of `type_of` as the annotation."""
+        from inspect import Parameter
+
+        names = self.parameter_names()
+        # Python's positional-only parameters come first, so what precedes the last of them is one in the signature.
+        positions = [argument.number for argument in self.positional]
+        last = max((number for number in positions if names[number] != keyword_of(self.arguments[number])), default=-1)
+        parameters: list[Parameter] = []
+        behind: list[Parameter] = []
+        for argument, name in zip(self.arguments, names, strict=True):
+            keyword_only = argument.number not in positions or bool(self.keywords_only)
+            kind = Parameter.POSITIONAL_ONLY if argument.number <= last else Parameter.POSITIONAL_OR_KEYWORD
+            default = Parameter.empty if argument.number in positions else argument.default
+            parameter = Parameter(name, Parameter.KEYWORD_ONLY if keyword_only else kind, default=default, annotation=type_of(argument))
+            (behind if keyword_only else parameters).append(parameter)
+        return [*parameters, *behind]
 
     def argument_of(self, argument: Argument, path: str) -> Argument | MemberArgument:
         """Return the argument of the call that holds an argument of the kernel, or the member of it at `path`, as in ``p.parts[1].n``."""

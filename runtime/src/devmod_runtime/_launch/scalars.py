@@ -9,16 +9,28 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
 
 from devmod._values.dtypes import NUMBERS, describe_value
-from devmod.backend import STRUCT_FORMATS, ConversionError, dtype_name, parse_dtype
+from devmod._values.param import element_bytes, is_value, numpy_dtype, struct_dtype
+from devmod.backend import STRUCT_FORMATS, ConversionError, array_bytes, dtype_name, parse_dtype
+from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
 
     Packer = Callable[[Any], bytes]
+    _Writer: TypeAlias = "_Number | _Array | _Struct"
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+
+    from devmod import Member
+else:
+    from devmod._util.numpy import np
+
 
 #: The floating-point types that the struct module does not support: exponent bits, mantissa bits, bias, and the encoding of
 #: infinities and NaN. "ieee": the highest exponent; "fn": NaN is all ones, no infinity; "fnuz": NaN is the sign alone, no
@@ -36,6 +48,10 @@ _SMALL = {
     "float6_e3m2fn": (3, 2, 3, "finite"),
     "float4_e2m1fn": (2, 1, 1, "finite"),
 }
+
+
+#: DLPack's codes and bits of a bool.
+_BOOLS = ((6, 8), (1, 1))
 
 
 def plain_packer(name: str) -> tuple[type, Packer] | None:
@@ -84,11 +100,11 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
     if lanes == 1:
         return _packer_of_one(name, code, bits, bool_bytes)
     one = _packer_of_one(dtype_name((code, bits, 1)), code, bits, bool_bytes)
-    width = len(_zero(one, code, bits, bool_bytes))
+    width = bool_bytes if (code, bits) in _BOOLS else (bits + 7) // 8
     padding = bytes(width * (vec3_lanes - 3)) if lanes == 3 else b""
 
     def pack(value: Any) -> bytes:
-        if (is_bytes and isinstance(value, (bytes, bytearray, memoryview))) or _is_void(value):
+        if (is_bytes and isinstance(value, (bytes, bytearray, memoryview))) or _kind(value) == "V":
             return _bytes_of(value, name, lanes * width if is_bytes else lanes * width + len(padding)) + (padding if is_bytes else b"")
         return _pack_lanes(value, name, lanes, one) + padding
 
@@ -96,7 +112,7 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
 
 
 def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
-    if (code, bits) in ((6, 8), (1, 1)):
+    if (code, bits) in _BOOLS:
         return lambda value: _pack_bool(value, bool_bytes)
     char = STRUCT_FORMATS.get(name, "")
     if code in (0, 1) and char:
@@ -114,11 +130,6 @@ def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
         raise ConversionError(f"{describe_value(value)} cannot be passed: type {name} is not supported for a value")
 
     return refuse
-
-
-def _zero(_: Packer, code: int, bits: int, bool_bytes: int) -> bytes:
-    """Return a zero lane."""
-    return bytes(bool_bytes if (code, bits) in ((6, 8), (1, 1)) else (bits + 7) // 8)
 
 
 def _pack_bool(value: Any, width: int) -> bytes:
@@ -262,5 +273,290 @@ def _kind(value: object) -> str:
     return str(getattr(getattr(value, "dtype", None), "kind", "")) if getattr(value, "ndim", 1) == 0 else ""
 
 
-def _is_void(value: object) -> bool:
-    return _kind(value) == "V"
+# -- Structs by value: NumPy records, mappings, tuples and bytes, as the bytes of the layout that the kernel declares.
+#
+# `struct_packer` returns the converter of one argument. A `ConversionError` names the member. Padding is zero, except in a value of
+# bytes,
+# which is passed unchanged. `BufferLayout` compares a NumPy array of structs with the layout.
+
+
+def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
+    """Return the converter of an argument with these members.
+
+    Parameters
+    ----------
+    name
+        The argument's name, with which the members' names in errors begin.
+    members, nbytes
+        The members, which `devmod.Param` has checked, and the size of the struct.
+    """
+    type_name = f"uint8x{nbytes}"
+    whole = _element(members[0]) if is_value(members) else _Struct(members, nbytes)
+
+    def pack(value: Any) -> bytes:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return struct_bytes(value, type_name, nbytes)
+        data = bytearray(nbytes)
+        try:
+            whole.write(value, name, data, 0)
+        except _MemberError as error:
+            raise StructError(name, error.path, error.text) from None
+        return bytes(data)
+
+    return pack
+
+
+def _element(member: Member) -> _Writer:
+    """Return the writer of a member, with an `_Array` for each dimension."""
+    writer: _Writer = _Struct(member.members, member.size) if member.members else _Number(member)
+    size = element_bytes(member)
+    for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
+        writer = _Array(writer, count, stride, accepts_bytes=member.type in ("uint8", "int8") and stride == size)
+    return writer
+
+
+class StructError(ConversionError):
+    """A value cannot be passed as a struct.
+
+    Parameters
+    ----------
+    name, path
+        The struct, and the member of it with its path from there, as in ``p.parts[1].n``; equal if no member is the reason.
+    text
+        The reason.
+    """
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        super().__init__(text if path == name else f"member {quote_name(path)}: {text}")
+        self.name, self.path, self.text = name, path, text
+
+    def of_member(self, name: str) -> ConversionError:
+        """Return the error of the struct's member `name` as one of a value by itself."""
+        path = self.path[len(self.name) + 1 :]
+        return StructError(name, path, self.text)
+
+
+class _MemberError(Exception):
+    """A member's type cannot represent a value."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path, self.text = path, text
+
+
+class _Number:
+    """The writer of a number or a vector into the memory of a struct.
+
+    `write` writes a value at the byte `at`. It raises _MemberError, with the member's place in the argument, if the type cannot represent
+    the value. `mark` sets all bits of the memory that `write` writes.
+    """
+
+    def __init__(self, member: Member) -> None:
+        self._size = element_bytes(member)
+        self._pack = packer(member.type)
+        self._three = member.type.endswith("x3")
+
+    def write(self, value: Any, path: str, data: bytearray, at: int) -> None:
+        if self._three and getattr(value, "shape", None) == (4,):
+            value = value[:3]  # the dtype of an array of three-vectors may have a fourth lane, which is padding
+        try:
+            packed = self._pack(value)
+        except ConversionError as error:
+            raise _MemberError(path, str(error)) from None
+        data[at : at + self._size] = packed[: self._size]
+
+    def mark(self, data: bytearray, at: int) -> None:
+        data[at : at + self._size] = b"\xff" * self._size
+
+
+class _Array:
+    """An array: its elements, from the start of one to the start of the next `stride` bytes."""
+
+    def __init__(self, element: _Writer, count: int, stride: int, *, accepts_bytes: bool) -> None:
+        self._element, self._count, self._stride, self._accepts_bytes = element, count, stride, accepts_bytes
+
+    def write(self, value: Any, path: str, data: bytearray, at: int) -> None:
+        if self._accepts_bytes and isinstance(value, (bytes, bytearray)) and len(value) == self._count:
+            data[at : at + self._count] = value
+            return
+        unordered = isinstance(value, (str, bytes, bytearray, Mapping, set, frozenset))
+        if unordered or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+            raise _MemberError(path, f"{describe_value(value)} is not a sequence of {self._count} elements")
+        if len(value) != self._count:
+            raise _MemberError(path, f"expected {self._count} elements, got {len(value)}")
+        for number, item in enumerate(value):
+            if getattr(item, "dtype", None) is not None and item.dtype.names == ("value",) and not isinstance(self._element, _Struct):
+                item = item["value"]  # the dtype of an array with padding between its elements
+            self._element.write(item, f"{path}[{number}]", data, at + number * self._stride)
+
+    def mark(self, data: bytearray, at: int) -> None:
+        for number in range(self._count):
+            self._element.mark(data, at + number * self._stride)
+
+
+class _Struct:
+    """A struct of `nbytes` bytes."""
+
+    def __init__(self, members: Sequence[Member], nbytes: int) -> None:
+        self._nbytes = nbytes
+        self._members = [(member.name, member.offset, _element(member)) for member in members]
+        self._names = [member.name for member in members]
+        self._declared = members
+        #: The dtype of the declared layout with the bits of its members, after the first record.
+        self._layout: tuple[Any, int] | None = None
+
+    def write(self, value: Any, path: str, data: bytearray, at: int) -> None:
+        dtype = getattr(value, "dtype", None)
+        if isinstance(value, Mapping):
+            values = self._by_name(value, value.keys(), path)
+        elif getattr(dtype, "names", None):
+            if value.ndim:
+                raise _MemberError(path, f"{describe_value(value)} is not one struct; pass one record, such as array[0]")
+            if self._is_declared(dtype):
+                assert self._layout is not None
+                bits = int.from_bytes(value.tobytes(), "little") & self._layout[1]
+                data[at : at + self._nbytes] = bits.to_bytes(self._nbytes, "little")
+                return
+            record = value[()]
+            values = self._by_name(record, record.dtype.names, path)
+        elif isinstance(value, tuple):
+            if len(value) != len(self._names):
+                raise _MemberError(path, f"expected {len(self._names)} values ({list_names(self._names)}), got {len(value)}")
+            values = list(value)
+        else:
+            try:
+                data[at : at + self._nbytes] = struct_bytes(value, f"uint8x{self._nbytes}", self._nbytes)
+            except TypeError:
+                raise _MemberError(
+                    path,
+                    f"{describe_value(value)} is not a struct of {self._nbytes} bytes; pass a mapping, a tuple or a NumPy record of "
+                    f"{list_names(self._names)}, or bytes",
+                ) from None
+            except ConversionError as error:
+                raise _MemberError(path, str(error)) from None
+            return
+        for (name, offset, writer), item in zip(self._members, values, strict=True):
+            writer.write(item, _join(path, name), data, at + offset)
+
+    def _by_name(self, value: Any, names: Any, path: str) -> list[Any]:
+        if "" in self._names:
+            raise _MemberError(path, "the struct has members without names; pass a tuple of its values, or bytes")
+        members = set(self._names)
+        for name in names:
+            if name not in members:
+                hint = did_you_mean(name, self._names) if isinstance(name, str) else ""
+                raise _MemberError(_join(path, str(name)), f"unknown; expected {list_names(self._names)}{hint}")
+        for name in self._names:
+            if name not in names:
+                raise _MemberError(_join(path, name), f"missing; expected {list_names(self._names)}")
+        return [value[name] for name in self._names]
+
+    def _is_declared(self, dtype: Any) -> bool:
+        """Return whether a record's dtype has the declared layout: it is the same dtype, or has other names and the same numbers."""
+        if dtype.itemsize != self._nbytes:
+            return False
+        if self._layout is None:
+            try:
+                declared = struct_dtype(self._declared, self._nbytes)
+            except FormatError:
+                return False
+            mask = bytearray(self._nbytes)
+            self.mark(mask, 0)
+            self._layout = (declared, int.from_bytes(mask, "little"))
+        declared = self._layout[0]
+        return bool(declared == dtype) or (set(declared.names or ()) != set(dtype.names) and _numbers(declared) == _numbers(dtype))
+
+    def mark(self, data: bytearray, at: int) -> None:
+        for _, offset, writer in self._members:
+            writer.mark(data, at + offset)
+
+
+class BufferLayout:
+    """The layout of the structs in a buffer.
+
+    Parameters
+    ----------
+    name, members
+        The argument's name, and the members, which `devmod.Param` has checked.
+    """
+
+    __slots__ = ("_accepted", "_members", "_name")
+
+    def __init__(self, name: str, members: Sequence[Member]) -> None:
+        self._name, self._members = name, members
+        self._accepted: Any = None  # the last dtype with this layout
+
+    def check(self, dtype: Any, number: int) -> None:
+        """Raise ConversionError if `dtype`, of the array for argument `number`, is a NumPy dtype with fields and another layout.
+
+        Numbers in the padding are accepted, and any field where a member is bytes: a union or a pointer has no other type. Members
+        without a field are accepted too: a view of some fields of an array has the memory of all.
+        """
+        if dtype is self._accepted or not getattr(dtype, "names", None):
+            return
+        problem = _moved(self._members, dtype, self._name, 0) or self._difference(dtype)
+        if problem:
+            raise ConversionError(
+                f"is an array of structs with another layout: {problem}. The dtype is function.info.interface.params[{number}].dtype"
+            )
+        self._accepted = dtype
+
+    def _difference(self, dtype: Any) -> str:
+        numbers = _numbers(dtype)
+        texts = {byte: text for at, text in numbers if text[:2] != "|V" for byte in range(at, at + np.dtype(text).itemsize)}
+        for path, offset, type_ in _places(self._members, self._name, 0):
+            try:
+                expected = numpy_dtype(type_)
+            except FormatError:
+                continue
+            found = [texts[byte] for byte in range(offset, offset + expected.itemsize) if byte in texts]
+            if found and (offset, expected.str) not in numbers:
+                return f"member {quote_name(path)} is {type_} at byte {offset}, where the array has {np.dtype(found[0]).name}"
+        return ""
+
+
+def _moved(members: Sequence[Member], dtype: Any, path: str, at: int) -> str:
+    """Return the first member that has the name of a field at another byte; "" if there is none."""
+    for member in members:
+        inner, offset = dtype.fields.get(member.name, (None, member.offset))[:2]
+        name = _join(path, member.name)
+        if offset != member.offset:
+            return f"member {quote_name(name)} is at byte {at + member.offset}, and the field of the array at byte {at + offset}"
+        if member.members and inner is not None and inner.base.names:
+            text = _moved(member.members, inner.base, name, at + offset)
+            if text:
+                return text
+    return ""
+
+
+def _places(members: Sequence[Member], path: str, at: int) -> Iterator[tuple[str, int, str]]:
+    """Yield the name, the offset and the type of each number in a struct, without bytes."""
+    for member in members:
+        places = [(_join(path, member.name), at + member.offset)]
+        code, bits, lanes = parse_dtype(member.type or "uint8")
+        if (code, bits) == (1, 8) and not member.members:
+            continue
+        for count, stride in zip(member.shape, member.strides, strict=True):
+            places = [(f"{name}[{index}]", start + index * stride) for name, start in places for index in range(count)]
+        for name, start in places:
+            if member.members:
+                yield from _places(member.members, name, start)
+            else:
+                base = (code, bits, 1)
+                yield from ((name, start + lane * array_bytes(base), dtype_name(base)) for lane in range(lanes))
+
+
+def _numbers(dtype: Any, at: int = 0) -> set[tuple[int, str]]:
+    """Return the offset and the type of each number in a dtype. A complex number is two."""
+    if dtype.subdtype is not None:
+        base, count = dtype.base, dtype.itemsize // max(dtype.base.itemsize, 1)
+        return {each for number in range(count) for each in _numbers(base, at + number * base.itemsize)}
+    if dtype.kind == "c":
+        size = dtype.itemsize // 2
+        return {(at, f"<f{size}"), (at + size, f"<f{size}")}
+    if dtype.names is None:
+        return {(at, dtype.str)}
+    return {each for name in dtype.names for each in _numbers(dtype[name], at + dtype.fields[name][1])}
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -7,15 +7,14 @@ a current stream. Other libraries order their work before devmod's stream by DLP
 from __future__ import annotations
 
 import sys
+from ctypes import c_int64
 
 from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import ArgumentError
-from devmod_runtime import DeviceArray
-from devmod_runtime.driver_api.api import DEVICE, HOST, PER_THREAD_STREAM
-from devmod_runtime.driver_api.dlpack import DeviceTensor, export
-from devmod_runtime.driver_api.errors import DriverError
-from devmod_runtime.driver_api.memory import Memory
-from devmod_runtime.driver_api.stream import DriverStream
+from devmod_runtime import DeviceArray, read_capsule
+from devmod_runtime.driver_api.api import DEVICE, HOST, PER_THREAD_STREAM, DriverError
+from devmod_runtime.driver_api.device import DriverStream
+from devmod_runtime.driver_api.handles import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,10 +97,13 @@ class Adoption:
         order = device.current_stream if stream is None else None
         assert order is None or isinstance(order, DriverStream)
         capsule = export(value, -1 if order is None else order.handle)
-        tensor = DeviceTensor(capsule)
-        if not tensor.contiguous:
+        tensor, read_only = read_capsule(capsule)  # the capsule stays unused, so its own destructor frees the tensor
+        numbers = c_int64 * tensor.ndim
+        shape = tuple(numbers.from_address(tensor.shape)) if tensor.ndim else ()
+        if tensor.strides and not is_contiguous(shape, tuple(numbers.from_address(tensor.strides)), 1):
             raise strided_error(value)
-        array = self.array(device, tensor.address, tensor.shape, dtype_name(tensor.dtype), (value, capsule), read_only=tensor.read_only)
+        dtype = dtype_name((tensor.code, tensor.bits, tensor.lanes))
+        array = self.array(device, (tensor.data or 0) + tensor.byte_offset, shape, dtype, (value, capsule), read_only=read_only)
         return array, stream
 
     def array(
@@ -179,12 +181,12 @@ class Adoption:
             own = self.device_attribute(value)
             if own is not None:
                 return own
-            current = driver.current_context()
+            current = driver.call("current_context")
             if current == driver.no_context:
                 return items[0]
             return next((each for each in items if each.is_open and each.context.handle == current), items[0])
         try:
-            context = driver.stream_context(handle)
+            context = driver.call("stream_context", handle)
             device = items[driver.context_device(context)]
         except DriverError as error:
             raise ArgumentError(f"stream= is a stream that the driver refuses: {error}", kind=self.api.kind, argument="stream") from error
@@ -214,3 +216,31 @@ def strided_error(value: object) -> ConversionError:
     library, name = library_of(value), type(value).__name__
     advice = {"torch": "pass tensor.contiguous()", "cupy": "pass cupy.ascontiguousarray(array)"}.get(library, "pass array.copy()")
     return ConversionError(f"is a strided {library} {name}; {advice}")
+
+
+def export(value: Any, stream: int) -> object:
+    """Return the DLPack capsule of an array, ordered before the later work of a stream (-1: not ordered).
+
+    Raises
+    ------
+    ConversionError
+        Its library does not export it; the text has the library's reason.
+    """
+    try:
+        try:
+            return value.__dlpack__(stream=stream, max_version=(1, 0))
+        except TypeError:  # the library is older than DLPack 1
+            return value.__dlpack__(stream=stream)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ConversionError(f"is not exported by its library: {error}") from None
+
+
+def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
+    """Return whether elements of `step` units are in C order without gaps."""
+    if 0 in shape:
+        return True
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length != 1 and stride != step:
+            return False
+        step *= length
+    return True

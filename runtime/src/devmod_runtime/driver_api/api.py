@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+
 # The numbers of these flags are the same in CUDA and HIP.
 #: The flag of a stream that does not wait for the legacy default stream.
 NON_BLOCKING = 1
@@ -18,6 +19,8 @@ DISABLE_TIMING = 2
 PORTABLE = 1
 #: The mode of a capture that other calls of the process, such as a free by the garbage collector, do not end.
 RELAXED_CAPTURE = 2
+#: The number of the attribute of a launch whose blocks all run at once.
+COOPERATIVE = 2
 #: The handle of the default stream of each thread.
 PER_THREAD_STREAM = 2
 #: The kinds of memory that `Driver.locate` returns: page-locked memory of the host, and memory of a device.
@@ -109,3 +112,34 @@ class Api(NamedTuple):
     dlpack_streams: Mapping[int, int]
     dlpack_stream_text: str
     parameters_end: int
+
+
+# -- The errors of a driver, and the errors of devmod for them.
+
+
+class DriverError(Exception):
+    """An error code of the driver.
+
+    Attributes
+    ----------
+    name : str
+        The vendor's name, such as "CUDA_ERROR_INVALID_VALUE".
+    text : str
+        The vendor's description of it.
+    call : str
+        The function that returned it, such as "cuLaunchKernelEx".
+    log : str
+        The error log of the driver's compiler and linker, for the load of a module.
+    """
+
+    def __init__(self, name: str, text: str, call: str, log: str = "") -> None:
+        super().__init__(f"{call}: {name} ({text})" if text else f"{call}: {name}")
+        self.name = name
+        self.text = text
+        self.call = call
+        self.log = log
+
+
+def describe(error: DriverError) -> str:
+    """Return the vendor's name and description of an error: ``CUDA_ERROR_INVALID_VALUE (invalid argument)``."""
+    return f"{error.name} ({error.text})" if error.text else error.name

@@ -13,6 +13,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+#: The kernels of the stored payloads. `shift` has a struct, a vector of three and a bool by value, and a global variable.
+SOURCE = """
+extern "C" __global__ void axpy(const float *x, float *y, float a, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
+
+extern "C" __global__ void count(const int *values, unsigned *counts, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&counts[values[i] & 7], 1u);
+}
+
+extern "C" __global__ void transpose(const float *from, float *to, int width, int height)
+{
+    __shared__ float tile[4][4];
+    int x = threadIdx.x, y = threadIdx.y, left = blockIdx.x * 4, top = blockIdx.y * 4;
+    if (left + x < width && top + y < height) tile[y][x] = from[(top + y) * width + left + x];
+    __syncthreads();
+    if (top + x < height && left + y < width) to[(left + y) * height + top + x] = tile[x][y];
+}
+
+struct How { int amount; int count; };
+__device__ unsigned char table[4] = {1, 2, 3, 4};
+
+extern "C" __global__ void shift(int *x, How how, float3 add, bool twice)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int step = i < how.count ? how.amount + (int)(add.x + add.y + add.z) : 0;
+    x[i] += step * (twice ? 2 : 1) + table[i & 3];
+}
+"""
+
 
 def shift_info() -> FunctionInfo:
     """Return the kernel `shift`: a struct, a vector of three and a bool by value, and a table of constants."""

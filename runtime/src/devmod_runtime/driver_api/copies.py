@@ -14,15 +14,13 @@ import numpy as np
 
 from devmod.backend import Once
 from devmod_runtime import Pool
-from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST
-from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST, DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod_runtime.driver_api.device import Context
-    from devmod_runtime.driver_api.handles import Handle
+    from devmod_runtime.driver_api.handles import Context, Handle
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
 PIECE, SMALL_PIECE = 4 << 20, 64 << 10
@@ -72,7 +70,7 @@ class _Transfer:
         if self.event is None:
             self._context.synchronize_streams()
         else:
-            driver.synchronize_event(self.event.value)
+            driver.call("synchronize_event", self.event.value)
         if self._out is not None and self._piece is not None:
             ctypes.memmove(address_of(self._out), self._piece.value, self._out.nbytes)
 
@@ -97,46 +95,35 @@ class Transfers:
         #: In the order in which they were queued.
         self._pending: deque[_Transfer] = deque()
 
-    def start_write(self, pointer: int, data: memoryview, stream: int) -> None:
-        """Queue a copy to the device."""
+    def start(self, pointer: int, data: memoryview, stream: int, *, to_device: bool) -> None:
+        """Queue a copy from `data` to the device, or from the device to `data`; `finish` then writes the last part of `data`."""
         driver, address = self._context.driver, address_of(data)
+
+        def copy(host: int, start: int, size: int) -> None:
+            if to_device:
+                driver.call("copy_to_device", pointer + start, host, size, stream)
+            else:
+                driver.call("copy_to_host", host, pointer + start, size, stream)
+
         with self._context, driver.relaxed():
             if self._is_locked(address):
                 with self._queued(stream, None, data, None):
-                    driver.copy_to_device(pointer, address, data.nbytes, stream)
-            else:
-                for start, size in _pieces(data.nbytes):
-                    locked = self._take(size)
-                    if locked is None:
-                        try:
-                            driver.copy_to_device(pointer + start, address + start, size, stream)
-                        finally:
-                            driver.synchronize_stream(stream)
-                        continue
-                    piece, user = locked
-                    ctypes.memmove(piece.value, address + start, size)
-                    with self._queued(stream, piece, user, None):
-                        driver.copy_to_device(pointer + start, piece.value, size, stream)
-
-    def start_read(self, pointer: int, out: memoryview, stream: int) -> None:
-        """Queue a copy to the host. `finish` writes the last part of `out`."""
-        driver, address = self._context.driver, address_of(out)
-        with self._context, driver.relaxed():
-            if self._is_locked(address):
-                with self._queued(stream, None, out, None):
-                    driver.copy_to_host(address, pointer, out.nbytes, stream)
+                    copy(address, 0, data.nbytes)
                 return
-            for start, size in _pieces(out.nbytes):
+            for start in range(0, data.nbytes, PIECE):
+                size = min(PIECE, data.nbytes - start)
                 locked = self._take(size)
                 if locked is None:
                     try:
-                        driver.copy_to_host(address + start, pointer + start, size, stream)
+                        copy(address + start, start, size)
                     finally:  # after an interrupt too: a driver may still access the host's memory
-                        driver.synchronize_stream(stream)
+                        driver.call("synchronize_stream", stream)
                     continue
                 piece, user = locked
-                with self._queued(stream, piece, user, out[start : start + size]):
-                    driver.copy_to_host(piece.value, pointer + start, size, stream)
+                if to_device:
+                    ctypes.memmove(piece.value, address + start, size)
+                with self._queued(stream, piece, user, None if to_device else data[start : start + size]):
+                    copy(piece.value, start, size)
 
     def finish(self) -> None:
         """Finish the copies that the device has done."""
@@ -173,7 +160,7 @@ class Transfers:
                 self._pending.remove(transfer)
             raise
         event = self._context.events.create(DISABLE_TIMING)
-        self._context.driver.record_event(event.value, stream)
+        self._context.driver.call("record_event", event.value, stream)
         transfer.event = event
 
     def _take(self, nbytes: int) -> tuple[Handle, _Piece] | None:
@@ -207,8 +194,3 @@ class Transfers:
             return self._context.driver.locate(address)[1] == HOST
         except DriverError:
             return False
-
-
-def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, nbytes, PIECE):
-        yield start, min(PIECE, nbytes - start)

@@ -1,36 +1,388 @@
-"""Devices of a driver. The first use of a device retains its primary context."""
+"""Devices, streams, events and graphs of a driver."""
 
 from __future__ import annotations
 
 import weakref
-from _weakref import ref
-from threading import RLock
+from contextlib import contextmanager, nullcontext, suppress
+from threading import Lock, RLock
 
-from devmod import Device, Stream
+from devmod import Device, Event, Launch, Stream
 from devmod.backend import Once
-from devmod.errors import DeviceNotFoundError
-from devmod_runtime import check_driver, fork_safe
-from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE
+from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
+from devmod_runtime import Batch, check_driver, check_earlier_event, check_event, fork_safe
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError, describe
 from devmod_runtime.driver_api.copies import Transfers, address_of
-from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
-from devmod_runtime.driver_api.graph import uncaptured
-from devmod_runtime.driver_api.handles import Handles, Memories, Modules, Streams
-from devmod_runtime.driver_api.memory import Memory
-from devmod_runtime.driver_api.stream import DriverStream
+from devmod_runtime.driver_api.handles import Context, Handle, Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any, TypeVar
 
-    from devmod.errors import LaunchError
     from devmod_runtime.driver_api.api import Api
     from devmod_runtime.driver_api.driver import Driver
 
-    DriverT = TypeVar("DriverT", bound=Driver)
     DeviceT = TypeVar("DeviceT", bound="DriverDevice")
-    from devmod_runtime.driver_api.graph import Capture
-    from devmod_runtime.driver_api.handles import Handle
+
+
+# -- Streams and events of a driver.
+
+
+class DriverStream(Stream):
+    """A stream of a driver.
+
+    Attributes
+    ----------
+    handle : int
+        The driver's handle. The default stream of a device has `Api.legacy_stream`.
+    owner
+        The object that destroys the stream: a `Handle`, or the stream object of another library. None for a default stream.
+    is_default : bool
+        Whether it is the default stream, which the driver does not capture.
+    is_captured : bool
+        Whether the driver captures the stream, or the captured launches are not queued yet. A launch then holds `lock`: a launch of
+        another thread would otherwise run before earlier ones of that thread.
+    lock
+        Held while a capture begins or ends, and for other operations than launches, which the driver refuses during a capture.
+    """
+
+    device: DriverDevice
+
+    def __init__(self, device: DriverDevice, handle: int, owner: object = None) -> None:
+        self.device = device
+        self.handle = handle
+        self.owner = owner
+        self.is_default = handle in device.api.legacy_handles
+        self.lock: AbstractContextManager[object] = nullcontext() if self.is_default else fork_safe(RLock())
+        self.is_captured = False
+        #: The capture of the stream's batches; None before the first batch.
+        self._capture: Capture | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another library made the stream and may destroy it."""
+        return self.owner is not None and not isinstance(self.owner, Handle)
+
+    def batch(self) -> AbstractContextManager[object]:
+        """As `Stream.batch`: the launches become one graph of the driver.
+
+        The launches of the default stream, and of a stream that another library captures, are queued one by one.
+        """
+        check_driver(self.device.kind)
+        if self.is_default:
+            return nullcontext()
+        with self.lock:
+            capture = self._capture = self._capture or Capture(self)
+            return capture.batch() if capture.is_active or not self._is_captured_elsewhere() else nullcontext()
+
+    def graph(self, launches: Sequence[Launch]) -> Graph:
+        """Return prepared launches as one graph of the driver, which a call without arguments queues.
+
+        Parameters
+        ----------
+        launches
+            Results of `Function.bind` with this stream. The graph keeps them alive.
+
+        Raises
+        ------
+        ArgumentError
+            A launch is for another stream, or this is the default stream, which the driver does not capture.
+        LaunchError
+            The driver refuses the graph.
+        """
+        return Graph(self, launches)
+
+    def uncaptured(self) -> AbstractContextManager[object]:
+        """Return a context manager: an active batch submits its launches and captures none while the body runs. The thread holds `lock`."""
+        return self._capture.suspended() if self._capture is not None and self._capture.is_begun else nullcontext()
+
+    def _is_captured_elsewhere(self) -> bool:
+        context = self.device.context
+        try:
+            with context:
+                return bool(context.driver.call("is_capturing", self.handle))
+        except DriverError as error:
+            raise self.device.driver_error(f"{self.device} cannot begin a batch", error) from error
+
+    def synchronize(self) -> None:
+        check_driver(self.device.kind)
+        context = self.device.context
+        try:
+            with self.lock, self.uncaptured(), context, context.driver.relaxed():
+                context.driver.call("synchronize_stream", self.handle)
+            self.device.transfers.finish()
+        except DriverError as error:
+            raise self.device.driver_error(f"{self.device} reports a fault of a launch", error) from error
+
+    def record(self) -> DriverEvent:
+        check_driver(self.device.kind)
+        context = self.device.context
+        try:
+            with self.lock, self.uncaptured(), context:
+                event = context.events.create(0)
+                context.driver.call("record_event", event.value, self.handle)
+        except DriverError as error:
+            raise self.device.driver_error(f"{self.device} cannot record an event", error) from error
+        return DriverEvent(self.device, event)
+
+    def wait(self, event: Event) -> None:
+        event = check_event(event, DriverEvent, self.device)
+        check_driver(self.device.kind)
+        context = self.device.context
+        try:
+            with self.lock, self.uncaptured(), context:
+                context.driver.call("wait_event", self.handle, event.handle, 0)
+        except DriverError as error:
+            raise self.device.driver_error(f"{self.device} cannot wait for an event", error) from error
+
+    def __repr__(self) -> str:
+        return f"<Stream of {self.device}>"
+
+
+class DriverEvent(Event):
+    """A point in a stream, with its time."""
+
+    __slots__ = ("_event", "device")
+
+    def __init__(self, device: DriverDevice, event: Handle) -> None:
+        self.device = device
+        self._event = event
+
+    @property
+    def handle(self) -> int:
+        """The driver's handle."""
+        return self._event.value
+
+    def synchronize(self) -> None:
+        check_driver(self.device.kind)
+        context = self.device.context
+        try:
+            with context, context.driver.relaxed():
+                context.driver.call("synchronize_event", self.handle)
+            self.device.transfers.finish()
+        except DriverError as error:
+            raise self.device.driver_error(f"{self.device} reports a fault of a launch", error) from error
+
+    def elapsed(self, earlier: Event) -> float:
+        earlier = check_earlier_event(earlier, DriverEvent, self.device)
+        earlier.synchronize()
+        self.synchronize()
+        context = self.device.context
+        try:
+            with context:
+                return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
+        except DriverError as error:
+            raise self.device.driver_error(f"{self.device} cannot return the time of an event", error) from error
+
+    def __repr__(self) -> str:
+        return f"<Event of {self.device}>"
+
+
+# -- Graphs: the launches of a batch in one submission, and prepared launches that are submitted together again and again.
+
+
+class Capture:
+    """The batches of one stream, whose launches the driver captures into a graph.
+
+    Attributes
+    ----------
+    stream
+        The stream.
+    """
+
+    def __init__(self, stream: DriverStream) -> None:
+        self.stream = stream
+        #: The active batches.
+        self._batches: set[object] = set()
+        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An interrupt may leave one.
+        self._graphs: list[Any] = []
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a batch is active."""
+        return bool(self._batches)
+
+    def batch(self) -> Batch:
+        """Return the context manager of a batch."""
+        return Batch(self._batches, self._begin_batch, self._end_batch)
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Submit the launches captured so far, and capture none while the body runs. The thread holds the lock of the stream."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def pause(self) -> None:
+        """Submit the launches captured so far, and capture no more."""
+        with self.stream.lock:
+            if self.is_begun:
+                self._submit()
+
+    def resume(self) -> None:
+        """Capture the following launches, if a batch is active."""
+        with self.stream.lock:
+            if self._batches and not self.is_begun:
+                self._begin_capture()
+
+    def _begin_batch(self) -> None:
+        """Capture the following launches."""
+        check_driver(self.stream.device.kind)
+        self.resume()
+
+    def _end_batch(self) -> None:
+        """Submit the captured launches, if the outermost batch has ended."""
+        with self.stream.lock:
+            if not self._batches:
+                self.pause()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether `_begin_capture` was called and `_submit` has not returned. After an interrupt the driver may capture nothing yet."""
+        return self in self.stream.device.context.captures
+
+    def _begin_capture(self) -> None:
+        context = self.stream.device.context
+        # Registered before it begins, so that memory of captured launches is not freed. The next operation ends an interrupted capture.
+        context.captures[self] = None
+        if context.waits:
+            context.captures.pop(self, None)
+            return  # the launches are queued one by one
+        self.stream.is_captured = True
+        try:
+            with context:
+                context.driver.call("begin_capture", self.stream.handle, RELAXED_CAPTURE)
+        except DriverError as error:
+            self._end()
+            raise self.stream.device.driver_error(f"{self.stream.device} cannot begin a batch", error) from error
+
+    def _submit(self) -> None:
+        """End the capture and queue its graph once. After an interrupt, the next call completes both."""
+        context = self.stream.device.context
+        driver, stream = context.driver, self.stream.handle
+        try:
+            with context:
+                if driver.call("is_capturing", stream):
+                    self._graphs.clear()  # an interrupt came before the end of the capture
+                    driver.create_into(self._graphs, "end_capture", stream)
+                if self._graphs and driver.handle_in(self._graphs):
+                    self._queue(self._graphs)
+        except DriverError as error:
+            self._end()
+            raise self.stream.device.driver_error(f"{self.stream.device} refused the launches of a batch", error) from error
+        self._end()
+
+    def _end(self) -> None:
+        self.stream.is_captured = False
+        self.stream.device.context.end_capture(self)
+
+    def _queue(self, graphs: list[Any]) -> None:
+        context = self.stream.device.context
+        driver = context.driver
+        destroyed = list(graphs)
+        try:
+            executable = context.graphs.create(driver.handle_in(graphs))
+            driver.launch_graph_of(graphs, executable.value, self.stream.handle)
+        except DriverError:
+            graphs.clear()
+            raise
+        finally:
+            if not graphs:
+                driver.destroy_from(destroyed, "destroy_graph")
+
+
+@contextmanager
+def uncaptured(device: DriverDevice) -> Iterator[None]:
+    """Suspend all captures of a device while the body runs: the driver refuses to wait for the device during one."""
+    wait = device.context.begin_wait()
+    captures = tuple(device.context.captures)
+    for each in captures:
+        each.pause()
+    try:
+        yield
+    finally:
+        del wait
+        for each in captures:
+            each.resume()
+
+
+class Graph:
+    """Prepared launches as one graph of the driver. `DriverStream.graph` returns one; a call queues all of them in their order.
+
+    It keeps the launches and their arrays alive.
+    """
+
+    __slots__ = ("_executable", "_launches", "_lock", "_stream")
+
+    def __init__(self, stream: DriverStream, launches: Sequence[Launch]) -> None:
+        for number, each in enumerate(launches, 1):
+            if not isinstance(each, Launch) or each.stream is not stream:
+                got = f"one for {each.stream!r}" if isinstance(each, Launch) else repr(each)
+                raise ArgumentError(
+                    f"a graph of {stream!r} takes launches that were bound with stream= this stream; launch {number} is {got}",
+                    kind=stream.device.kind,
+                    argument="launches",
+                )
+        check_driver(stream.device.kind)
+        self._stream, self._launches = stream, tuple(launches)
+        #: CUDA and HIP forbid calls of several threads at once with one graph.
+        self._lock = fork_safe(Lock())
+        api = stream.device.api
+        if stream.is_default:
+            raise ArgumentError(
+                f"the default stream of a {api.kind} device has no graphs: {api.name} does not capture it. Create a stream with "
+                "device.stream(), and bind the launches with stream= it",
+                kind=api.kind,
+                argument="stream",
+            )
+        context = stream.device.context
+        driver = context.driver
+        try:
+            with stream.lock, stream.uncaptured(), context:
+                stream.is_captured = True
+                driver.call("begin_capture", stream.handle, RELAXED_CAPTURE)
+                try:
+                    for each in self._launches:
+                        each()
+                except BaseException:
+                    with suppress(DriverError):  # the error of the launch says more
+                        driver.call("destroy_graph", driver.call("end_capture", stream.handle))
+                    raise
+                finally:
+                    stream.is_captured = False
+                graph = driver.call("end_capture", stream.handle)
+                try:
+                    self._executable = context.graphs.create(graph)
+                finally:
+                    driver.call("destroy_graph", graph)
+        except DriverError as error:
+            raise stream.device.driver_error(f"{stream.device} cannot create a graph of {len(launches)} launches", error) from error
+
+    def __call__(self) -> None:
+        """Queue all launches.
+
+        Raises
+        ------
+        LaunchError
+            The driver refuses them.
+        """
+        stream = self._stream
+        check_driver(stream.device.kind)
+        context = stream.device.context
+        try:
+            with stream.lock, self._lock, context:
+                context.driver.call("launch_graph", self._executable.value, stream.handle)
+        except DriverError as error:
+            raise stream.device.driver_error(f"{stream.device} refused a graph of {len(self._launches)} launches", error) from error
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self._launches)} launches on {self._stream.device}>"
+
+
+# -- Devices. The first use of a device retains its primary context.
 
 
 #: The number of the legacy default stream in ``__cuda_array_interface__``, where 0 is not allowed.
@@ -63,10 +415,10 @@ class DriverDevice(Device):
     def __init__(self, driver: Driver, index: int) -> None:
         self.driver = driver
         self.index = index
-        self.handle = driver.device(index)
+        self.handle = driver.call("device", index)
         self.arch = driver.device_arch(self.handle)
         self.name = driver.device_name(self.handle) or self.arch.partition(":")[0]  # some cards have no name in an older HIP
-        self.memory = driver.device_memory(self.handle)
+        self.memory = driver.call("device_memory", self.handle)
         self.driver_version = f"{driver.api.name} {driver.api.version_text(driver.version)}"
         self._limits: dict[str, int] = {}
         self._once = Once()
@@ -80,10 +432,10 @@ class DriverDevice(Device):
         if not self._limits:
             check_driver(self.kind)
             try:
-                limits = {name: self.driver.device_attribute(self.handle, number) for name, number in self.api.limits.items()}
+                limits = {name: self.driver.call("device_attribute", number, self.handle) for name, number in self.api.limits.items()}
                 self._limits = limits | {"view_alignment": 1}
             except DriverError as error:
-                raise driver_error(f"the limits of {self} cannot be read", error, self) from error
+                raise self.driver_error(f"the limits of {self} cannot be read", error) from error
         return self._limits
 
     @property
@@ -101,7 +453,7 @@ class DriverDevice(Device):
             try:
                 return Context(self.driver, self.handle)
             except DriverError as error:
-                raise driver_error(f"{self} cannot retain its primary context", error, self) from error
+                raise self.driver_error(f"{self} cannot retain its primary context", error) from error
 
         context: Context = self._once.get("context", retain)
         return context
@@ -124,7 +476,7 @@ class DriverDevice(Device):
             with context:
                 handle = context.streams.create()
         except DriverError as error:
-            raise driver_error(f"{self} cannot create a stream", error, self) from error
+            raise self.driver_error(f"{self} cannot create a stream", error) from error
         return self.stream_type(self, handle.value, handle)
 
     def foreign_stream(self, handle: int, owner: object) -> DriverStream:
@@ -147,11 +499,11 @@ class DriverDevice(Device):
         context = self.context
         try:
             with uncaptured(self), context, context.driver.relaxed():
-                context.driver.synchronize_context()
+                context.driver.call("synchronize_context")
                 context.drain()
             self.transfers.finish()
         except DriverError as error:
-            raise driver_error(f"{self} reports a fault of a launch", error, self) from error
+            raise self.driver_error(f"{self} reports a fault of a launch", error) from error
 
     # -- memory
 
@@ -164,7 +516,7 @@ class DriverDevice(Device):
         except DriverError as error:
             if error.name == self.api.out_of_memory:
                 raise self.memory_error(nbytes, describe(error)) from error
-            raise driver_error(f"{self} cannot allocate {nbytes} bytes", error, self) from error
+            raise self.driver_error(f"{self} cannot allocate {nbytes} bytes", error) from error
         return Memory(handle.value, handle)
 
     def free_memory(self) -> int | None:
@@ -172,7 +524,7 @@ class DriverDevice(Device):
         context = self.context
         try:
             with context:
-                return context.driver.memory_info()[0]
+                return int(context.driver.call("memory_info")[0])
         except DriverError:
             return None
 
@@ -220,83 +572,81 @@ class DriverDevice(Device):
                 for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
                     context.order(consumer, handle)
         except DriverError as error:
-            raise driver_error(f"{self} cannot order its work before that of another library", error, self) from error
+            raise self.driver_error(f"{self} cannot order its work before that of another library", error) from error
         return _INTERFACE_LEGACY if consumer == api.legacy_stream else consumer
 
     # -- copies
 
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        self._queue(
-            f"a copy of {data.nbytes} bytes to {self} failed",
-            lambda driver, handle: driver.copy_to_device(memory, address_of(data), data.nbytes, handle),
-            stream,
-            wait=True,
-        )
+        what = f"a copy of {data.nbytes} bytes to {self} failed"
+        self._queue(what, stream, "copy_to_device", memory, address_of(data), data.nbytes)
 
     def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        self._queue(
-            f"a copy of {out.nbytes} bytes from {self} failed",
-            lambda driver, handle: driver.copy_to_host(address_of(out), memory, out.nbytes, handle),
-            stream,
-            wait=True,
-        )
+        what = f"a copy of {out.nbytes} bytes from {self} failed"
+        self._queue(what, stream, "copy_to_host", address_of(out), memory, out.nbytes)
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
-        self._queue(
-            f"a copy of {nbytes} bytes on {self} failed",
-            lambda driver, handle: driver.copy_on_device(target, source, nbytes, handle),
-            stream,
-        )
+        what = f"a copy of {nbytes} bytes on {self} failed"
+        self._queue(what, stream, "copy_on_device", target, source, nbytes, wait=False)
 
     def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
-        self._queue(f"{self} cannot fill {nbytes} bytes", lambda driver, handle: driver.fill(memory, 0, nbytes, handle), stream, wait=True)
+        self._queue(f"{self} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes)
 
     def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, DriverStream)
-        check_driver(self.kind)
-        try:
-            with stream.lock, stream.uncaptured():
-                self.transfers.start_write(memory, data, stream.handle)
-        except DriverError as error:
-            raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error) from error
+        self._start(memory, data, stream, to_device=True)
 
     def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        self._start(memory, out, stream, to_device=False)
+
+    def _start(self, memory: Any, data: memoryview, stream: Stream, *, to_device: bool) -> None:
         assert isinstance(stream, DriverStream)
         check_driver(self.kind)
         try:
             with stream.lock, stream.uncaptured():
-                self.transfers.start_read(memory, out, stream.handle)
+                self.transfers.start(memory, data, stream.handle, to_device=to_device)
         except DriverError as error:
-            raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error) from error
+            raise self._copy_error(f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} {self} failed", error) from error
 
-    def _queue(self, what: str, copy: Callable[[Driver, int], None], stream: Stream, *, wait: bool = False) -> None:
-        """Queue a copy, and wait for it if `wait` is true."""
+    def _queue(self, what: str, stream: Stream, operation: str, *arguments: Any, wait: bool = True) -> None:
+        """Queue an operation of the driver whose last parameter is the stream, and wait for it if `wait` is true."""
         assert isinstance(stream, DriverStream)
         check_driver(self.kind)
         context = self.context
         try:
             with stream.lock, stream.uncaptured(), context, context.driver.relaxed():
                 try:
-                    copy(context.driver, stream.handle)
+                    context.driver.call(operation, *arguments, stream.handle)
                 finally:
                     if wait:  # after an interrupt too: a driver may still access the host's memory
-                        context.driver.synchronize_stream(stream.handle)
+                        context.driver.call("synchronize_stream", stream.handle)
         except DriverError as error:
             raise self._copy_error(what, error) from error
+
+    def driver_error(self, what: str, error: DriverError) -> LaunchError:
+        """Return the LaunchError for an error of the driver. `what` failed, and begins the message."""
+        text = f"{what}: {describe(error)}"
+        if error.name in self.api.sticky:
+            text += (
+                f". A kernel has failed on {self}: {self.api.name} refuses every later call of this process on it, also of other "
+                "libraries. Its arrays are lost. Start a new process"
+            )
+        return LaunchError(text, kind=self.kind)
 
     def _copy_error(self, what: str, error: DriverError) -> LaunchError:
         if error.name == self.api.out_of_memory:
             return self.memory_error(0, describe(error))
-        return driver_error(what, error, self)
+        return self.driver_error(what, error)
 
 
-def list_devices(driver: DriverT, make: Callable[[DriverT, int], DeviceT], command: str) -> list[DeviceT]:
-    """Return the devices of a driver in its order.
+def list_devices(once: Once, open_driver: Callable[[], Any], make: type[DeviceT], command: str) -> list[DeviceT]:
+    """Return the devices of a driver in its order, always the same objects. If there is none, the next call searches again.
 
     Parameters
     ----------
-    driver
-        The driver.
+    once
+        Keeps the driver and its devices.
+    open_driver
+        The function that opens the driver. If it raises, the next call tries again.
     make
         The class of the devices.
     command
@@ -305,128 +655,21 @@ def list_devices(driver: DriverT, make: Callable[[DriverT, int], DeviceT], comma
     Raises
     ------
     DeviceNotFoundError
-        The driver does not describe them.
-    """
-    try:
-        return [make(driver, index) for index in range(driver.device_count())]
-    except DriverError as error:
-        raise DeviceNotFoundError(
-            f"no {driver.api.title} device can be used: the devices cannot be listed: {error}. Run {command} to test the driver",
-            kind=driver.api.kind,
-        ) from error
-
-
-# -- A device's primary context, which devmod shares with PyTorch, CuPy and the other libraries of the process.
-
-
-class Context:
-    """The primary context of a device. ``with context:`` makes it the thread's current one, and restores the previous one.
-
-    It is retained at the first use and never released: at exit the driver may be gone before Python's objects.
-
-    Parameters
-    ----------
-    driver
-        The driver.
-    device
-        The driver's handle of the device.
-
-    Attributes
-    ----------
-    handle : int
-        The driver's handle.
-    memory, host_memory, streams, events, modules, graphs
-        The handles of each kind. Graphs are executable.
-    captures : dict
-        The active captures of batches, as keys. While there is one, no handle is destroyed: a captured launch may use it.
-    waits : set
-        Not empty while a thread waits for streams of the context, which the driver refuses during a capture: no batch is captured then.
+        `open_driver` raised it, or the driver does not describe its devices.
+    LaunchError
+        This process was forked after the driver was opened.
     """
 
-    def __new__(cls, driver: Driver, device: int) -> Context:
-        """Return an object of a new subclass whose ``__enter__`` and ``__exit__`` are the driver's functions.
-
-        CUDA's are functions of C. An interrupt at the start or the end of a Python function would leave the context current.
-        """
-        handle = driver.retain_primary_context(device)
-        push, pop = driver.context_functions(handle)
-        context: Context = object.__new__(type(cls.__name__, (cls,), {"__enter__": push, "__exit__": pop}))
-        context.handle = handle
-        return context
-
-    handle: int
-
-    def __init__(self, driver: Driver, device: int) -> None:
-        self.driver = driver
-        self.memory = Memories(self, "allocate", "free")
-        self.host_memory = Handles(self, "allocate_host", "free_host", PORTABLE)
-        self.streams = Streams(self, "create_stream", "destroy_stream", NON_BLOCKING)
-        self.events = Handles(self, "create_event", "destroy_event")
-        self.modules = Modules(self, "load_module", "unload_module")
-        self.graphs = Handles(self, "instantiate_graph", "destroy_executable", 0)
-        self.captures: dict[Capture, None] = {}
-        self.waits: set[object] = set()
-
-    @property
-    def usable(self) -> bool:
-        """Whether this process has opened the driver."""
-        return self.driver.usable
-
-    if TYPE_CHECKING:
-        # The driver keeps a stack for each thread, so nested bodies and several threads need no state here.
-        def __enter__(self) -> None: ...
-
-        def __exit__(self, *details: object) -> None: ...
-
-    def begin_wait(self) -> object:
-        """Return an object that marks a wait in `waits` for as long as it is referenced."""
-        wait = _Wait()
-        self.waits.add(ref(wait, self.waits.discard))
-        return wait
-
-    def order(self, later: int, earlier: int) -> None:
-        """Delay the later work of a stream until the present end of another one. The thread has the context as its current one."""
-        event: Handle = self.events.create(DISABLE_TIMING)
-        self.driver.record_event(event.value, earlier)
-        self.driver.wait_event(later, event.value)
-
-    def streams_in_use(self) -> dict[int, Handle | None]:
-        """Return the handles of the legacy default stream and of devmod's streams, each with the object that keeps it valid.
-
-        Streams of other libraries are not in it: their owners may have destroyed them.
-        """
-        return {self.driver.api.legacy_stream: None, **{handle.value: handle for handle in self.streams.referenced()}}
-
-    def is_captured(self) -> bool:
-        """Return whether one of these streams, or one that the legacy default stream waits for, is captured. The context is current."""
-        streams = self.streams_in_use()
+    def find() -> list[DeviceT]:
+        check_driver(make.kind)
+        driver: Driver = once.get("driver", open_driver)
         try:
-            return any(map(self.driver.is_capturing, streams))
+            return [make(driver, index) for index in range(driver.device_count())]
         except DriverError as error:
-            if error.name == self.driver.api.implicit_capture:
-                return True
-            raise
+            raise DeviceNotFoundError(
+                f"no {driver.api.title} device can be used: the devices cannot be listed: {error}. Run {command} to test the driver",
+                kind=driver.api.kind,
+            ) from error
 
-    def synchronize_streams(self) -> None:
-        """Wait for the work of these streams. The context is current. A wait for the context would end the capture of any stream in it."""
-        self.streams.settle()
-        streams = self.streams_in_use()
-        for handle in streams:
-            self.driver.synchronize_stream(handle)
-
-    def end_capture(self, capture: Capture) -> None:
-        """Remove a capture from `captures`, and destroy the handles whose users were collected meanwhile."""
-        self.captures.pop(capture, None)
-        self.drain()
-
-    def drain(self) -> None:
-        """Destroy the handles whose end a capture has delayed, if none is active."""
-        if not self.captures:
-            for handles in (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs):
-                handles.drain()
-
-
-class _Wait:
-    """Marks a wait. An interrupt that ends the function with the reference removes the mark."""
-
-    __slots__ = ("__weakref__",)
+    devices: list[DeviceT] = once.get("devices", find)
+    return devices

@@ -13,8 +13,7 @@ from ctypes import POINTER, byref, c_int
 from itertools import repeat, starmap
 
 from devmod_runtime import open_driver
-from devmod_runtime.driver_api.api import RELAXED_CAPTURE
-from devmod_runtime.driver_api.errors import DriverError
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -252,10 +251,6 @@ class Driver(ABC):
         """Return the number of devices."""
         return int(self.call("device_count"))
 
-    def device(self, index: int) -> int:
-        """Return the handle of a device."""
-        return int(self.call("device", index))
-
     def device_name(self, device: int) -> str:
         """Return the name of a device."""
         name = ctypes.create_string_buffer(256)
@@ -265,14 +260,6 @@ class Driver(ABC):
     @abstractmethod
     def device_arch(self, device: int) -> str:
         """Return the architecture of a device, as targets name it."""
-
-    def device_attribute(self, device: int, attribute: int) -> int:
-        """Return an attribute of a device by its number."""
-        return int(self.call("device_attribute", attribute, device))
-
-    def device_memory(self, device: int) -> int:
-        """Return the bytes of a device's memory."""
-        return int(self.call("device_memory", device))
 
     # -- contexts
 
@@ -288,49 +275,11 @@ class Driver(ABC):
         """Return the primary context of a device. It is released when the process ends."""
         return int(self.call("retain_primary_context", device))
 
-    def current_context(self) -> int:
-        """Return the thread's current context; `no_context` if there is none."""
-        return int(self.call("current_context"))
-
-    def set_context(self, context: int) -> None:
-        """Make a context the thread's current one; 0 for none."""
-        self.call("set_context", context)
-
-    def synchronize_context(self) -> None:
-        """Wait for all work of the current context."""
-        self.call("synchronize_context")
-
-    def memory_info(self) -> tuple[int, int]:
-        """Return the free and the total bytes of the current context's device."""
-        free, total = self.call("memory_info")
-        return free, total
-
     # -- memory
 
     @abstractmethod
     def locate(self, address: int) -> tuple[int, int, int]:
         """Return the context, the kind (`HOST` or `DEVICE`; another number if it is unknown), and the device's number of an address."""
-
-    def memory_range(self, pointer: int) -> tuple[int, int]:
-        """Return the start and the bytes of the allocation that an address is in."""
-        start, nbytes = self.call("memory_range", pointer)
-        return start, nbytes
-
-    def copy_to_device(self, pointer: int, address: int, nbytes: int, stream: int) -> None:
-        """Queue a copy from the host's memory to the device's."""
-        self.call("copy_to_device", pointer, address, nbytes, stream)
-
-    def copy_to_host(self, address: int, pointer: int, nbytes: int, stream: int) -> None:
-        """Queue a copy from the device's memory to the host's."""
-        self.call("copy_to_host", address, pointer, nbytes, stream)
-
-    def copy_on_device(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        """Queue a copy between two places in the memory of the device."""
-        self.call("copy_on_device", target, source, nbytes, stream)
-
-    def fill(self, pointer: int, value: int, nbytes: int, stream: int) -> None:
-        """Queue the setting of bytes to `value`."""
-        self.call("fill", pointer, value, nbytes, stream)
 
     # -- streams and events
 
@@ -339,26 +288,6 @@ class Driver(ABC):
         if self._exchange is None:
             self._exchange = self.symbol(self.api.functions["exchange_capture_mode"].name)
         return RelaxedCapture(self, self._exchange)
-
-    def synchronize_stream(self, stream: int) -> None:
-        """Wait for all work of a stream."""
-        self.call("synchronize_stream", stream)
-
-    def wait_event(self, stream: int, event: int) -> None:
-        """Delay the later work of a stream until an event."""
-        self.call("wait_event", stream, event, 0)
-
-    def stream_context(self, stream: int) -> int:
-        """Return the context of a stream."""
-        return int(self.call("stream_context", stream))
-
-    def record_event(self, event: int, stream: int) -> None:
-        """Put an event at the end of a stream."""
-        self.call("record_event", event, stream)
-
-    def synchronize_event(self, event: int) -> None:
-        """Wait for an event."""
-        self.call("synchronize_event", event)
 
     def is_event_done(self, event: int) -> bool:
         """Return whether the device has reached an event."""
@@ -389,23 +318,6 @@ class Driver(ABC):
     def unload_module(self, module: int) -> None:
         """Unload a module. Its functions become invalid."""
         self.call("unload_module", module)
-
-    def get_function(self, module: int, name: str) -> int:
-        """Return a kernel of a module; the API's error "not found" if there is none of that name."""
-        return int(self.call("get_function", module, name.encode()))
-
-    def get_global(self, module: int, name: str) -> tuple[int, int]:
-        """Return the address and the bytes of a variable of a module; the API's error "not found" if there is none of that name."""
-        pointer, nbytes = self.call("get_global", module, name.encode())
-        return pointer, nbytes
-
-    def function_attribute(self, function: int, attribute: int) -> int:
-        """Return an attribute of a function by its number."""
-        return int(self.call("function_attribute", attribute, function))
-
-    def max_active_blocks(self, function: int, threads: int, shared_memory: int) -> int:
-        """Return the blocks of `threads` threads that one multiprocessor runs at once."""
-        return int(self.call("max_active_blocks", function, threads, shared_memory))
 
     # -- launches
 
@@ -481,11 +393,11 @@ class Driver(ABC):
         error: DriverError = self.error(name, status)
         if error.name not in self.api.wrong_context:
             raise error
-        current = self.current_context()
+        current = self.call("current_context")
         if current == context:
             raise error
         if current == self.no_context:
-            self.set_context(context)
+            self.call("set_context", context)
             status = call(*arguments)
         else:
             # Not `set_context` afterwards: another library may have destroyed the context that was current.
@@ -499,26 +411,6 @@ class Driver(ABC):
             raise self.error(name, status)
 
     # -- graphs
-
-    def begin_capture(self, stream: int, mode: int = RELAXED_CAPTURE) -> None:
-        """Capture the later work of a stream into a graph. The legacy default stream has no capture."""
-        self.call("begin_capture", stream, mode)
-
-    def end_capture(self, stream: int) -> int:
-        """End a capture, and return its graph."""
-        return int(self.call("end_capture", stream))
-
-    def is_capturing(self, stream: int) -> bool:
-        """Return whether a stream is being captured."""
-        return int(self.call("is_capturing", stream)) != 0
-
-    def launch_graph(self, executable: int, stream: int) -> None:
-        """Queue an executable graph."""
-        self.call("launch_graph", executable, stream)
-
-    def destroy_graph(self, graph: int) -> None:
-        """Destroy a graph. Its executable graphs stay valid."""
-        self.call("destroy_graph", graph)
 
 
 #: The drivers that this process has opened.

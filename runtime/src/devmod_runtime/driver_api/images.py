@@ -8,7 +8,7 @@ from devmod import Target
 from devmod.backend import Once
 from devmod.errors import FormatError, FunctionNotFoundError
 from devmod_runtime import Programs, run_compiler
-from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
+from devmod_runtime.driver_api.api import DriverError, describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod.errors import DevmodError
-    from devmod_runtime.driver_api.device import DriverDevice
-    from devmod_runtime.driver_api.stream import DriverStream
+    from devmod_runtime.driver_api.device import DriverDevice, DriverStream
 
 
 class DriverImages(Programs):
@@ -31,14 +30,7 @@ class DriverImages(Programs):
         The symbols of the kernels that the module declares.
     constants
         Values for constants of the source.
-
-    Attributes
-    ----------
-    compiler : str
-        The receiver's compiler, in messages.
     """
-
-    compiler = ""
 
     def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
         super().__init__(fmt, code, constants)
@@ -56,12 +48,7 @@ class DriverImages(Programs):
         """
         if not self.text:
             self.check_payload(self.fmt, self.code)
-        for option in self.options:
-            if not self.is_option(option):
-                raise FormatError(
-                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {self.compiler}",
-                    kind=self.kind,
-                )
+        self.check_options()
 
     def compiled(self, arch: str) -> tuple[str, bytes]:
         """Return the format and the bytes of the image for an architecture. A source is compiled, once for all threads.
@@ -105,11 +92,6 @@ class DriverImages(Programs):
     @abstractmethod
     def check_payload(fmt: str, code: bytes) -> None:
         """Check the start of a payload, without a device. Raise FormatError if no device supports it."""
-
-    @staticmethod
-    @abstractmethod
-    def is_option(option: str) -> bool:
-        """Return whether the receiver's compiler takes an option of a source."""
 
     @abstractmethod
     def compile_source(self, arch: str) -> tuple[str, bytes]:
@@ -193,13 +175,13 @@ class LoadedImage:
         api = self.context.driver.api
         try:
             with self.context, self.context.driver.relaxed():  # a driver may load a function with its first use
-                return self.context.driver.get_function(self._module.value, name)
+                return int(self.context.driver.call("get_function", self._module.value, name.encode()))
         except DriverError as error:
             kind = self.device.kind
             if error.name == api.out_of_memory:
                 raise self.device.memory_error(0, f"{describe(error)} in the load of the kernel {name!r}") from error
             if error.name != api.not_found:
-                raise driver_error(f"{self.device} cannot load the kernel {name!r}", error, self.device) from error
+                raise self.device.driver_error(f"{self.device} cannot load the kernel {name!r}", error) from error
             raise FormatError(
                 f"the loaded {kind} image has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
             ) from error
@@ -214,16 +196,17 @@ class LoadedImage:
         """
         try:
             with self.context:
-                return self.context.driver.get_global(self._module.value, name)
+                address, nbytes = self.context.driver.call("get_global", self._module.value, name.encode())
         except DriverError as error:
             if error.name != self.context.driver.api.not_found:
-                raise driver_error(f"{self.device} cannot return the address of the global {name!r}", error, self.device) from error
+                raise self.device.driver_error(f"{self.device} cannot return the address of the global {name!r}", error) from error
             raise FunctionNotFoundError(
                 f"the {self.device.kind} module has no global {name!r}: its image has no variable of that name. Declare it in the source "
                 "as __device__ or __constant__, outside of a namespace",
                 kind=self.device.kind,
                 function=name,
             ) from None
+        return address, nbytes
 
 
 def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
@@ -232,6 +215,6 @@ def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodErro
     if error.name == api.out_of_memory:
         return device.memory_error(0, f"{describe(error)} in the load of a module")
     if error.name in api.sticky:
-        return driver_error(f"{device} loads no module", error, device)
+        return device.driver_error(f"{device} loads no module", error)
     log = f": {error.log}" if error.log else ""
     return FormatError(f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}", kind=kind)

@@ -1,31 +1,236 @@
-"""Kernels: launches with packed parameters."""
+"""The functions of a module, and their kernels on a device: the limits of a launch, and launches with packed parameters."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from itertools import repeat
 from math import prod
+from struct import Struct
+from typing import NamedTuple
 
-from devmod_runtime import Kernel
+from devmod._values.dtypes import describe_value
+from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_dtype
+from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
+from devmod_runtime import Kernel, ProgramLauncher
+from devmod_runtime.driver_api.api import DriverError, describe
+from devmod_runtime.driver_api.device import DriverStream
 from devmod_runtime.driver_api.driver import ParameterBlock
-from devmod_runtime.driver_api.errors import DriverError, describe, driver_error
-from devmod_runtime.driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Stream
-    from devmod.errors import LaunchError
+    from devmod import Device, FunctionInfo, Stream
     from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.images import LoadedImage
-    from devmod_runtime.driver_api.limits import DriverLaunchConfig, Limits
-    from devmod_runtime.driver_api.parameters import ParameterLayout
+
+    Dims = tuple[int, int, int]
+    from devmod import Param
+    from devmod_runtime.driver_api.adoption import Adopted, Adoption
+
+#: The exceptions of other libraries for a closed object, and of reading an attribute that has another form than its protocol.
+_FOREIGN = (AttributeError, BufferError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
+
+
+# -- The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
+#
+# The image of a kernel has the offsets and the sizes of its parameters. An image without them has the places that a C++ compiler chooses
+# for the types of the arguments, by their alignment.
+
+
+#: The bytes and the alignment of a pointer.
+POINTER_BYTES = 8
+#: The largest alignment of a vector type.
+_MAX_ALIGN = 16
+
+
+class Place(NamedTuple):
+    """The place of a parameter in the block: its offset and its size in bytes."""
+
+    offset: int
+    size: int
+
+
+class Argument(NamedTuple):
+    """An argument as the payload's fmap declares it.
+
+    Attributes
+    ----------
+    title : str
+        Its type in messages: "float32" or "a buffer".
+    size, align : int
+        Its bytes, and its natural alignment.
+    is_pointer : bool
+        Whether its value is an address; that of others is bytes.
+    """
+
+    title: str
+    size: int
+    align: int
+    is_pointer: bool = False
+
+
+class ParameterLayout:
+    """The parameters of a kernel.
+
+    Parameters
+    ----------
+    places
+        The place of each parameter, in the order of the arguments.
+    pointers
+        For each parameter, whether it is a pointer: its value is an int, and that of others is bytes.
+
+    Attributes
+    ----------
+    size : int
+        The bytes of the block.
+    offsets : tuple of int
+        The offset of each parameter.
+    pack : callable
+        Takes the value of each argument, and returns the bytes of the block.
+    """
+
+    __slots__ = ("offsets", "pack", "size")
+
+    pack: Callable[..., bytes]
+
+    def __init__(self, places: Sequence[Place], pointers: Sequence[bool]) -> None:
+        # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
+        is_aligned = all(offset % 8 == 0 for (offset, _), is_pointer in zip(places, pointers, strict=True) if is_pointer)
+        order, pointer = ("@", "N") if is_aligned else ("<", "Q")
+        end, layout = 0, order
+        for (offset, size), is_pointer in zip(places, pointers, strict=True):
+            layout += f"{offset - end}x" if offset > end else ""
+            layout += pointer if is_pointer else f"{size}s"
+            end = offset + size
+        self.size = end
+        self.offsets = tuple(offset for offset, _ in places)
+        self.pack = Struct(layout).pack
+
+
+def parameter_layout(
+    kind: str,
+    info: FunctionInfo,
+    arguments: Sequence[Argument],
+    places: Sequence[Place] | None,
+    find_problem: Callable[[int], str] = lambda number: "",
+) -> ParameterLayout:
+    """Return the parameter block of a kernel.
+
+    Parameters
+    ----------
+    kind, info, arguments
+        The kind, the function, and its arguments as `declared_arguments` returns them.
+    places
+        The parameters in the image; None if they are unknown.
+    find_problem
+        A further check of an argument by its number: returns what the kernel takes in its place; "" if it is right.
+
+    Raises
+    ------
+    FormatError
+        The image declares other parameters than the function.
+    """
+    pointers = [argument.is_pointer for argument in arguments]
+    if places is None:
+        return ParameterLayout(_natural_places(arguments), pointers)
+    label = f"the {kind} kernel {info.name!r}"
+    if len(places) != len(arguments):
+        raise FormatError(f"{label} takes {len(places)} arguments, and the payload's fmap has {len(arguments)}", kind=kind)
+    end = 0
+    for number, (place, argument) in enumerate(zip(places, arguments, strict=True)):
+        if place.size != argument.size:
+            raise FormatError(
+                f"{label} takes {place.size} bytes as argument {number + 1}, and the payload's fmap has {argument.title} of "
+                f"{argument.size} bytes",
+                kind=kind,
+            )
+        problem = find_problem(number)
+        if problem:
+            raise FormatError(f"{label} takes {problem} as argument {number + 1}, and the payload's fmap has {argument.title}", kind=kind)
+        if place.offset < end:
+            raise FormatError(f"{label} is damaged: its argument {number + 1} overlaps the one before it", kind=kind)
+        end = place.offset + place.size
+    return ParameterLayout(places, pointers)
+
+
+def declared_arguments(
+    kind: str, title: str, info: FunctionInfo, special: Callable[[int], Argument | None] = lambda number: None
+) -> list[Argument]:
+    """Return the arguments of a function.
+
+    Parameters
+    ----------
+    kind, title
+        The kind, and its title in messages.
+    info
+        The function.
+    special
+        Returns the argument of a number if the kind has a type of its own for it, else None.
+
+    Raises
+    ------
+    FormatError
+        The function has shared memory as an argument.
+    """
+    arguments = []
+    for number, arg_type in enumerate(info.arg_types):
+        param = info.interface.params[number] if info.interface is not None else None
+        argument = special(number)
+        if argument is not None:
+            arguments.append(argument)
+        elif param is not None and param.kind == "local":
+            raise FormatError(
+                f"the {kind} function {info.name!r} has {param.name!r} of kind local, and {title} kernels take no shared memory as an "
+                "argument: declare it in the kernel as extern __shared__, and pass shared_memory=",
+                kind=kind,
+                function=info.name,
+            )
+        elif (param.kind == "buffer") if param is not None else (arg_type == "handle"):
+            arguments.append(Argument(_title(param, arg_type), POINTER_BYTES, POINTER_BYTES, is_pointer=True))
+        else:
+            arguments.append(_scalar(param, arg_type))
+    return arguments
+
+
+def _title(param: Param | None, arg_type: str) -> str:
+    if param is not None and param.kind != "scalar":
+        return f"a {param.kind}"
+    return (param.type if param is not None else "") or arg_type
+
+
+def _scalar(param: Param | None, arg_type: str) -> Argument:
+    title = _title(param, arg_type)
+    code, bits, lanes = parse_dtype((param.type if param is not None else "") or arg_type)
+    if param is not None and param.align:
+        return Argument(title, lanes, param.align)
+    size = lanes if (code, bits) == (1, 1) else array_bytes((code, bits, lanes))
+    element = size // lanes if lanes else size
+    # float3 has the alignment of a float, and float4 of 16 bytes.
+    align = element if lanes == 3 else size & -size
+    return Argument(title, size, max(1, min(align, _MAX_ALIGN)))
+
+
+def _natural_places(arguments: Sequence[Argument]) -> list[Place]:
+    end, places = 0, []
+    for argument in arguments:
+        offset = -(-end // argument.align) * argument.align
+        places.append(Place(offset, argument.size))
+        end = offset + argument.size
+    return places
+
+
+class DriverLaunchConfig(NamedTuple):
+    """The checked configuration of a launch, as the driver takes it: parameters of `Driver.launch_config`."""
+
+    grid: Dims
+    block: Dims
+    shared_memory: int
+    attributes: tuple[tuple[int, bytes], ...]
 
 
 class DriverKernel(Kernel):
-    """A kernel on one device. A subclass sets the layout and the limits, and checks what its driver has of its own.
+    """A kernel on one device. A subclass sets the layout and defines `shape`, with the limits that its driver has of its own.
 
     Parameters
     ----------
@@ -36,27 +241,34 @@ class DriverKernel(Kernel):
     ----------
     layout : ParameterLayout
         The parameters of a launch.
-    limits : Limits
-        The limits of a launch.
+    static_shared_memory : int
+        The bytes of shared memory that the kernel declares.
+    shared_memory_limit : str
+        The name of the device's limit of shared memory in a block.
     function : int
         The driver's handle.
+    entry
+        What the image declares about the kernel; None if only the driver can read it.
     """
 
     layout: ParameterLayout
-    limits: Limits
+    static_shared_memory = 0
+    shared_memory_limit = "max_shared_memory_per_block"
 
     def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
         self.image = image
         self.device = image.device
         self.context = image.context
         self.driver = image.context.driver
-        self._name = info.name
+        self.info = info
         self.function = image.function(info.name)
+        self.entry: Any = image.entry(info.name)
 
     @property
-    @abstractmethod
-    def required_block(self) -> tuple[int, int, int] | None:
+    def required_block(self) -> Dims | None:
         """The block that the kernel requires; None if it runs with every block."""
+        block: Dims | None = self.entry.block if self.entry is not None else None
+        return block
 
     def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, DriverStream)
@@ -80,7 +292,7 @@ class DriverKernel(Kernel):
                 else:
                     launch()
             except error_type as error:
-                raise self._launch_error(error) from error
+                raise self._refused_launch(error) from error
             give(slot)
 
         return call
@@ -110,39 +322,150 @@ class DriverKernel(Kernel):
             end = stream.record()
         return end.elapsed(begin)
 
-    def check_cooperative(self, launch: LaunchConfig) -> None:
-        """Check that the device runs all blocks of a launch at once, if it must."""
-        if not self.limits.is_cooperative:
-            return
-        if not self.device.limits["cooperative_launch"]:
-            raise self.limits.error("it does not support cooperative launches")
-        try:
-            with self.context:
-                each = self.driver.max_active_blocks(self.function, prod(launch.block), launch.shared_memory)
-        except DriverError as error:
-            raise self.query_error(error) from error
-        self.limits.check_cooperative(launch, each)
-
     def _new_launch(self, stream: DriverStream, shape: DriverLaunchConfig) -> tuple[Any, Callable[[], object]]:
         """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
         self.image.note_stream(stream)
         block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)
         config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes)
-        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block, self._launch_error)
+        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block, self._refused_launch)
+
+    # -- the limits of a launch, checked before the driver is called
+
+    def launch_error(self, text: str, argument: str = "") -> LaunchError:
+        """Return the error of a launch that exceeds a limit. `text` ends the sentence."""
+        return LaunchError(
+            f"the {self.device.kind} function {self.info.name!r} cannot be launched on {self.device}: {text}",
+            kind=self.device.kind,
+            function=self.info.name,
+            argument=argument,
+        )
+
+    def check_block(self, launch: LaunchConfig) -> None:
+        """Check the block against the device and the kernel."""
+        limits, block = self.device.limits, launch.block
+        for axis, count in zip("xyz", block, strict=True):
+            limit = limits[f"max_block_dim_{axis}"]
+            if count > limit:
+                raise self.launch_error(f"its max_block_dim_{axis} is {limit}, got block={block}", "block")
+        threads = prod(block)
+        limit = limits["max_threads_per_block"]
+        if threads > limit:
+            raise self.launch_error(f"its max_threads_per_block is {limit}, and block={block} has {threads} threads", "block")
+        if self.required_block not in (None, block):
+            raise self.launch_error(f"the kernel is built for blocks of {self.required_block} threads, got block={block}", "block")
+        built_threads = self.entry.max_threads if self.entry is not None else 0
+        if built_threads and threads > built_threads:
+            raise self.launch_error(
+                f"the kernel is built for blocks of at most {built_threads} threads (__launch_bounds__), and block={block} has {threads}",
+                "block",
+            )
+
+    def check_grid(self, launch: LaunchConfig) -> None:
+        """Check the grid against the device."""
+        for axis, count in zip("xyz", launch.grid, strict=True):
+            limit = self.device.limits[f"max_grid_dim_{axis}"]
+            if count > limit:
+                raise self.launch_error(f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid")
+
+    def check_shared_memory(self, launch: LaunchConfig) -> None:
+        """Check the dynamic shared memory, with the kernel's own, against the device."""
+        limit = self.device.limits[self.shared_memory_limit]
+        static = self.static_shared_memory
+        if launch.shared_memory + static > limit:
+            own = f", and the kernel declares {static} bytes of its own" if static else ""
+            raise self.launch_error(
+                f"its {self.shared_memory_limit} is {limit}, got shared_memory={launch.shared_memory}{own}", "shared_memory"
+            )
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether all blocks of a launch must run at once."""
+        return COOPERATIVE_TAG in self.info.launch_param_tags
+
+    def check_cooperative(self, launch: LaunchConfig) -> None:
+        """Check that the device runs all blocks of a launch at once, if it must."""
+        if not self.is_cooperative:
+            return
+        if not self.device.limits["cooperative_launch"]:
+            raise self.launch_error("it does not support cooperative launches")
+        try:
+            with self.context:
+                each = self.driver.call("max_active_blocks", self.function, prod(launch.block), launch.shared_memory)
+        except DriverError as error:
+            raise self.query_error(error) from error
+        most = each * self.device.limits["multiprocessor_count"]
+        if launch.blocks > most:
+            raise self.launch_error(
+                f"a cooperative launch runs all its blocks at once, and with block={launch.block} it runs {most}; got grid={launch.grid} "
+                f"of {launch.blocks} blocks",
+                "grid",
+            )
+
+    # -- errors of the driver
 
     def query_error(self, error: DriverError) -> LaunchError:
         """Return the error for a query of the kernel's attributes or its occupancy that the driver refuses."""
-        what = f"the {self.device.kind} function {self._name!r}"
-        if error.name == self.driver.api.out_of_memory:  # a driver may load a function with its first use
-            return self.device.memory_error(0, f"{describe(error)} in the load of {what}")
-        result = driver_error(f"{self.device} refused a query of {what}", error, self.device)
-        result.function = self._name
+        return self._refusal(error, "query", "load")  # a driver may load a function with its first use
+
+    def _refused_launch(self, error: DriverError) -> LaunchError:
+        return self._refusal(error, "launch", "launch")
+
+    def _refusal(self, error: DriverError, what: str, at: str) -> LaunchError:
+        function = f"the {self.device.kind} function {self.info.name!r}"
+        if error.name == self.driver.api.out_of_memory:
+            return self.device.memory_error(0, f"{describe(error)} in {'the' if at == 'load' else 'a'} {at} of {function}")
+        result = self.device.driver_error(f"{self.device} refused a {what} of {function}", error)
+        result.function = self.info.name
         return result
 
-    def _launch_error(self, error: DriverError) -> LaunchError:
-        what = f"the {self.device.kind} function {self._name!r}"
-        if error.name == self.driver.api.out_of_memory:
-            return self.device.memory_error(0, f"{describe(error)} in a launch of {what}")
-        result = driver_error(f"{self.device} refused a launch of {what}", error, self.device)
-        result.function = self._name
-        return result
+
+# -- The functions of a module.
+
+
+class DriverLauncher(ProgramLauncher):
+    """One function of a module, whose programs are `DriverImages`.
+
+    Attributes
+    ----------
+    adoption : Adoption
+        The arrays and streams of other libraries for the kind.
+    kernel_type : type
+        The class of the kernels.
+    """
+
+    adoption: Adoption
+    kernel_type: type[DriverKernel]
+    vec3_lanes = 3
+    no_shared_memory = ""
+
+    def kernel(self, device: Device) -> DriverKernel:
+        return self.kernel_type(self.info, self.programs.get(device))
+
+    def default_device(self) -> Device:
+        return self.adoption.devices()[0]
+
+    def adopt(self, value: object) -> Adopted | None:
+        try:
+            return self.adoption.adopt_array(value)
+        except (DevmodError, ConversionError):
+            raise
+        except _FOREIGN as error:
+            raise ConversionError(f"is not exported by its library: {describe_error(error)}") from error
+
+    def adopt_stream(self, value: object) -> Stream | None:
+        try:
+            return self.adoption.adopt_stream(value)
+        except DevmodError:
+            raise
+        except _FOREIGN as error:
+            raise ArgumentError(
+                f"stream= is {describe_value(value)} that is not exported by its library: {describe_error(error)}",
+                kind=self.kind,
+                argument="stream",
+            ) from error
+
+    def local(self, nbytes: int) -> Any:
+        raise ConversionError(
+            f"is a Local, and {self.adoption.api.title} kernels take no shared memory as an argument: declare it in the kernel as extern "
+            "__shared__, and pass shared_memory="
+        )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from devmod_runtime import RuntimeModule, global_array, has_compiler
-from devmod_runtime.driver_api.memory import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Array, Device
+    from devmod_runtime.driver_api.handles import Memory
     from devmod_runtime.driver_api.images import DriverImages
 
 
@@ -65,6 +65,8 @@ class DriverModule(RuntimeModule):
         """
 
         def find(device: Any) -> tuple[Memory, int, object]:
+            from devmod_runtime.driver_api.handles import Memory
+
             image = self.images().get(device)
             address, nbytes = image.variable(name)
             return Memory(address, image), nbytes, image  # the image owns the memory, so the array keeps it loaded
