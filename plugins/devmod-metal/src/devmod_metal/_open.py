@@ -4,12 +4,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_metal._interface import Metal
+    from devmod_metal._driver import Framework
 
-_opened: list[Metal] = []
+_opened: list[Framework] = []
 
 
-def metal() -> Metal:
+def metal() -> Framework:
     """Return Metal. The first call opens the framework.
 
     Raises
