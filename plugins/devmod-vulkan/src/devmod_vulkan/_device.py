@@ -1,4 +1,4 @@
-"""Vulkan devices. They are listed once, and each is opened at its first use."""
+"""Vulkan devices, their streams and events, and copies. Devices are listed once, and each is opened at its first use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_earlier_event, check_event, lend
 from devmod_vulkan._driver import array, ffi, make, vk
-from devmod_vulkan._logical import AFTER, AFTER_BARRIER, BEFORE, BEFORE_BARRIER, ONE_TIME, Logical, Waiter
+from devmod_vulkan._logical import AFTER, BEFORE, ONE_TIME, Logical, Waiter
 from devmod_vulkan._physical import Physical, physical_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from devmod_vulkan._logical import AFTER, AFTER_BARRIER, BEFORE, BEFORE_BARRIER, ONE_TIME, Logical, Timer
+    from devmod_vulkan._logical import Timer
     from devmod_vulkan._memory import Memory
 
 
@@ -53,12 +53,8 @@ class VulkanDevice(Device):
         self.driver_version = physical.driver_version
         self.memory = physical.memory
         self.arch = physical.arch
+        self.limits = physical.limits
         self._once = Once()
-
-    @property
-    def limits(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The device's limits, named as in Vulkan."""
-        return self.physical.limits
 
     @property
     def logical(self) -> Logical:
@@ -258,9 +254,9 @@ def _submit(stream: VulkanStream, record: Callable[[Any], object], *memories: Me
     with recorder.lock:
         recorder.commands.recording = True
         logical.check(calls.vkBeginCommandBuffer(handle, ONE_TIME), "cannot record commands")
-        calls.vkCmdPipelineBarrier(handle, *BEFORE, 0, 1, BEFORE_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
+        calls.vkCmdPipelineBarrier(handle, *BEFORE)
         record(handle)
-        calls.vkCmdPipelineBarrier(handle, *AFTER, 0, 1, AFTER_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
+        calls.vkCmdPipelineBarrier(handle, *AFTER)
         logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
         recorder.commands.recording = False
     for memory in memories:

@@ -487,11 +487,12 @@ _COMPUTE, _TRANSFER, _HOST = (
 _SHADER = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
 _MOVE = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
 _WRITES = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
-#: The barriers at the start and end of every command buffer. They make all earlier writes visible to all later commands.
-BEFORE = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER)
-BEFORE_BARRIER = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT)
-AFTER = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER | _HOST)
-AFTER_BARRIER = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT)
+#: The arguments of the barriers at the start and end of every command buffer, which make all earlier writes visible to all later commands.
+_NO_MORE = (0, ffi.NULL, 0, ffi.NULL)
+_FIRST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT)
+_LAST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT)
+BEFORE = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER, 0, 1, _FIRST, *_NO_MORE)
+AFTER = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER | _HOST, 0, 1, _LAST, *_NO_MORE)
 ONE_TIME = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
 #: The number of command buffers, and of timestamps, that are created at once.
 _RECORDERS = 16

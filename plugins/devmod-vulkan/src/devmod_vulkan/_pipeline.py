@@ -1,4 +1,4 @@
-"""Pipelines: a shader with its layouts on one device, and descriptor sets for its launches."""
+"""Pipelines: a shader on one device with its layouts and descriptor sets, and the recording of its launches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from devmod.backend import DiskCache
 from devmod.errors import CompileError, FormatError
 from devmod_runtime import Pool, block_packer
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
-from devmod_vulkan._logical import AFTER, AFTER_BARRIER, BEFORE, BEFORE_BARRIER
+from devmod_vulkan._logical import AFTER, BEFORE
 from devmod_vulkan._shader import bytes_of
 
 TYPE_CHECKING = False
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from devmod_vulkan._logical import Logical
     from devmod_vulkan._shader import Shader
-
-
-# -- The places of a launch's arguments on the device.
 
 
 STORAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
@@ -260,7 +257,6 @@ def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
 
 
 _COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
-_STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
 #: For prepared launches, which may be submitted again before they are done.
 REUSABLE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
 
@@ -364,7 +360,7 @@ class Launchable:
         with self._recorder.lock:
             self._recorder.commands.recording = True
             logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
-            calls.vkCmdPipelineBarrier(handle, *BEFORE, 0, 1, BEFORE_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
+            calls.vkCmdPipelineBarrier(handle, *BEFORE)
             calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
             if self._sets is not None:
                 calls.vkCmdBindDescriptorSets(handle, _COMPUTE, pipeline.layout, 0, places.sets, self._sets, 0, ffi.NULL)
@@ -372,6 +368,6 @@ class Launchable:
                 data = blocks[places.push].ljust(places.push_size, b"\0")
                 calls.vkCmdPushConstants(handle, pipeline.layout, _STAGE, 0, places.push_size, ffi.from_buffer(data))
             calls.vkCmdDispatch(handle, *grid)
-            calls.vkCmdPipelineBarrier(handle, *AFTER, 0, 1, AFTER_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
+            calls.vkCmdPipelineBarrier(handle, *AFTER)
             logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
             self._recorder.commands.recording = False
