@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from base64 import b64decode
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from devmod_conformance import Call, Conformance, Sample, spin_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
 
 # -- A shared object for the conformance cases, so that most of them need no compiler.
@@ -204,6 +203,7 @@ class HexagonConformance(Conformance):
     """A shared object; C with an interface, and LLVM IR without one, compiled by devmod."""
 
     kind = "hexagon"
+    build_step = "devmod_hexagon._image.read_extent"
     driver_programs = ("qemu-hexagon",)
     several_devices: Mapping[str, str] = {"DEVMOD_HEXAGON_DEVICES": "2"}
     samples = (
@@ -223,20 +223,3 @@ class HexagonConformance(Conformance):
         Sample(b"\x7fELF no shared object", "so", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x7fELF\x01\x01\x01" + bytes(9) + b"\x03\x00\xa4\x00" + bytes(100), "so", {"k": FunctionInfo("k", ["handle"])}),
     )
-
-    @contextmanager
-    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
-        from devmod_hexagon._runner import Image
-        from devmod_hexagon._runner_thread import RunnerThread
-
-        load = RunnerThread.load
-
-        def load_and_count(runner: RunnerThread, code: bytes | memoryview, span: int, alignment: int) -> Image:
-            on_build()
-            return load(runner, code, span, alignment)
-
-        RunnerThread.load = load_and_count  # type: ignore[method-assign, assignment]
-        try:
-            yield
-        finally:
-            RunnerThread.load = load  # type: ignore[method-assign]

@@ -7,7 +7,6 @@ from the GLSL in the comment above it. One more shader is compiled, for the rows
 from __future__ import annotations
 
 from base64 import b64decode
-from contextlib import contextmanager
 from zlib import decompress
 
 from devmod import Block, FunctionInfo, Interface, Param
@@ -16,7 +15,6 @@ from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import Any
 
 
@@ -156,6 +154,7 @@ class VulkanConformance(Conformance):
     """SPIR-V with an interface, and SPIR-V in TVM's form: scalars in push constants or, if the flag is set, in a uniform buffer."""
 
     kind = "vulkan"
+    build_step = "devmod_vulkan._pipeline.Pipeline"
     driver_modules = ("vulkan",)
     samples = (
         Sample(
@@ -195,21 +194,3 @@ class VulkanConformance(Conformance):
         Sample({"k": _shader(_AXPY)}, "spv", {"k": FunctionInfo("axpy", ["handle"])}),
         Sample({"j": _shader(_AXPY)}, "spv", {"k": FunctionInfo("k", ["handle"])}),
     )
-
-    @contextmanager
-    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
-        """Call `on_build` each time a pipeline is built."""
-        from devmod_vulkan import _pipeline
-
-        real = _pipeline.Pipeline
-
-        class Watched(real):  # type: ignore[misc, valid-type]
-            def __init__(self, *args: Any) -> None:
-                on_build()
-                super().__init__(*args)
-
-        _pipeline.Pipeline = Watched  # type: ignore[assignment, misc]
-        try:
-            yield
-        finally:
-            _pipeline.Pipeline = real  # type: ignore[misc]
