@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from devmod import FunctionInfo, Interface, Param
-from devmod_conformance import Call, Conformance, Sample, spin_call
+from devmod import FunctionInfo
+from devmod_conformance import Call, Conformance, Sample, linear_functions, spin_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,22 +35,6 @@ _AXPY = (
     "nm9F4voI75vAe0SIDMQRjtsz68RRjwnyQF0kpziXwZ07Z+ZcCXMd4zEiuPPjzJbkyRtAjHJNcU2Ma2KcMfJv3gknpuiuU1xkSH03OB/l9prg9MAbR5jlOV15"
     "Jzj/T4Pn/QHdc8Uf"
 )
-
-
-def axpy_code() -> bytes:
-    """Return the shared object."""
-    return zlib.decompress(b64decode(_AXPY))
-
-
-def axpy_info() -> FunctionInfo:
-    """Return the description of its function."""
-    params = [
-        Param("x", "buffer", "float32", "r"),
-        Param("y", "buffer", "float32", "rw"),
-        Param("a", "scalar", "float32"),
-        Param("n", "scalar", "int32"),
-    ]
-    return FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], (), (), Interface(params))
 
 
 _TARGET = "hexagon -arch=v66"
@@ -207,7 +191,7 @@ class HexagonConformance(Conformance):
     driver_programs = ("qemu-hexagon",)
     several_devices: Mapping[str, str] = {"DEVMOD_HEXAGON_DEVICES": "2"}
     samples = (
-        Sample(axpy_code(), "so", {"axpy": axpy_info()}, calls=_CALLS[:1]),
+        Sample(zlib.decompress(b64decode(_AXPY)), "so", {"axpy": linear_functions(())["axpy"]}, calls=_CALLS[:1]),
         Sample.compiled(_SOURCE, _TARGET, language="C", calls=_CALLS, global_arrays={"table": _table}),
         Sample.compiled(
             _IR,

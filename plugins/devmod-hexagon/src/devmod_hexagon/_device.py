@@ -11,7 +11,7 @@ from threading import RLock
 from devmod import Device, Event, Stream
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_hexagon._runner import Memory, Part, Runner
+from devmod_hexagon._runner import Memory, Runner
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, open_driver
 
 TYPE_CHECKING = False
@@ -136,7 +136,7 @@ class HexagonDevice(Device):
         self.memory_runner(target).copy(source, target, nbytes)
 
     def slice(self, memory: Any, offset: int, nbytes: int) -> Memory:
-        return Part(memory.runner, memory.address + offset, nbytes, memory)
+        return Memory(memory.runner, memory.address + offset, nbytes, memory)
 
     def free_memory(self) -> int | None:
         free: int = self.runner().request(Runner.free_bytes)

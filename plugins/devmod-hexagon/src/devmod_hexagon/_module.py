@@ -52,9 +52,9 @@ class HexagonModule(RuntimeModule):
         ArgumentError
             `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
         """
-        from devmod_hexagon._runner import Part, Runner
+        from devmod_hexagon._runner import Memory, Runner
 
-        def find(device: Any) -> tuple[Part, int, None]:
+        def find(device: Any) -> tuple[Memory, int, None]:
             runner = device.runner()
             image = self.image(runner, device)
             address, nbytes = runner.request(Runner.symbol, image, name)
@@ -64,7 +64,7 @@ class HexagonModule(RuntimeModule):
                     kind="hexagon",
                     function=name,
                 )
-            return Part(runner, address, nbytes, image), nbytes, None
+            return Memory(runner, address, nbytes, image), nbytes, None
 
         return global_array("hexagon", name, device, dtype, options, find)
 

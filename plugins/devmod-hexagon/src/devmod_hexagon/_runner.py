@@ -39,6 +39,11 @@ ALIGNMENT = 128
 class Memory:
     """Bytes of a device's arena. They become free after the last reference is gone.
 
+    Parameters
+    ----------
+    owner
+        For a part: the whole memory or the image that contains it, which the part keeps alive.
+
     Attributes
     ----------
     runner
@@ -47,22 +52,12 @@ class Memory:
         The place in the address space of the kernels.
     """
 
-    __slots__ = ("__weakref__", "_token", "address", "nbytes", "runner")
+    __slots__ = ("__weakref__", "_owner", "address", "nbytes", "runner")
 
-    def __init__(self, runner: RunnerThread, address: int, nbytes: int) -> None:
+    def __init__(self, runner: RunnerThread, address: int, nbytes: int, owner: object = None) -> None:
         self.runner = runner
         self.address = address
         self.nbytes = nbytes
-        self._token: object = None
-
-
-class Part(Memory):
-    """A part of memory. It keeps `owner` alive: the whole memory, or the image that contains it."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, runner: RunnerThread, address: int, nbytes: int, owner: object) -> None:
-        super().__init__(runner, address, nbytes)
         self._owner = owner
 
 
@@ -109,7 +104,7 @@ class Arena:
         self._ends[place : place + 1] = [each[1] for each in ranges]
         memory = Memory(self._runner, address, nbytes)
         lease = lend(memory, (address, size), self._ended.append)
-        memory._token = lease.token
+        memory._owner = lease.token
         self._leases[id(lease)] = lease
         return memory
 

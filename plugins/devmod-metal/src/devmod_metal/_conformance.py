@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod import FunctionInfo, Interface, Param
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, spin_call, transpose_call
+from devmod import FunctionInfo
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
 
 _LINEAR = """#include <metal_stdlib>
 using namespace metal;
@@ -56,21 +56,6 @@ _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
 
-def _linear_info() -> dict[str, FunctionInfo]:
-    def buffer(name: str, dtype: str, access: str, at: int) -> Param:
-        return Param(name, "buffer", dtype, access, at)
-
-    def scalar(name: str, dtype: str, at: int) -> Param:
-        return Param(name, "scalar", dtype, at=at)
-
-    axpy = Interface([buffer("x", "float32", "r", 0), buffer("y", "float32", "rw", 1), scalar("a", "float32", 2), scalar("n", "int32", 3)])
-    count = Interface([buffer("values", "int32", "r", 0), buffer("counts", "uint32", "rw", 1), scalar("n", "int32", 2)])
-    return {
-        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
-        "count": FunctionInfo("count", ["handle", "handle", "int32"], _TAGS, (), count),
-    }
-
-
 _K = FunctionInfo("k", ["handle"])
 
 
@@ -83,12 +68,9 @@ class MetalConformance(Conformance):
         Sample(
             dict.fromkeys(("axpy", "count"), _LINEAR.encode()),
             "metal",
-            _linear_info(),
+            linear_functions(_TAGS, range(4)),
             source={"metal": _LINEAR},
-            calls=[
-                axpy_call(),
-                count_call(),
-            ],
+            calls=[axpy_call(), count_call()],
         ),
         Sample(
             {"transpose": _TRANSPOSE},

@@ -162,10 +162,7 @@ class VulkanConformance(Conformance):
             "spv",
             _linear_info(),
             source={"spv": "; a listing"},
-            calls=[
-                axpy_call(),
-                count_call(),
-            ],
+            calls=[axpy_call(), count_call()],
         ),
         Sample(
             {"transpose": _shader(_TRANSPOSE), "transpose_uniform": _shader(_TRANSPOSE_UNIFORM, 1)},

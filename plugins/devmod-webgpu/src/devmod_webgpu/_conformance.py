@@ -139,11 +139,7 @@ class WebGPUConformance(Conformance):
                 Call("scale", lambda rng: [rng.random(64, "float32"), rng.random(64, "float32"), 3.0, 50], _scale, grid=16, block=4),
             ],
         ),
-        Sample.compiled(
-            _TRANSPOSE,
-            "webgpu",
-            calls=[transpose_call()],
-        ),
+        Sample.compiled(_TRANSPOSE, "webgpu", calls=[transpose_call()]),
     )
     slow = Sample.compiled(_SPIN, "webgpu", calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
