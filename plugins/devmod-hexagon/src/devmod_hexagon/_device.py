@@ -157,6 +157,7 @@ def devices() -> list[HexagonDevice]:
 
 def _find_devices() -> list[HexagonDevice]:
     from devmod_hexagon import _emulator, _remote
+    from devmod_hexagon._emulator import read_number
 
     check_driver("hexagon")
     addresses = environment_text("DEVMOD_HEXAGON_ADDRESS")
@@ -171,7 +172,7 @@ def _find_devices() -> list[HexagonDevice]:
     memory = _emulator.memory_bytes()
     return [
         HexagonDevice(index, f"{newest} in qemu-hexagon", "QEMU", newest, memory, partial(_emulator.runner, emulator, newest))
-        for index in range(_emulator.read_number("DEVMOD_HEXAGON_DEVICES", 1, "devices", 1, _MAX_DEVICES))
+        for index in range(read_number("DEVMOD_HEXAGON_DEVICES", 1, "devices", 1, _MAX_DEVICES))
     ]
 
 

@@ -167,17 +167,13 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
         except BaseException:
             process.stop()
             raise
-        if "problem" in answer or "lost" in answer:
+        if answer or len(_idle) >= _MAX_IDLE:
             process.stop()
-        elif len(_idle) < _MAX_IDLE:
-            _idle.append(process)
         else:
-            process.stop()
+            _idle.append(process)
         if "problem" in answer:
             raise _trial_error(name, answer["problem"])
-        if "lost" in answer:
-            return str(answer["lost"])
-        return None
+        return answer.get("lost")
     raise _trial_error(name, "it ends before it compiles anything")
 
 

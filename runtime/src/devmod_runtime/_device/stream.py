@@ -159,7 +159,7 @@ class Event(ProcessLocal, ABC):
         """
 
     def __repr__(self) -> str:
-        return f"<Event of {getattr(self, 'device', 'another backend')}>"
+        return f"<Event of {self.device}>" if hasattr(self, "device") else super().__repr__()
 
 
 def check_event(event: Event, event_class: type[EventClass], device: Device) -> EventClass:
