@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import partial
-from math import isfinite
+from math import isfinite, prod
 
 from devmod import Interface
 from devmod.backend import ConversionError, constants_of
@@ -216,35 +216,27 @@ class WebGPUKernel(Kernel):
                 kind="webgpu",
                 function=self._name,
             )
-        per_stage = {"storage": "maxStorageBuffersPerShaderStage", "uniform": "maxUniformBuffersPerShaderStage"}
-        for suffix, limit in per_stage.items():
-            count = sum(each.type.endswith(suffix) for each in bindings.listed)
-            if count > limits[limit]:
-                raise self._invalid_launch(f"its {limit} is {limits[limit]}, but the function uses {count}")
-        if bindings.groups > limits["maxBindGroups"]:
-            raise self._invalid_launch(f"its maxBindGroups is {limits['maxBindGroups']}, but the function uses {bindings.groups} groups")
-        memory, most = interface.extra.get(MEMORY, 0), limits["maxComputeWorkgroupStorageSize"]
-        if isinstance(memory, int) and memory > most:
-            raise self._invalid_launch(
-                f"its maxComputeWorkgroupStorageSize is {most}, but the shader uses {memory} bytes of workgroup memory"
-            )
-        most = limits["maxUniformBufferBindingSize"]
-        for size in (block.size for block in interface.blocks):
-            if size > most:
-                raise self._invalid_launch(f"its maxUniformBufferBindingSize is {most}, but the function has a uniform of {size} bytes")
-        block = interface.block
-        if block is None:
-            return
-        for axis, count in zip("XYZ", block, strict=True):
-            most = limits[f"maxComputeWorkgroupSize{axis}"]
-            if count > most:
-                raise self._invalid_launch(f"its maxComputeWorkgroupSize{axis} is {most}, but the shader's workgroup is {block}")
-        x, y, z = block
-        most = limits["maxComputeInvocationsPerWorkgroup"]
-        if x * y * z > most:
-            raise self._invalid_launch(
-                f"its maxComputeInvocationsPerWorkgroup is {most}, but the shader's workgroup {block} has {x * y * z} threads"
-            )
+        memory, block = interface.extra.get(MEMORY, 0), interface.block
+        storage = sum(each.type != "uniform" for each in bindings.listed)
+        uniform = len(bindings.listed) - storage
+        uses = [
+            ("maxStorageBuffersPerShaderStage", storage, f"the function uses {storage}"),
+            ("maxUniformBuffersPerShaderStage", uniform, f"the function uses {uniform}"),
+            ("maxBindGroups", bindings.groups, f"the function uses {bindings.groups} groups"),
+        ]
+        if isinstance(memory, int):
+            uses.append(("maxComputeWorkgroupStorageSize", memory, f"the shader uses {memory} bytes of workgroup memory"))
+        for each in interface.blocks:
+            uses.append(("maxUniformBufferBindingSize", each.size, f"the function has a uniform of {each.size} bytes"))
+        if block is not None:
+            uses += [
+                (f"maxComputeWorkgroupSize{axis}", count, f"the shader's workgroup is {block}")
+                for axis, count in zip("XYZ", block, strict=True)
+            ]
+            uses.append(("maxComputeInvocationsPerWorkgroup", prod(block), f"the shader's workgroup {block} has {prod(block)} threads"))
+        for limit, used, use in uses:
+            if used > limits[limit]:
+                raise self._invalid_launch(f"its {limit} is {limits[limit]}, but {use}")
 
     # -- launch configuration
 
