@@ -5,11 +5,17 @@ The kernels are stored as PTX (`_samples`), so that the kit needs no compiler. O
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from devmod import FunctionInfo
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_cuda._samples import LINEAR, LINEAR_PTX, SHIFT_PTX, TRANSPOSE_PTX
-from devmod_runtime.driver_api.conformance import shift, shift_info, shift_table
+from devmod_runtime.driver_api.conformance import shift, shift_info, shift_table, watch_builds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 #: Compiled by the receiver.
 _SCALE = """extern "C" __global__ void scale(float *x)
@@ -23,7 +29,6 @@ class CudaConformance(Conformance):
     """PTX with an interface, without one (as TVM declares functions), and CUDA C++ that the receiver compiles."""
 
     kind = "cuda"
-    build_step = "devmod_runtime.driver_api.images.LoadedImage.__init__"
     driver_modules = ("pycuda",)
     driver_libraries = ("libcuda.so",)
     samples = (
@@ -70,3 +75,9 @@ class CudaConformance(Conformance):
         Sample(b"\x50\xed\x55\xba" + bytes(12), "fatbin", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"//devmod: --fdevice-time-trace=x\n", "cuda", {"k": FunctionInfo("k", ["handle"])}),
     )
+
+    @contextmanager
+    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
+        """Call `on_build` each time the driver loads an image."""
+        with watch_builds(on_build):
+            yield

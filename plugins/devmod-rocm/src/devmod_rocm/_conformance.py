@@ -5,11 +5,17 @@ The code objects are stored (`_samples`), one for each processor, so that the ki
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_rocm._samples import SOURCE, bundle, code_objects
-from devmod_runtime.driver_api.conformance import shift, shift_info, shift_table
+from devmod_runtime.driver_api.conformance import shift, shift_info, shift_table, watch_builds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 #: Compiled by the receiver.
 _SCALE = """//devmod: -O2
@@ -36,7 +42,6 @@ class RocmConformance(Conformance):
     """Code objects with an interface, without one (as TVM declares functions), and HIP that the receiver compiles."""
 
     kind = "rocm"
-    build_step = "devmod_runtime.driver_api.images.LoadedImage.__init__"
     driver_libraries = ("libamdhip64",)
     samples = (
         Sample(bundle(), "hsaco", linear_functions(GRID_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
@@ -78,3 +83,9 @@ class RocmConformance(Conformance):
         Sample(b"//devmod: -fplugin=x.so\n", "hip", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "hip", {"k": FunctionInfo("k", ["handle"])}),
     )
+
+    @contextmanager
+    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
+        """Call `on_build` each time the driver loads a code object."""
+        with watch_builds(on_build):
+            yield

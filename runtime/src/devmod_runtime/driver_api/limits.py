@@ -77,7 +77,12 @@ class Limits:
 
     def error(self, text: str, argument: str = "") -> LaunchError:
         """Return the error of a launch that exceeds a limit. `text` ends the sentence."""
-        return self.device.invalid_launch(self._name, text, argument)
+        return LaunchError(
+            f"the {self.device.kind} function {self._name!r} cannot be launched on {self.device}: {text}",
+            kind=self.device.kind,
+            function=self._name,
+            argument=argument,
+        )
 
     def check_block(self, launch: LaunchConfig) -> None:
         """Check the block against the device and the kernel."""

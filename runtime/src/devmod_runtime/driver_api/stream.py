@@ -127,6 +127,9 @@ class DriverStream(Stream):
         except DriverError as error:
             raise driver_error(f"{self.device} cannot wait for an event", error, self.device) from error
 
+    def __repr__(self) -> str:
+        return f"<Stream of {self.device}>"
+
 
 class DriverEvent(Event):
     """A point in a stream, with its time."""
@@ -162,3 +165,6 @@ class DriverEvent(Event):
                 return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
         except DriverError as error:
             raise driver_error(f"{self.device} cannot return the time of an event", error, self.device) from error
+
+    def __repr__(self) -> str:
+        return f"<Event of {self.device}>"
