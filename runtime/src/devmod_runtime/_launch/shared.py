@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from devmod import Local
+from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod.errors import LaunchError
     from devmod_runtime._device.device import Device
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
@@ -39,7 +39,8 @@ def local_sizer(
         if sizes:
             problem = kernel.check_local([size for _, _, size in sizes])
             if problem:
-                raise _too_large(problem, name, device, sizes, threads)
+                subject = f"the {launcher.kind} function {name!r} cannot be launched on {device}"
+                raise _too_large(f"{subject}: {problem}", name, device, sizes, threads)
 
     return replace_locals
 
@@ -53,4 +54,4 @@ def _too_large(problem: str, name: str, device: Device, sizes: list[tuple[Argume
     smaller_block = ", or a smaller block=" if any(value.per_thread for _, value, _ in defaults) else ""
     advice = f"; {listed}: give it by name{smaller_block}" if defaults else ""
     first = sizes[0][0]
-    return device.invalid_launch(name, f"{problem}{advice}", first.name or str(first.number + 1))
+    return LaunchError(f"{problem}{advice}", kind=device.kind, function=name, argument=first.name or str(first.number + 1))
