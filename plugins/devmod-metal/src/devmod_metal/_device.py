@@ -9,7 +9,6 @@ from devmod import Device, Event, Stream
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
-from devmod_metal._open import metal
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
 TYPE_CHECKING = False
@@ -17,12 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from devmod_metal._driver import Framework
     from devmod_runtime import Lease
 
 
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8
 _once = Once()
+#: The one Metal of the process: Apple's framework, or a double that a test has set.
+_opened: list[Framework] = []
+
+
+def metal() -> Framework:
+    """Return Metal. The first call opens the framework.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        Metal is not available here; the message has the reason. A later call tries again.
+    """
+    if not _opened:
+        from devmod_metal._driver import Framework  # importing it opens the framework, which exists only on macOS
+
+        _opened.append(Framework())
+    return _opened[0]
 
 
 class Memory:

@@ -7,9 +7,8 @@ from functools import partial
 from devmod import Block, Interface, Param
 from devmod.backend import constants_of
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
-from devmod_metal._device import Memory, MetalDevice, MetalStream, devices, wait_for
+from devmod_metal._device import Memory, MetalDevice, MetalStream, devices, metal, wait_for
 from devmod_metal._interface import ConstantValue, MetalError
-from devmod_metal._open import metal
 from devmod_runtime import Kernel, LaunchConfig, Launcher, block_packer, specialize_constants
 
 TYPE_CHECKING = False

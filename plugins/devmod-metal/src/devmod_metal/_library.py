@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
+from devmod_metal._device import metal
 from devmod_metal._interface import MetalError
-from devmod_metal._open import metal
 from devmod_readers.sources import closed_source, split_options
 from devmod_runtime import source_constants, source_text, specialize_source
 
