@@ -14,21 +14,12 @@ if TYPE_CHECKING:
 _FACTOR, _SUMMAND = 1664525, 1013904223
 
 
-def linear_functions(tags: Sequence[str], places: Sequence[Any] = (None,) * 4) -> dict[str, FunctionInfo]:
-    """Return the functions ``axpy`` and ``count`` of `axpy_call` and `count_call`, with an interface.
-
-    Parameters
-    ----------
-    tags
-        The launch tags.
-    places
-        The `at` of the first to the fourth argument.
-    """
-    at, last = places[:3], places[3]
-    x, y = Param("x", "buffer", "float32", "r", at[0]), Param("y", "buffer", "float32", "rw", at[1])
-    values, counts = Param("values", "buffer", "int32", "r", at[0]), Param("counts", "buffer", "uint32", "rw", at[1])
-    axpy = Interface([x, y, Param("a", "scalar", "float32", at=at[2]), Param("n", "scalar", "int32", at=last)])
-    count = Interface([values, counts, Param("n", "scalar", "int32", at=at[2])])
+def linear_functions(tags: Sequence[str]) -> dict[str, FunctionInfo]:
+    """Return the functions ``axpy`` and ``count`` of `axpy_call` and `count_call`, with an interface. `tags` are the launch tags."""
+    n = Param("n", "scalar", "int32")
+    x, y = Param("x", "buffer", "float32", "r"), Param("y", "buffer", "float32", "rw")
+    values, counts = Param("values", "buffer", "int32", "r"), Param("counts", "buffer", "uint32", "rw")
+    axpy, count = Interface([x, y, Param("a", "scalar", "float32"), n]), Interface([values, counts, n])
     return {
         "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], tags, (), axpy),
         "count": FunctionInfo("count", ["handle", "handle", "int32"], tags, (), count),

@@ -74,10 +74,8 @@ class Arena:
 
     def __init__(self, runner: RunnerThread, address: int, nbytes: int) -> None:
         self._runner = runner
-        start = -(-address // ALIGNMENT) * ALIGNMENT
-        #: The starts and the ends of the free ranges, by address. Adjacent ranges are merged.
-        self._starts = [start]
-        self._ends = [address + nbytes]
+        #: The start and the end of each free range, by address. Adjacent ranges are merged.
+        self._free = [(-(-address // ALIGNMENT) * ALIGNMENT, address + nbytes)]
         self._leases: dict[int, Lease] = {}
         #: Leases of collected memory. A finalizer of another object may still use it until the lease has expired.
         self._ended: deque[Any] = deque()
@@ -86,27 +84,22 @@ class Arena:
     def free_bytes(self) -> int:
         """The sum of the free ranges in bytes."""
         self._collect()
-        return sum(self._ends) - sum(self._starts)
+        return sum(end - start for start, end in self._free)
 
     def allocate(self, nbytes: int, alignment: int = ALIGNMENT) -> Memory | None:
         """Return memory of `nbytes` bytes; None if no range is large enough."""
         self._collect()
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
-        for place in range(len(self._starts)):
-            start, end = self._starts[place], self._ends[place]
+        for place, (start, end) in enumerate(self._free):
             address = -(-start // alignment) * alignment
             if address + size <= end:
-                break
-        else:
-            return None
-        ranges = [each for each in ((start, address), (address + size, end)) if each[0] < each[1]]
-        self._starts[place : place + 1] = [each[0] for each in ranges]
-        self._ends[place : place + 1] = [each[1] for each in ranges]
-        memory = Memory(self._runner, address, nbytes)
-        lease = lend(memory, (address, size), self._ended.append)
-        memory._owner = lease.token
-        self._leases[id(lease)] = lease
-        return memory
+                self._free[place : place + 1] = [each for each in ((start, address), (address + size, end)) if each[0] < each[1]]
+                memory = Memory(self._runner, address, nbytes)
+                lease = lend(memory, (address, size), self._ended.append)
+                memory._owner = lease.token
+                self._leases[id(lease)] = lease
+                return memory
+        return None
 
     def _collect(self) -> None:
         for _ in range(len(self._ended)):
@@ -119,15 +112,14 @@ class Arena:
 
     def _release(self, start: int, size: int) -> None:
         end = start + size
-        place = bisect_left(self._starts, start)
-        if place < len(self._starts) and self._starts[place] == end:
-            end = self._ends[place]
-            del self._starts[place], self._ends[place]
-        if place and self._ends[place - 1] == start:
-            self._ends[place - 1] = end
-        else:
-            self._starts.insert(place, start)
-            self._ends.insert(place, end)
+        first = last = bisect_left(self._free, (start, end))
+        if last < len(self._free) and self._free[last][0] == end:
+            end = self._free[last][1]
+            last += 1
+        if first and self._free[first - 1][1] == start:
+            first -= 1
+            start = self._free[first][0]
+        self._free[first:last] = [(start, end)]
 
 
 #: The bytes of the reply to a call, without the results: 8 bytes for each call of the frame.
@@ -397,9 +389,8 @@ def _load_error(error: RunnerError) -> str:
 
 # -- The thread of a runner. It alone uses the connection, the memory and the modules of the runner; other threads send it requests.
 #
-# Python raises KeyboardInterrupt in the main thread alone. So no interrupt comes between two changes of that state: an interrupt ends
-# the
-# wait for an answer, and the thread completes the request.
+# Python raises KeyboardInterrupt in the main thread alone. So no interrupt comes between two changes of that state: an interrupt
+# ends the wait for an answer, and the thread completes the request.
 
 
 #: The limit on the requests that wait for the thread.

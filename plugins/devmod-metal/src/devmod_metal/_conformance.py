@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from devmod import FunctionInfo
+from devmod import FunctionInfo, Interface
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
 
 _SAMPLES = Path(__file__).with_name("samples")
 _LINEAR, _TRANSPOSE, _SPIN = ((_SAMPLES / f"{name}.metal").read_bytes() for name in ("linear", "transpose", "spin"))
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
-
-
 _K = FunctionInfo("k", ["handle"])
+
+
+def _linear_info() -> dict[str, FunctionInfo]:
+    """Return the kit's functions, with each argument at its index."""
+    result = {}
+    for name, info in linear_functions(_TAGS).items():
+        assert info.interface is not None
+        params = [param.replace(at=index) for index, param in enumerate(info.interface.params)]
+        result[name] = FunctionInfo(name, info.arg_types, _TAGS, (), Interface(params))
+    return result
 
 
 class MetalConformance(Conformance):
@@ -25,7 +33,7 @@ class MetalConformance(Conformance):
         Sample(
             dict.fromkeys(("axpy", "count"), _LINEAR),
             "metal",
-            linear_functions(_TAGS, range(4)),
+            _linear_info(),
             source={"metal": _LINEAR.decode()},
             calls=[axpy_call(), count_call()],
         ),
