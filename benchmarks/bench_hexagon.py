@@ -133,9 +133,10 @@ def main() -> int:
 def copy_through_the_pipe(arch: str, rounds: int) -> dict[str, float]:
     """Return the seconds of both copies if the host does not map the runner's memory."""
     from devmod_hexagon import _emulator
+    from devmod_hexagon._runner import Runner
 
     runner = _emulator.runner(_emulator.find_emulator(), arch, "the runner", 1 << 28)
-    memory = runner.allocate(SIZE)
+    memory = runner.request(Runner.allocate, SIZE)
     assert memory is not None
     assert runner._runner is not None
     runner._runner.shared = None  # the host then copies through the pipe

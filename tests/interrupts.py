@@ -56,11 +56,11 @@ def module_of(kind: str) -> Any:
             sys.path.insert(0, str(ROOT / "plugins" / "devmod-metal" / "tests"))
             from metal_double import KERNELS, Double
 
-            from devmod_metal import _open
+            from devmod_metal import _device
 
             KERNELS["bump"] = _bump
-            if not _open._opened:
-                _open._opened.append(Driver(Double()))  # type: ignore[arg-type]  # as good as a driver
+            if not _device._opened:
+                _device._opened.append(Driver(Double()))  # type: ignore[arg-type]  # as good as a driver
         return devmod.create("metal", {"bump": SOURCES[kind].encode()}, "metal", {"bump": info})
     sys.path.insert(0, str(ROOT / "examples" / "devmod-host" / "src"))
     import devmod_host

@@ -235,7 +235,7 @@ def test_the_page_has_the_rows_of_the_tables_of_environment_variables() -> None:
     assert re.findall(r"^\| `.*$", section, re.MULTILINE) == rows, "\n".join(["expected:", *rows])
 
 
-READERS = {"environment_text", "environment_flag", "environment_items"}
+READERS = {"environment_text", "environment_flag", "environment_items", "read_number"}
 
 
 @pytest.mark.parametrize("folder", environment_tables())

@@ -139,7 +139,6 @@ STARTS = {
     "devmod_rocm._hiprtc",
     "devmod_targets.authoring._process",
     "devmod_targets.webgpu._naga",
-    "devmod_webgpu._trial",
 }
 
 

@@ -172,6 +172,9 @@ class Conformance:
     several_devices : Mapping[str, str]
         The environment variables with which the driver lists several devices of this machine, such as PoCL's
         ``{"POCL_DEVICES": "pthread pthread"}``. Empty: it lists those that the machine has.
+    build_step : str
+        The dotted name of the function or class that the backend calls once for each build of a payload, such as
+        ``"devmod_vulkan._pipeline.Pipeline"``. Empty: all payloads are source, or the backend overrides `builds`.
     timeout : float
         The seconds after which a process of one row, or the threads of one build, count as hanging. ``devmod conformance`` allows
         three times as long for a row.
@@ -185,21 +188,36 @@ class Conformance:
     driver_programs: Sequence[str] = ()
     bad_payloads: Sequence[Sample] = ()
     several_devices: Mapping[str, str] = {}
+    build_step: str = ""
     timeout: float = 120
 
     @contextmanager
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
         """Call `on_build` at each build of a module of `sample` while the body runs.
 
-        The build must raise the exception of `on_build` unchanged. The default replaces the compiler of a source payload
-        (`devmod.set_compiler`). A backend whose payloads are binaries overrides this method and wraps its own loading step.
+        The build must raise the exception of `on_build` unchanged. The default calls it in the `build_step`. Without one, it replaces the
+        compiler of a source payload (`devmod.set_compiler`).
 
         Raises
         ------
         NotImplementedError
-            The payload is not source, and the backend does not override this method.
+            The payload is not source, and the backend neither has a `build_step` nor overrides this method.
         """
+        from pkgutil import resolve_name
+        from unittest.mock import patch
+
         from devmod.plugins import find_spec
+
+        if self.build_step:
+            build = resolve_name(self.build_step)
+
+            def report_and_build(*args: Any, **options: Any) -> Any:
+                on_build()
+                return build(*args, **options)
+
+            with patch(self.build_step, report_and_build):
+                yield
+            return
 
         spec = find_spec(self.kind)
         if spec is None or sample.fmt not in spec.source_formats:

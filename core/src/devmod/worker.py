@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 #: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
 _START = (
@@ -70,13 +70,21 @@ class Worker:
         The name of the module.
     request
         The argument of `main`, of JSON's types. The key "path" is added.
+    stderr
+        The file for other output than answers; by default the standard error of this process.
+
+    Attributes
+    ----------
+    process
+        The process.
     """
 
-    def __init__(self, module: str, request: dict[str, Any]) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - this very Python
+    def __init__(self, module: str, request: dict[str, Any], stderr: IO[bytes] | None = None) -> None:
+        self.process = subprocess.Popen(  # noqa: S603 - this very Python
             python_command(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=stderr,
             start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
         )
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -89,31 +97,31 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         with suppress(OSError):  # a request that was not read
-            self._process.stdin.close()
-        self._process.wait()
+            self.process.stdin.close()
+        self.process.wait()
 
     def send(self, request: object) -> None:
         """Send a further request, a line of JSON. A process that has ended ignores it."""
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         with suppress(OSError):
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
 
     def kill(self) -> None:
         """End the process and the programs that it has started."""
-        if self._process.returncode is not None:  # its number may be another process's
+        if self.process.returncode is not None:  # its number may be another process's
             return
         with suppress(OSError):  # it has ended
             if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.process.pid, signal.SIGKILL)
             else:
-                self._process.kill()
+                self.process.kill()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
             for line in lines:
                 self._lines.put(line)
         self._lines.put(b"")
@@ -123,7 +131,7 @@ class Worker:
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
-            line, self._late = b"", self._process.poll() is None
+            line, self._late = b"", self.process.poll() is None
         if not line:
             self._lines.put(b"")  # for the next call
         return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
@@ -131,14 +139,12 @@ class Worker:
     @property
     def end(self) -> str:
         """A description of the end of the process, for messages."""
-        return "does not end" if self._late else describe_exit(self._process.wait())
+        return "does not end" if self._late else describe_exit(self.process.wait())
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the process, at most so many seconds."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
 
 
 def answers(module: str, items: Sequence[Any], seconds: float) -> Iterator[tuple[Any, str]]:

@@ -31,9 +31,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def _replace_metal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
     from devmod.backend import Once
-    from devmod_metal import _device, _open
+    from devmod_metal import _device
 
     metal_double = Double()
-    monkeypatch.setattr(_open, "_opened", [metal_double])
+    monkeypatch.setattr(_device, "_opened", [metal_double])
     monkeypatch.setattr(_device, "_once", Once())
     yield metal_double

@@ -83,7 +83,7 @@ class Function:
 
 
 class Double:
-    """`devmod_metal._interface.Metal` with NumPy.
+    """`devmod_metal._driver.Framework` with NumPy.
 
     Attributes
     ----------

@@ -119,7 +119,7 @@ def test_a_copy_to_an_array_waits_for_launches_on_its_views(device: Any) -> None
 
 
 def test_an_interrupted_wait_leaves_the_read_to_the_next(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_vulkan._copy import Download
+    from devmod_vulkan._device import Download
 
     x, host, stream = device.from_numpy(np.ones(64, "float32")), np.zeros(64, "float32"), device.stream()
     event = x.copy_to(host, stream=stream, wait=False)

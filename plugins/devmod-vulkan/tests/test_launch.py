@@ -570,8 +570,8 @@ def test_streams_events_and_time(device: Any, add: Any) -> None:
 @contextlib.contextmanager
 def blocked(stream: Any) -> Iterator[None]:
     """Let the device wait before what is queued to a stream from here on, until the end of the body."""
+    from devmod_vulkan._device import VulkanEvent
     from devmod_vulkan._driver import make
-    from devmod_vulkan._stream import VulkanEvent
 
     gate, logical = stream.device.stream(), stream.logical
     value = gate._value + 1
@@ -812,7 +812,6 @@ def test_a_copy_to_the_device_waits_for_the_launches_before_it(way: str, device:
 
 def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Submission order is no memory dependency. CPU drivers and the layers do not report a missing barrier."""
-    from devmod_vulkan import _copy
     from devmod_vulkan._driver import vk
 
     calls = device.logical.calls
@@ -838,7 +837,7 @@ def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, 
     for record in (
         lambda: add.bind(a, b, c, 64, grid=1),
         lambda: add(a, b, c, 64, grid=1),
-        lambda: _copy.copy(a.memory, b.memory, 4, device.default_stream),
+        lambda: device.copy(a.memory, b.memory, 4, device.default_stream),
     ):
         calls_made.clear()
         record()

@@ -590,7 +590,7 @@ def pieces(device: Any) -> int:
 
 
 def test_one_empty_block_is_reused_and_large_blocks_are_freed(device: Any) -> None:
-    from devmod_vulkan._memory import Heap
+    from devmod_vulkan._logical import Heap
 
     heap = Heap(device.logical, device.logical.local._kind, mapped=False)
     first = heap.allocate(1000)

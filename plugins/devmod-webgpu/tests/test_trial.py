@@ -33,13 +33,14 @@ def create(text: str) -> devmod.Module:
 
 
 def break_process_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod import worker
     from devmod_webgpu import _trial
 
     def popen(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     _trial._stop_all()
-    monkeypatch.setattr(_trial.subprocess, "Popen", popen)
+    monkeypatch.setattr(worker.subprocess, "Popen", popen)
 
 
 def message_of(module: devmod.Module) -> str:

@@ -65,21 +65,18 @@ class HostDevice(Device):
     def view(self, memory: Any) -> memoryview:
         return memoryview(_driver.ffi.buffer(memory))
 
-    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+    def clear(self, memory: Any, nbytes: int, stream: HostStream) -> None:
         pass  # new memory is zero
 
-    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
-        assert isinstance(stream, HostStream)
+    def copy(self, source: Any, target: Any, nbytes: int, stream: HostStream) -> None:
         with stream.turn:
             _driver.ffi.memmove(target, source, nbytes)
 
-    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, HostStream)
+    def write(self, memory: Any, data: memoryview, stream: HostStream) -> None:
         with stream.turn:
             _driver.ffi.memmove(memory, data, data.nbytes)
 
-    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, HostStream)
+    def read(self, memory: Any, out: memoryview, stream: HostStream) -> None:
         with stream.turn:
             _driver.ffi.memmove(out, memory, out.nbytes)
 
@@ -111,9 +108,6 @@ class HostStream(Stream):
     def wait(self, event: Event) -> None:
         check_event(event, HostEvent, self.device)
 
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
-
 
 class HostEvent(Event):
     """A point in time: `at` is the clock in seconds."""
@@ -129,9 +123,6 @@ class HostEvent(Event):
 
     def elapsed(self, earlier: Event) -> float:
         return self.at - check_earlier_event(earlier, HostEvent, self.device).at
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"
 
 
 def devices() -> list[HostDevice]:

@@ -25,7 +25,7 @@ def _declare() -> Any:
     import cffi
 
     result = cffi.FFI()
-    # All kernels have the signature of the functions that `_launch.stubs` writes, so cffi parses C only once.
+    # All kernels have the signature of the functions that `_program.stubs` writes, so cffi parses C only once.
     result.cdef("typedef void (*devmod_launch)(void *const *values, const unsigned int *shape); extern devmod_launch devmod_launches[];")
     for each in ("unsigned char[]", "unsigned int[]", "void *[]"):
         result.typeof(each)

@@ -1,75 +1,20 @@
-"""Launching: the loop over blocks and threads, in C after the text of the payload, and its call."""
+"""Launching: calls of the compiled functions, each of which runs all threads of a launch."""
 
 from __future__ import annotations
 
-import re
 from time import perf_counter
 
-from devmod.errors import FormatError, LaunchError
 from devmod_host import _driver
 from devmod_host._device import HostStream, devices
-from devmod_host._types import C_TYPES
 from devmod_runtime import Kernel, LaunchConfig, Launcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo, Stream
+    from devmod import Device
     from devmod_host._program import Program
-
-_LOOP = """\
-#define devmod_each_thread(call) \\
-    gridDim = (struct devmod_dim3){devmod_shape[0], devmod_shape[1], devmod_shape[2]}; \\
-    blockDim = (struct devmod_dim3){devmod_shape[3], devmod_shape[4], devmod_shape[5]}; \\
-    for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++) \\
-    for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++) \\
-    for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) \\
-    for (threadIdx.z = 0; threadIdx.z < blockDim.z; threadIdx.z++) \\
-    for (threadIdx.y = 0; threadIdx.y < blockDim.y; threadIdx.y++) \\
-    for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) call;
-"""
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-
-
-def stubs(functions: Iterable[FunctionInfo]) -> str:
-    """Return the C code that calls each function for every thread of a launch, and a table of these functions.
-
-    The C compiler checks the calls against the source, so a wrong fmap cannot cause a call with wrong arguments.
-
-    Raises
-    ------
-    FormatError
-        C cannot call a function with the types of its info.
-    """
-    lines, names = [_LOOP], []
-    for number, info in enumerate(functions):
-        if not _NAME.fullmatch(info.name):
-            raise FormatError(f"the host payload's fmap names a function {info.name!r}, which is not a name in C", kind="host")
-        values = ", ".join(_value(info, index) for index in range(len(info.arg_types)))
-        names.append(f"devmod_launch_{number}")
-        head = f"static void {names[-1]}(void *const *devmod_values, const unsigned int *devmod_shape)"
-        lines.append(f"{head} {{ devmod_each_thread({info.name}({values})) }}")
-    lines.append(f"void (*devmod_launches[])(void *const *, const unsigned int *) = {{ {', '.join([*names, '0'])} }};")
-    return "\n".join(lines) + "\n"
-
-
-def _value(info: FunctionInfo, index: int) -> str:
-    """Return an argument in C. The call passes the memory of a buffer, and the bytes of a number."""
-    type_ = info.arg_types[index]
-    if type_ == "handle":
-        return f"devmod_values[{index}]"
-    if info.interface is not None:
-        type_ = info.interface.params[index].type or type_
-    if type_ not in C_TYPES:
-        raise FormatError(
-            f"argument {index + 1} of the host function {info.name!r} is of type {type_}, which C cannot pass by value; "
-            f"expected one of {', '.join(C_TYPES)}, or a pointer",
-            kind="host",
-            function=info.name,
-        )
-    return f"*(const {C_TYPES[type_]} *)devmod_values[{index}]"
 
 
 class HostLauncher(Launcher):
@@ -114,16 +59,10 @@ class HostKernel(Kernel):
         elif max(*launch.grid, *launch.block) > limit:
             problem = f"its max_dimension is {limit}, got grid={launch.grid}, block={launch.block}"
         if problem:
-            raise LaunchError(
-                f"the host function {self._name!r} cannot be launched on {self._device}: {problem}",
-                kind="host",
-                function=self._name,
-                argument="grid" if max(launch.grid) > limit else "",
-            )
+            raise self._device.invalid_launch(self._name, problem, "grid" if max(launch.grid) > limit else "")
         return _driver.ffi.new("unsigned int[]", [*launch.grid, *launch.block])
 
-    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        assert isinstance(stream, HostStream)
+    def caller(self, stream: HostStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         # Local names: this function runs at every call.
         launch, turn, new, address = self._launch, stream.turn, _driver.ffi.new, _driver.ffi.from_buffer
 
@@ -134,7 +73,7 @@ class HostKernel(Kernel):
 
         return call
 
-    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
+    def time(self, stream: HostStream, shape: Any, values: Sequence[Any]) -> float:
         call = self.caller(stream, shape)
         start = perf_counter()
         call(values)

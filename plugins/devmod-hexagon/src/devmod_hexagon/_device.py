@@ -11,7 +11,7 @@ from threading import RLock
 from devmod import Device, Event, Stream
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_hexagon._memory import Memory, Part
+from devmod_hexagon._runner import Memory, Runner
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, open_driver
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Stream
-    from devmod_hexagon._runner_thread import RunnerThread
+    from devmod_hexagon._runner import RunnerThread
 
 
 _once = Once()
@@ -100,7 +100,7 @@ class HexagonDevice(Device):
 
     def allocate(self, nbytes: int) -> Any:
         check_driver("hexagon")
-        memory = self.runner().allocate(nbytes)
+        memory = self.runner().request(Runner.allocate, nbytes)
         if memory is None:
             raise self.memory_error(nbytes, "no free range of the device's memory is large enough")
         return memory
@@ -136,10 +136,11 @@ class HexagonDevice(Device):
         self.memory_runner(target).copy(source, target, nbytes)
 
     def slice(self, memory: Any, offset: int, nbytes: int) -> Memory:
-        return Part(memory.runner, memory.address + offset, nbytes, memory)
+        return Memory(memory.runner, memory.address + offset, nbytes, memory)
 
     def free_memory(self) -> int | None:
-        return self.runner().free_bytes()
+        free: int = self.runner().request(Runner.free_bytes)
+        return free
 
 
 def devices() -> list[HexagonDevice]:
@@ -156,6 +157,7 @@ def devices() -> list[HexagonDevice]:
 
 def _find_devices() -> list[HexagonDevice]:
     from devmod_hexagon import _emulator, _remote
+    from devmod_hexagon._emulator import read_number
 
     check_driver("hexagon")
     addresses = environment_text("DEVMOD_HEXAGON_ADDRESS")
@@ -170,7 +172,7 @@ def _find_devices() -> list[HexagonDevice]:
     memory = _emulator.memory_bytes()
     return [
         HexagonDevice(index, f"{newest} in qemu-hexagon", "QEMU", newest, memory, partial(_emulator.runner, emulator, newest))
-        for index in range(_count())
+        for index in range(read_number("DEVMOD_HEXAGON_DEVICES", 1, "devices", 1, _MAX_DEVICES))
     ]
 
 
@@ -179,16 +181,6 @@ def _arch() -> str:
     if text and not (text.startswith("v") and text[1:].isascii() and text[1:].isdigit()):
         raise DeviceNotFoundError(f"DEVMOD_HEXAGON_ARCH is {text!r}: expected an architecture such as 'v66'", kind="hexagon")
     return text
-
-
-def _count() -> int:
-    text = environment_text("DEVMOD_HEXAGON_DEVICES") or "1"
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
-    if not 1 <= number <= _MAX_DEVICES:
-        raise DeviceNotFoundError(
-            f"DEVMOD_HEXAGON_DEVICES is {text!r}: expected a number of devices from 1 to {_MAX_DEVICES}", kind="hexagon"
-        )
-    return number
 
 
 # -- Streams and events. A runner executes requests one after another, so all streams of a device share one order.
@@ -216,9 +208,6 @@ class HexagonStream(Stream):
         if event.device is not self.device:
             event.synchronize()  # the runners of two devices have no common order
 
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
-
 
 class HexagonEvent(Event):
     """A point in the order of a runner's requests, with the runner's clock at that point."""
@@ -243,6 +232,3 @@ class HexagonEvent(Event):
         self.synchronize()
         earlier.synchronize()
         return float(self._values[0] - earlier._values[0]) * 1e-9
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"

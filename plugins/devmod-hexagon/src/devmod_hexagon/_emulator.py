@@ -7,7 +7,7 @@ from pathlib import Path
 
 from devmod.backend import DiskCache, environment_text, find_program
 from devmod.errors import DeviceNotFoundError
-from devmod_hexagon._runner_thread import RunnerThread
+from devmod_hexagon._runner import RunnerThread
 from devmod_hexagon._transport import ProcessTransport
 
 #: The program in this wheel. It is built for v66, and every emulator runs v66.
@@ -87,12 +87,15 @@ def runner(emulator: str, arch: str, label: str, memory: int = 0) -> RunnerThrea
 
 def memory_bytes() -> int:
     """Return the bytes of DEVMOD_HEXAGON_MEMORY, or the default."""
-    text = environment_text("DEVMOD_HEXAGON_MEMORY")
+    return read_number("DEVMOD_HEXAGON_MEMORY", _DEFAULT_MEMORY, "bytes", 1 << 16, _MAX_MEMORY)
+
+
+def read_number(variable: str, default: int, unit: str, least: int, most: int) -> int:
+    """Return the number in an environment variable, or the default."""
+    text = environment_text(variable)
     if not text:
-        return _DEFAULT_MEMORY
+        return default
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
-    if not 1 << 16 <= number <= _MAX_MEMORY:
-        raise DeviceNotFoundError(
-            f"DEVMOD_HEXAGON_MEMORY is {text!r}: expected a number of bytes from {1 << 16} to {_MAX_MEMORY}", kind="hexagon"
-        )
+    if not least <= number <= most:
+        raise DeviceNotFoundError(f"{variable} is {text!r}: expected a number of {unit} from {least} to {most}", kind="hexagon")
     return number

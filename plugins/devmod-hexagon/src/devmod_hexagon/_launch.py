@@ -5,9 +5,7 @@ from __future__ import annotations
 from devmod.errors import FormatError, LaunchError
 from devmod_hexagon._abi import MAX_STACK_BYTES, CallLayout, result_reader
 from devmod_hexagon._device import HexagonDevice, devices
-from devmod_hexagon._image import PACKED, is_packed
-from devmod_hexagon._memory import Memory
-from devmod_hexagon._runner import call_item
+from devmod_hexagon._runner import Memory, Runner, call_item
 from devmod_runtime import Kernel, LaunchConfig, Launcher
 
 TYPE_CHECKING = False
@@ -16,9 +14,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
-    from devmod_hexagon._module import HexagonModule
-    from devmod_hexagon._runner import Image
-    from devmod_hexagon._runner_thread import RunnerThread
+    from devmod_hexagon._runner import Image, RunnerThread
+
+    #: Returns the image of the module in a runner of a device.
+    Load = Callable[[RunnerThread, HexagonDevice], Image]
 
 
 class HexagonLauncher(Launcher):
@@ -29,17 +28,16 @@ class HexagonLauncher(Launcher):
     vec3_lanes = 4
     no_shared_memory = "a hexagon function is one call, without blocks that share memory"
 
-    def __init__(self, module: HexagonModule, name: str, info: FunctionInfo) -> None:
-        self._module = module
+    def __init__(self, name: str, info: FunctionInfo, load: Load) -> None:
         self._name = name
         self._info = info
+        self._load = load
 
     def default_device(self) -> Device:
         return devices()[0]
 
-    def kernel(self, device: Device) -> HexagonKernel:
-        assert isinstance(device, HexagonDevice)
-        kernel = HexagonKernel(self._module, self._name, self._info, device)
+    def kernel(self, device: HexagonDevice) -> HexagonKernel:
+        kernel = HexagonKernel(self._name, self._info, self._load, device)
         kernel.address(device.runner())
         return kernel
 
@@ -47,13 +45,11 @@ class HexagonLauncher(Launcher):
 class HexagonKernel(Kernel):
     """A function on a device. It has an address in each runner of the device."""
 
-    def __init__(self, module: HexagonModule, name: str, info: FunctionInfo, device: HexagonDevice) -> None:
-        self._module = module
+    def __init__(self, name: str, info: FunctionInfo, load: Load, device: HexagonDevice) -> None:
         self._name = name
         self._info = info
+        self._load = load
         self._device = device
-        if is_packed(info, module.payload()[1]):
-            raise FormatError(PACKED, kind="hexagon", function=name)
         self._layout = CallLayout(info)
         self._read_result = result_reader(info)
         if self._layout.stack_bytes > MAX_STACK_BYTES:
@@ -70,8 +66,8 @@ class HexagonKernel(Kernel):
         """Return the function's address in a runner, which loads the module first if necessary."""
         place = self._place
         if place is None or place[0] is not runner:
-            image = self._module.image(runner, self._device)
-            address, _ = runner.symbol(image, self._info.name)
+            image = self._load(runner, self._device)
+            address, _ = runner.request(Runner.symbol, image, self._info.name)
             if not address:
                 raise FormatError(
                     f"the hexagon module has no symbol {self._info.name!r} for its function {self._name!r}; its fmap does not match its "
@@ -136,4 +132,5 @@ class HexagonKernel(Kernel):
     def _run(self, values: Sequence[Any]) -> Sequence[Any]:
         """Call the function and wait. Return the nanoseconds of the call and the bytes of its result."""
         runner = self._device.runner()
-        return runner.call(self.item(runner, values))
+        reply: Sequence[Any] = runner.request(Runner.call, self.item(runner, values))
+        return reply

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from devmod import Array, Device, FunctionInfo
     from devmod.backend import Binary
     from devmod_hexagon._device import HexagonDevice
-    from devmod_hexagon._runner import Image
-    from devmod_hexagon._runner_thread import RunnerThread
+    from devmod_hexagon._runner import Image, RunnerThread
     from devmod_runtime import Launcher
 
 
@@ -26,9 +25,13 @@ class HexagonModule(RuntimeModule):
     target = "hexagon"
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        from devmod_hexagon._image import PACKED, is_packed
+
+        if is_packed(info, self.payload()[1]):
+            raise FormatError(PACKED, kind="hexagon", function=name)
         from devmod_hexagon._launch import HexagonLauncher
 
-        return HexagonLauncher(self, name, info)
+        return HexagonLauncher(name, info, self.image)
 
     def get_global(self, name: str, device: Device | None = None, *, dtype: str = "uint8", **options: Any) -> Array:
         """Return a global variable as an array over its memory. The array keeps the loaded module alive.
@@ -49,19 +52,19 @@ class HexagonModule(RuntimeModule):
         ArgumentError
             `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
         """
-        from devmod_hexagon._memory import Part
+        from devmod_hexagon._runner import Memory, Runner
 
-        def find(device: Any) -> tuple[Part, int, None]:
+        def find(device: Any) -> tuple[Memory, int, None]:
             runner = device.runner()
             image = self.image(runner, device)
-            address, nbytes = runner.symbol(image, name)
+            address, nbytes = runner.request(Runner.symbol, image, name)
             if not nbytes:
                 raise FunctionNotFoundError(
                     f"the hexagon module has no global {name!r}; it exports the variables of its source that are not static",
                     kind="hexagon",
                     function=name,
                 )
-            return Part(runner, address, nbytes, image), nbytes, None
+            return Memory(runner, address, nbytes, image), nbytes, None
 
         return global_array("hexagon", name, device, dtype, options, find)
 
@@ -73,8 +76,9 @@ class HexagonModule(RuntimeModule):
             if image is None:
                 code = self._checked_code(device)
                 from devmod_hexagon._image import read_extent
+                from devmod_hexagon._runner import Runner
 
-                image = images[runner] = runner.load(code, *read_extent(code))
+                image = images[runner] = runner.request(Runner.load, code, *read_extent(code))
             return image
 
     def _checked_code(self, device: HexagonDevice) -> Binary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod.backend import environment_text
 from devmod.errors import DeviceNotFoundError
-from devmod_hexagon._runner_thread import RunnerThread
+from devmod_hexagon._runner import RunnerThread
 from devmod_hexagon._transport import Disconnected, SocketTransport
 
 #: The architecture of a remote device if DEVMOD_HEXAGON_ARCH is not set: the one for which the runner is built.

@@ -1,43 +1,129 @@
-"""The host's end of the connection to a runner: send requests and read replies. docs/hexagon-runner.md describes the protocol.
-
-A frame is its length (u32, little-endian) and one msgpack array. A request is ``[operation, number, ...]``. Its reply is
-``[number, 0, ...]``, or ``[number, 1, code, text]`` for an error. The replies have the order of the requests. After an
-error with the number 0 the runner ends.
+"""Runners: the programs that execute kernels, each with its memory, and the thread that alone talks to it.
 
 Calls are queued: the reply is read at the next wait. A wait raises the error of an earlier call.
 """
 
 from __future__ import annotations
 
+from _thread import RLock, get_ident, start_new_thread
+from bisect import bisect_left
 from collections import deque
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 
-import msgpack  # type: ignore[import-untyped]
-
-from devmod.errors import DeviceMemoryError, DeviceNotFoundError, FormatError
+from devmod.backend import environment_text
+from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, FormatError, LaunchError
 from devmod_hexagon._image import PACKED
-from devmod_hexagon._memory import Arena, Memory
+from devmod_hexagon._protocol import PROTOCOL_VERSION, Connection, EndedError, RunnerError, end_reason
 from devmod_hexagon._transport import Disconnected, TimedOut
-from devmod_runtime import lend
+from devmod_runtime import fork_safe, lend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
-    from devmod_hexagon._runner_thread import RunnerThread
-    from devmod_hexagon._transport import Limit, Transport
+    from devmod_hexagon._transport import Transport
     from devmod_runtime import Lease
 
     Handler = Callable[[Sequence[Any]], object]
 
-PROTOCOL_VERSION = 1
-#: The limit on the bytes of a reply, except that of a read.
-_MAX_REPLY = 1 << 24
+
+# -- The memory of a device: the arena of its runner, divided by the host.
+
+
+#: The vectors of HVX have 128 bytes.
+ALIGNMENT = 128
+
+
+class Memory:
+    """Bytes of a device's arena. They become free after the last reference is gone.
+
+    Parameters
+    ----------
+    owner
+        For a part: the whole memory or the image that contains it, which the part keeps alive.
+
+    Attributes
+    ----------
+    runner
+        The runner of the arena. After its end, the memory cannot be used.
+    address, nbytes
+        The place in the address space of the kernels.
+    """
+
+    __slots__ = ("__weakref__", "_owner", "address", "nbytes", "runner")
+
+    def __init__(self, runner: RunnerThread, address: int, nbytes: int, owner: object = None) -> None:
+        self.runner = runner
+        self.address = address
+        self.nbytes = nbytes
+        self._owner = owner
+
+
+class Arena:
+    """An allocator by first fit. One thread uses it.
+
+    Parameters
+    ----------
+    runner
+        The runner of the arena.
+    address, nbytes
+        Its place.
+    """
+
+    def __init__(self, runner: RunnerThread, address: int, nbytes: int) -> None:
+        self._runner = runner
+        #: The start and the end of each free range, by address. Adjacent ranges are merged.
+        self._free = [(-(-address // ALIGNMENT) * ALIGNMENT, address + nbytes)]
+        self._leases: dict[int, Lease] = {}
+        #: Leases of collected memory. A finalizer of another object may still use it until the lease has expired.
+        self._ended: deque[Any] = deque()
+
+    @property
+    def free_bytes(self) -> int:
+        """The sum of the free ranges in bytes."""
+        self._collect()
+        return sum(end - start for start, end in self._free)
+
+    def allocate(self, nbytes: int, alignment: int = ALIGNMENT) -> Memory | None:
+        """Return memory of `nbytes` bytes; None if no range is large enough."""
+        self._collect()
+        size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        for place, (start, end) in enumerate(self._free):
+            address = -(-start // alignment) * alignment
+            if address + size <= end:
+                self._free[place : place + 1] = [each for each in ((start, address), (address + size, end)) if each[0] < each[1]]
+                memory = Memory(self._runner, address, nbytes)
+                lease = lend(memory, (address, size), self._ended.append)
+                memory._owner = lease.token
+                self._leases[id(lease)] = lease
+                return memory
+        return None
+
+    def _collect(self) -> None:
+        for _ in range(len(self._ended)):
+            lease = self._ended.popleft()
+            if lease.expired:
+                self._leases.pop(id(lease), None)
+                self._release(*lease.value)
+            else:
+                self._ended.append(lease)
+
+    def _release(self, start: int, size: int) -> None:
+        end = start + size
+        first = last = bisect_left(self._free, (start, end))
+        if last < len(self._free) and self._free[last][0] == end:
+            end = self._free[last][1]
+            last += 1
+        if first and self._free[first - 1][1] == start:
+            first -= 1
+            start = self._free[first][0]
+        self._free[first:last] = [(start, end)]
+
+
 #: The bytes of the reply to a call, without the results: 8 bytes for each call of the frame.
 _CALL_REPLY = 64
-#: The head of the reply to a read: an array of three, two numbers, and a bin.
-_READ_HEAD = 5 + 9 + 9 + 5
 #: The limit on the calls of one frame.
 _MAX_BATCH = 4096
 #: The seconds for the first reply of a runner.
@@ -68,9 +154,9 @@ class Runner:
 
     def __init__(self, transport: Transport, label: str, owner: RunnerThread) -> None:
         self._transport = transport
+        self._connection = Connection(transport, lambda: owner.limit)
         self._label = label
         self._owner = owner
-        self._number = 0
         #: The queued requests, the oldest first: the number, the handler, and the bytes of the reply.
         self._queued: deque[tuple[int, Handler | None, int]] = deque()
         #: The bytes of the unread replies.
@@ -87,8 +173,7 @@ class Runner:
 
     def _start(self) -> Sequence[int]:
         try:
-            self._send("hello")
-            values = self._reply(self._number, lambda: _START_TIMEOUT)
+            values = self._connection.reply(self._connection.send("hello"), lambda: _START_TIMEOUT)
         except TimedOut:
             reason = f"its runner did not reply within {_START_TIMEOUT:g} seconds"
         except (EndedError, Disconnected) as error:
@@ -149,10 +234,9 @@ class Runner:
         """Return the free bytes of the arena."""
         return self._arena.free_bytes
 
-    def symbol(self, number: int, name: str) -> tuple[int, int]:
+    def symbol(self, image: Image, name: str) -> Sequence[int]:
         """Return the address and the bytes of a symbol of an image; (0, 0) if the image defines none of that name."""
-        address, size = self._request("symbol", number, name)
-        return address, size
+        return self._request("symbol", image.number, name)
 
     def _unload_collected(self) -> None:
         """Unload the images without references. Their memory becomes free only then, because the runner has write-protected the code."""
@@ -191,18 +275,18 @@ class Runner:
     def _send_calls(self, calls: Sequence[bytes], handle: Handler | None = None) -> None:
         count = len(calls)
         self._make_room(size := _CALL_REPLY + 8 * count)
-        self._number += 1
-        head = b"\xdd" + (3 + 3 * count).to_bytes(4, "big") + b"\xa4call\xcf" + self._number.to_bytes(8, "big")
+        connection = self._connection
+        connection.number += 1
+        head = b"\xdd" + (3 + 3 * count).to_bytes(4, "big") + b"\xa4call\xcf" + connection.number.to_bytes(8, "big")
         # One buffer: a frame of 1,000 parts takes longer to send than to join.
-        self._send_frame(head + b"\xcd" + count.to_bytes(2, "big") + b"".join(calls))
-        self._add_queued(handle, size)
+        connection.send_frame(head + b"\xcd" + count.to_bytes(2, "big") + b"".join(calls))
+        self._add_queued(connection.number, handle, size)
 
     def queue_clock(self, handle: Handler) -> None:
         """Queue a reading of the runner's clock. A later wait calls `handle` with a list: the clock in nanoseconds."""
         self.flush()
         self._make_room(_CALL_REPLY)
-        self._send("clock")
-        self._add_queued(handle, _CALL_REPLY)
+        self._add_queued(self._connection.send("clock"), handle, _CALL_REPLY)
 
     def _make_room(self, size: int) -> None:
         """Read replies until the connection has room for one of `size` bytes: a runner that cannot send a reply reads no request.
@@ -212,8 +296,8 @@ class Runner:
         while self._queued and self._unread + size > self._transport.capacity // 2:
             self._finish_oldest()
 
-    def _add_queued(self, handle: Handler | None, size: int) -> None:
-        self._queued.append((self._number, handle, size))
+    def _add_queued(self, number: int, handle: Handler | None, size: int) -> None:
+        self._queued.append((number, handle, size))
         self._unread += size
 
     def wait(self) -> None:
@@ -229,8 +313,8 @@ class Runner:
     def read(self, address: int, nbytes: int) -> bytearray:
         """Return bytes at an address, after the queued calls."""
         self.wait()
-        self._send("read", address, nbytes)
-        return self._read_reply(nbytes)
+        self._connection.send("read", address, nbytes)
+        return self._connection.read_reply(nbytes)
 
     def clear(self, address: int, nbytes: int) -> None:
         """Set bytes to zero, after the queued calls."""
@@ -249,100 +333,21 @@ class Runner:
         """Whether no call is queued."""
         return not self._calls and not self._queued
 
-    # -- frames
-
     def _request(self, operation: str, *values: Any) -> Sequence[Any]:
         """Send a request after the queued calls, and return the contents of its reply."""
         self.wait()
-        self._send(operation, *values)
-        return self._reply(self._number, self._limit)
-
-    def _limit(self) -> float | None:
-        return self._owner.limit
-
-    def _send(self, operation: str, *values: Any) -> None:
-        self._number += 1
-        contents = values[-1] if values and isinstance(values[-1], memoryview) else None
-        items = values if contents is None else values[:-1]
-        packer = msgpack.Packer()
-        head = packer.pack_array_header(2 + len(values)) + packer.pack(operation) + packer.pack(self._number)
-        head += b"".join(packer.pack(item) for item in items)
-        if contents is None:
-            self._send_frame(head)
-        else:
-            self._send_frame(head + b"\xc6" + contents.nbytes.to_bytes(4, "big"), contents)
-
-    def _send_frame(self, *parts: bytes | memoryview) -> None:
-        size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
-        self._transport.send(self._limit, size.to_bytes(4, "little"), *parts)
+        return self._connection.reply(self._connection.send(operation, *values))
 
     def _finish_oldest(self) -> None:
         """Read the reply of the oldest queued request."""
         number, handle, size = self._queued.popleft()
         self._unread -= size
         try:
-            values = self._reply(number, self._limit)
+            values = self._connection.reply(number)
         except RunnerError as error:
             raise EndedError(f"its runner refused a call: {error}") from None
         if handle is not None:
             handle(values)
-
-    def _reply(self, number: int, limit: Limit) -> Sequence[Any]:
-        """Return the contents of the next reply, which is that to the request `number`.
-
-        Raises
-        ------
-        RunnerError
-            The runner refuses the request. It continues.
-        EndedError
-            The runner has ended, or must end.
-        """
-        return self._contents(self._transport.receive(self._frame_size(_MAX_REPLY, limit), limit), number)
-
-    def _frame_size(self, most: int, limit: Limit) -> int:
-        size = int.from_bytes(self._transport.receive(4, limit), "little")
-        if not 0 < size <= most:
-            raise EndedError(f"its runner sent a frame of {size} bytes, expected 1 to {most}")
-        return size
-
-    def _contents(self, frame: bytearray, number: int) -> Sequence[Any]:
-        try:
-            values = msgpack.unpackb(frame, use_list=True, strict_map_key=True)
-        except (ValueError, msgpack.UnpackException):
-            values = None
-        if not (type(values) is list and len(values) >= 2 and type(values[0]) is int and values[1] in (0, 1)):
-            raise EndedError("its runner sent bytes that are not a reply")
-        if values[1] == 0:
-            if values[0] != number:
-                raise EndedError(f"its runner replied to request {values[0]}, expected {number}")
-            return values[2:]
-        code, text = (*values[2:4], "", "")[:2]
-        if values[0] == 0:
-            raise EndedError(_error_reason(str(code), str(text)))
-        raise RunnerError(str(code), str(text))
-
-    def _read_reply(self, nbytes: int) -> bytearray:
-        size = self._frame_size(nbytes + _MAX_REPLY, self._limit)
-        head = self._transport.receive(min(size, _READ_HEAD), self._limit)
-        if size == _READ_HEAD + nbytes and head[-5:] == b"\xc6" + nbytes.to_bytes(4, "big"):
-            return self._transport.receive(nbytes, self._limit)
-        if size > _MAX_REPLY:
-            raise EndedError("its runner sent bytes that are not a reply")
-        self._contents(head + self._transport.receive(size - len(head), self._limit), self._number)
-        raise EndedError("its runner replied to a read with the wrong number of bytes")
-
-
-class EndedError(Exception):
-    """The runner has ended, or must end. The text is the reason."""
-
-
-class RunnerError(Exception):
-    """The error reply to a request: `code` for programs, `text` for users."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-        self.text = text
 
 
 class Image:
@@ -370,38 +375,6 @@ def call_item(address: int, places: bytes) -> bytes:
     return b"\xce" + address.to_bytes(4, "big") + b"\xc4\x18" + places[:24] + b"\xc6" + len(stack).to_bytes(4, "big") + stack
 
 
-def end_reason(error: Exception, transport: Transport | None) -> str:
-    """Return the reason for the end of a runner, and close the transport."""
-    if isinstance(error, TimedOut):
-        reason = f"a kernel did not end within {error.args[0]:g} seconds (DEVMOD_HEXAGON_TIMEOUT), so its runner was stopped"
-    elif isinstance(error, Disconnected) and transport is not None:
-        reason = _last_error(transport)
-    else:
-        reason = str(error) or type(error).__name__
-    status = transport.close(is_ending=isinstance(error, Disconnected)) if transport is not None else ""
-    return reason or (f"its runner has ended ({status})" if status else "its runner has ended")
-
-
-def _last_error(transport: Transport) -> str:
-    """Return the error that a runner has sent before it closed its end; "" if it sent none."""
-    with suppress(Disconnected, TimedOut, ValueError, msgpack.UnpackException):
-        while 0 < (size := int.from_bytes(transport.receive(4, _last_limit), "little")) <= _MAX_REPLY:
-            values = msgpack.unpackb(transport.receive(size, _last_limit), use_list=True)
-            if type(values) is list and len(values) == 4 and values[:2] == [0, 1]:
-                return _error_reason(str(values[2]), str(values[3]))
-    return ""
-
-
-def _last_limit() -> float:
-    return 1.0
-
-
-def _error_reason(code: str, text: str) -> str:
-    if code == "fault":
-        return f"a kernel has ended its runner: {text}"
-    return f"its runner has ended: {text}"
-
-
 def _load_error(error: RunnerError) -> str:
     if error.code == "unresolved":
         names = error.text.removeprefix("unresolved ")
@@ -412,3 +385,269 @@ def _load_error(error: RunnerError) -> str:
             "the library that has them"
         )
     return f"the hexagon module cannot be loaded: {error.text}"
+
+
+# -- The thread of a runner. It alone uses the connection, the memory and the modules of the runner; other threads send it requests.
+#
+# Python raises KeyboardInterrupt in the main thread alone. So no interrupt comes between two changes of that state: an interrupt
+# ends the wait for an answer, and the thread completes the request.
+
+
+#: The limit on the requests that wait for the thread.
+_MAX_REQUESTS = 1 << 16
+#: The bytes of a piece of a copy through the connection: the fastest through pipes of 1 MiB.
+_READ_PIECE, _WRITE_PIECE = 1 << 20, 4 << 20
+
+
+class RunnerThread:
+    """A runner for all threads. It is started by the first request.
+
+    Parameters
+    ----------
+    connect
+        Start a runner, or connect to one.
+    label
+        The device in messages.
+
+    Attributes
+    ----------
+    lock
+        Held while a module is loaded.
+    ended
+        The reason why the runner cannot be used; "" until it ends.
+    limit
+        The seconds that a kernel may take; None without a limit.
+    """
+
+    def __init__(self, connect: Callable[[], Transport], label: str) -> None:
+        self._connect = connect
+        self._label = label
+        self.lock = fork_safe(RLock())
+        self.ended = ""
+        self.limit: float | None = None
+        #: Whether no call has raised the error of the runner's end.
+        self._is_unreported = False
+        self._is_closed = False
+        #: Calls, and other requests: a function, its values, and the queue for its answer.
+        self._requests: SimpleQueue[Any] = SimpleQueue()
+        #: Whether the thread has no request, and no call is queued.
+        self._is_idle = False
+        #: Held while a request is added, and while `_is_idle` or `ended` is set: no request is added after the end.
+        self._requests_lock = fork_safe(RLock())
+        #: The threads that were started: an interrupt may cause more than one. The first one serves.
+        self._threads: list[object] = []
+        #: The identifier of the thread that serves.
+        self._thread = 0
+        self._transport: Transport | None = None
+        self._runner: Runner | None = None
+
+    # -- requests, in any thread
+
+    def queue_call(self, call: bytes) -> None:
+        """As `Runner.queue_call`."""
+        if self._requests.qsize() > _MAX_REQUESTS:
+            self.wait()
+        self._add(call)
+
+    def queue_clock(self, handle: Callable[[Sequence[Any]], object]) -> None:
+        """As `Runner.queue_clock`."""
+        self._add((Runner.queue_clock, (handle,), None))
+
+    def wait(self) -> None:
+        """Wait for all queued calls.
+
+        Raises
+        ------
+        LaunchError
+            A kernel has ended the runner, or does not end in time. One call raises the error.
+        """
+        if self.ended:
+            self.report()
+        elif not self._is_idle:
+            self.request(Runner.wait)
+
+    def write(self, memory: Memory, data: memoryview) -> None:
+        """Copy bytes to the start of memory, after the queued calls."""
+        view = self.view(memory)
+        if view is not None:
+            self.wait()
+            view[: data.nbytes] = data
+            return
+        for start in range(0, data.nbytes, _WRITE_PIECE):
+            # A copy, because an interrupt may come before the thread has sent the bytes.
+            self.request(Runner.write, memory.address + start, memoryview(bytes(data[start : start + _WRITE_PIECE])))
+
+    def read(self, memory: Memory, out: memoryview) -> None:
+        """Copy the start of memory to `out`, after the queued calls."""
+        view = self.view(memory)
+        if view is not None:
+            self.wait()
+            out[:] = view[: out.nbytes]
+            return
+        for start in range(0, out.nbytes, _READ_PIECE):
+            piece = out[start : start + _READ_PIECE]
+            piece[:] = self.request(Runner.read, memory.address + start, piece.nbytes)
+
+    def view(self, memory: Memory) -> memoryview | None:
+        """Return the bytes of memory that the host shares with the runner; None if it shares none."""
+        runner = self._runner
+        if runner is None or runner.shared is None:
+            return None
+        start = memory.address - runner.address
+        return runner.shared[start : start + memory.nbytes]
+
+    def clear(self, memory: Memory, nbytes: int) -> None:
+        """Set the first bytes of memory to zero, after the queued calls."""
+        if self.view(memory) is None:
+            self.request(Runner.clear, memory.address, nbytes)
+        else:
+            self.write(memory, memoryview(bytes(nbytes)))
+
+    def copy(self, source: Memory, target: Memory, nbytes: int) -> None:
+        """Copy bytes inside the arena, after the queued calls."""
+        view = self.view(source)
+        if view is None:
+            self.request(Runner.copy, source.address, target.address, nbytes)
+        else:
+            self.write(target, view[:nbytes])
+
+    def check(self) -> None:
+        """Raise LaunchError if the runner has ended."""
+        if self.ended:
+            self.report()
+            raise LaunchError(f"{self._label} cannot be used: {self.ended}", kind="hexagon")
+
+    def report(self) -> None:
+        """Raise the error of the runner's end, if no call has raised it."""
+        if self._is_unreported:
+            self._is_unreported = False
+            raise self._end_error()
+
+    def close(self) -> None:
+        """End the runner, also during a call."""
+        if self._threads:
+            self._is_closed = True
+            with suppress(LaunchError):  # it has ended
+                answer = self._add_request(Runner.close)
+                if self._transport is not None:
+                    self._transport.stop()
+                answer.get()
+            self._is_unreported = False
+
+    def try_out(self) -> None:
+        """Start the runner and end it.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            It cannot be started.
+        """
+        _, error = self._add_request(Runner.close).get()  # one request: an interrupt of the wait leaves no runner
+        if isinstance(error, DeviceNotFoundError):
+            raise error
+
+    def request(self, function: Callable[..., object], *values: object) -> Any:
+        """Call a method of `Runner` in the thread, and return its result."""
+        if get_ident() == self._thread:
+            raise LaunchError(f"a finalizer cannot wait for {self._label}: it runs in the thread of the device", kind="hexagon")
+        self.limit = _time_limit()
+        answer = self._add_request(function, *values)
+        try:
+            result, error = answer.get()
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(
+                "the kernel continues. To stop it, set DEVMOD_HEXAGON_TIMEOUT to a number of seconds; the arrays of the device are then "
+                "lost"
+            )
+            raise
+        if error is not None:
+            self._is_unreported = False
+            raise error
+        return result
+
+    def _add_request(self, function: Callable[..., object], *values: object) -> SimpleQueue[Any]:
+        answer: SimpleQueue[Any] = SimpleQueue()
+        self._add((function, values, answer))
+        return answer
+
+    def _add(self, request: object) -> None:
+        with self._requests_lock:
+            self.check()
+            self._is_idle = False
+            self._requests.put(request)
+        if not self._threads:
+            start_new_thread(self._serve, ())
+
+    # -- the thread
+
+    def _serve(self) -> None:
+        """Start the runner, and answer requests until it ends."""
+        thread = object()
+        self._threads.append(thread)
+        if self._threads[0] is not thread:
+            return
+        self._thread = get_ident()
+        try:
+            self._transport = self._connect()
+            self._runner = runner = Runner(self._transport, self._label, self)
+        except Exception as error:  # noqa: BLE001 - the waiting threads raise it
+            self._end(error)
+            return
+        while not self.ended:
+            self._serve_request(runner)
+
+    def _serve_request(self, runner: Runner) -> None:
+        answer: SimpleQueue[Any] | None = None
+        outcome: tuple[object, Exception | None]
+        try:
+            if self._requests.empty():
+                runner.flush()
+            request = self._requests.get()
+            if type(request) is bytes:
+                runner.queue_call(request)
+                return
+            function, values, answer = request
+            outcome = (function(runner, *values), None)
+        except DevmodError as error:
+            outcome = (None, error)
+        except Exception as error:  # noqa: BLE001 - the connection may be in the middle of a frame
+            outcome = (None, self._end(error))
+        if runner.is_idle:
+            with self._requests_lock:
+                self._is_idle = self._requests.empty()
+        if answer is not None:
+            answer.put(outcome)
+
+    def _end(self, error: Exception) -> Exception:
+        """End the runner, and answer the other requests. Return the error for a caller."""
+        reason = end_reason(error, self._transport)
+        has_started, self._runner, self._thread = self._runner is not None, None, 0
+        with self._requests_lock:
+            self._is_unreported = has_started
+            self.ended = "its runner was closed" if self._is_closed else reason
+        result = self._end_error() if has_started else error
+        with suppress(Empty):
+            while True:
+                request = self._requests.get_nowait()
+                if type(request) is not bytes and request[2] is not None:
+                    request[2].put((None, result))
+        return result
+
+    def _end_error(self) -> LaunchError:
+        return LaunchError(
+            f"{self._label}: {self.ended}. The next call starts a new runner; arrays of the old one are lost", kind="hexagon"
+        )
+
+
+def _time_limit() -> float | None:
+    """Return the seconds of DEVMOD_HEXAGON_TIMEOUT; None without a limit."""
+    text = environment_text("DEVMOD_HEXAGON_TIMEOUT")
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise LaunchError(f"DEVMOD_HEXAGON_TIMEOUT is {text!r}: expected a number of seconds above 0", kind="hexagon")
+    return seconds

@@ -2,76 +2,26 @@
 
 from __future__ import annotations
 
-from devmod import FunctionInfo, Interface, Param
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, spin_call, transpose_call
+from pathlib import Path
 
-_LINEAR = """#include <metal_stdlib>
-using namespace metal;
+from devmod import FunctionInfo, Interface
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
 
-kernel void axpy(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant float &a [[buffer(2)]],
-                 constant int &n [[buffer(3)]], uint i [[thread_position_in_grid]])
-{
-    if (int(i) < n) y[i] += a * x[i];
-}
-
-kernel void count(device const int *values [[buffer(0)]], device atomic_uint *counts [[buffer(1)]], constant int &n [[buffer(2)]],
-                  uint i [[thread_position_in_grid]])
-{
-    if (int(i) < n) atomic_fetch_add_explicit(&counts[values[i] & 7], 1, memory_order_relaxed);
-}
-"""
-# TVM's layout: all scalars in one struct after the buffers.
-_TRANSPOSE = b"""#include <metal_stdlib>
-using namespace metal;
-
-union __TVMArgUnion {
- int v_int[2];
-};
-struct transpose_args_t {
-  int width[2];
-  int height[2];
-};
-kernel void transpose(device const float *source [[ buffer(0) ]], device float *target [[ buffer(1) ]],
-                      constant transpose_args_t &arg [[ buffer(2) ]],
-                      uint2 blockIdx [[threadgroup_position_in_grid]], uint2 threadIdx [[thread_position_in_threadgroup]])
-{
-    threadgroup float tile[4][4];
-    int x = threadIdx.x, y = threadIdx.y, left = blockIdx.x * 4, top = blockIdx.y * 4, width = arg.width[0], height = arg.height[0];
-    if (left + x < width && top + y < height) tile[y][x] = source[(top + y) * width + left + x];
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (top + x < height && left + y < width) target[(left + y) * height + top + x] = tile[x][y];
-}
-"""
-_SPIN = b"""#include <metal_stdlib>
-using namespace metal;
-
-kernel void spin(device uint *x [[buffer(0)]], constant int &n [[buffer(1)]], uint i [[thread_position_in_grid]])
-{
-    uint value = x[i];
-    for (int round = 0; round < n; round++) value = value * 1664525u + 1013904223u;
-    x[i] = value;
-}
-"""
+_SAMPLES = Path(__file__).with_name("samples")
+_LINEAR, _TRANSPOSE, _SPIN = ((_SAMPLES / f"{name}.metal").read_bytes() for name in ("linear", "transpose", "spin"))
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
+_K = FunctionInfo("k", ["handle"])
 
 
 def _linear_info() -> dict[str, FunctionInfo]:
-    def buffer(name: str, dtype: str, access: str, at: int) -> Param:
-        return Param(name, "buffer", dtype, access, at)
-
-    def scalar(name: str, dtype: str, at: int) -> Param:
-        return Param(name, "scalar", dtype, at=at)
-
-    axpy = Interface([buffer("x", "float32", "r", 0), buffer("y", "float32", "rw", 1), scalar("a", "float32", 2), scalar("n", "int32", 3)])
-    count = Interface([buffer("values", "int32", "r", 0), buffer("counts", "uint32", "rw", 1), scalar("n", "int32", 2)])
-    return {
-        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
-        "count": FunctionInfo("count", ["handle", "handle", "int32"], _TAGS, (), count),
-    }
-
-
-_K = FunctionInfo("k", ["handle"])
+    """Return the kit's functions, with each argument at its index."""
+    result = {}
+    for name, info in linear_functions(_TAGS).items():
+        assert info.interface is not None
+        params = [param.replace(at=index) for index, param in enumerate(info.interface.params)]
+        result[name] = FunctionInfo(name, info.arg_types, _TAGS, (), Interface(params))
+    return result
 
 
 class MetalConformance(Conformance):
@@ -81,14 +31,11 @@ class MetalConformance(Conformance):
     driver_modules = ("Metal", "objc", "Foundation", "libdispatch")
     samples = (
         Sample(
-            dict.fromkeys(("axpy", "count"), _LINEAR.encode()),
+            dict.fromkeys(("axpy", "count"), _LINEAR),
             "metal",
             _linear_info(),
-            source={"metal": _LINEAR},
-            calls=[
-                axpy_call(),
-                count_call(),
-            ],
+            source={"metal": _LINEAR.decode()},
+            calls=[axpy_call(), count_call()],
         ),
         Sample(
             {"transpose": _TRANSPOSE},

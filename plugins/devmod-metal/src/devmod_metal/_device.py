@@ -1,26 +1,45 @@
-"""Metal devices: memory shared by host and device, and command queues as streams."""
+"""Metal devices: memory shared by host and device, command queues as streams, and shared events."""
 
 from __future__ import annotations
 
 from itertools import count
+from threading import RLock
 
-from devmod import Device, Stream
+from devmod import Device, Event, Stream
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
-from devmod_metal._open import metal
-from devmod_metal._stream import MetalStream
-from devmod_runtime import check_driver, lend, open_driver
+from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from devmod_metal._driver import Framework
     from devmod_runtime import Lease
+
 
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8
 _once = Once()
+#: The one Metal of the process: Apple's framework, or a double that a test has set.
+_opened: list[Framework] = []
+
+
+def metal() -> Framework:
+    """Return Metal. The first call opens the framework.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        Metal is not available here; the message has the reason. A later call tries again.
+    """
+    if not _opened:
+        from devmod_metal._driver import Framework  # importing it opens the framework, which exists only on macOS
+
+        _opened.append(Framework())
+    return _opened[0]
 
 
 class Memory:
@@ -111,23 +130,22 @@ class MetalDevice(Device):
             raise self.memory_error(nbytes, str(error)) from error
         return Memory(handle, metal().contents(handle, nbytes))
 
-    def write(self, memory: Memory, data: memoryview, stream: Stream) -> None:
+    def write(self, memory: Memory, data: memoryview, stream: MetalStream) -> None:
         # The host writes immediately, so earlier launches must have read the memory.
         stream.synchronize()
         memory.view[: data.nbytes] = data.cast("B")
 
-    def read(self, memory: Memory, out: memoryview, stream: Stream) -> None:
+    def read(self, memory: Memory, out: memoryview, stream: MetalStream) -> None:
         stream.synchronize()
         out.cast("B")[:] = memory.view[: out.nbytes]
 
-    def start_write(self, memory: Memory, data: memoryview, stream: Stream) -> None:
+    def start_write(self, memory: Memory, data: memoryview, stream: MetalStream) -> None:
         staging = self.allocate(data.nbytes)
         staging.view[: data.nbytes] = data.cast("B")
         self.copy(staging, memory, data.nbytes, stream)
 
-    def copy(self, source: Memory, target: Memory, nbytes: int, stream: Stream) -> None:
+    def copy(self, source: Memory, target: Memory, nbytes: int, stream: MetalStream) -> None:
         check_driver("metal")
-        assert isinstance(stream, MetalStream)
         if source.offset % 4 or target.offset % 4 or nbytes % 4:  # Metal copies whole words
             super().copy(source, target, nbytes, stream)
             return
@@ -140,7 +158,7 @@ class MetalDevice(Device):
     def slice(self, memory: Memory, offset: int, nbytes: int) -> Memory:
         return Memory(memory.handle, memory.view[offset : offset + nbytes], offset)
 
-    def clear(self, memory: Memory, nbytes: int, stream: Stream) -> None:
+    def clear(self, memory: Memory, nbytes: int, stream: MetalStream) -> None:
         memory.view[:nbytes] = bytes(nbytes)  # nothing queued uses new memory
 
     def pointer(self, memory: Memory) -> tuple[int, int]:
@@ -179,3 +197,152 @@ def devices() -> list[MetalDevice]:
 
     result: list[MetalDevice] = _once.get("devices", find)
     return result
+
+
+# -- Streams and events: command queues, their commands, and shared events.
+
+
+#: The number of recorded commands of a stream above which completed ones are removed.
+_MAX_RECORDED = 32
+
+
+class Commands:
+    """The commands that were committed to a queue and may still run, in order.
+
+    An interrupt may occur between a commit and its record. `_is_incomplete` is therefore set before a commit. If it is set, `wait` commits
+    another command and waits for it, since it runs after all others. A command stays recorded until it has completed.
+    """
+
+    def __init__(self, queue: Any, device: Any) -> None:
+        self._queue = queue
+        self._device = device
+        self._recorded: dict[int, Any] = {}
+        self._number = count()
+        self._failure = ""
+        self._is_incomplete = False
+        self._once = Once()
+        self._count = count(1)
+        self._lock = fork_safe(RLock())
+
+    def commit(self, commit: Callable[[], Any]) -> Any:
+        """Commit a command in the order of the stream, and record it."""
+        with self._lock:
+            was_incomplete, self._is_incomplete = self._is_incomplete, True
+            commands = commit()
+            self._recorded[next(self._number)] = commands
+            self._is_incomplete = was_incomplete
+            if len(self._recorded) > _MAX_RECORDED:
+                for number in tuple(self._recorded):
+                    if not metal().is_complete(self._recorded[number]):
+                        break
+                    self._remove(number)
+        return commands
+
+    def signal(self) -> tuple[Any, int, list[Any]]:
+        """Commit a command that sets the stream's event. Return the event, its value, and the commands whose last end is its time."""
+        event = self._once.get("event", lambda: metal().event(self._device))
+        # Metal may give commands without work no time, so they copy this.
+        scratch = self._once.get("scratch", lambda: metal().buffer(self._device, 8))
+        with self._lock:
+            value = next(self._count)
+            # A GPU may run the copy before the launch ahead of it has ended, since they share no memory.
+            last = list(self._recorded.values())[-1:]
+            return event, value, [*last, self.commit(lambda: metal().signal(self._queue, event, value, scratch))]
+
+    def wait(self) -> str:
+        """Wait for all commands. Return the first failure since the last call, or ""."""
+        if self._is_incomplete:
+            with self._lock:
+                self.signal()
+                self._is_incomplete = False
+        for number, commands in tuple(self._recorded.items()):
+            metal().wait(commands)
+            self._remove(number)
+        failure, self._failure = self._failure, ""
+        return failure
+
+    def _remove(self, number: int) -> None:
+        commands = self._recorded.get(number)
+        if commands is not None:
+            self._failure = self._failure or metal().failure(commands)
+            self._recorded.pop(number, None)
+
+
+class MetalStream(Stream):
+    """A command queue, which runs commands in order.
+
+    Attributes
+    ----------
+    queue
+        Metal's command queue.
+    commands : Commands
+        The commands of the queue.
+    """
+
+    device: MetalDevice
+
+    def __init__(self, device: MetalDevice, queue: Any) -> None:
+        self.device = device
+        self.queue = queue
+        self.commands = Commands(queue, device.handle)
+        #: The token of the stream's lease.
+        self.token: object = None
+
+    def wait_for_commands(self) -> str:
+        """Wait for all commands. Return the first failure since the last call, or ""."""
+        check_driver("metal")
+        return self.commands.wait()
+
+    def synchronize(self) -> None:
+        failure = self.wait_for_commands()
+        if failure:
+            raise self.device.launch_error(failure)
+
+    def record(self) -> MetalEvent:
+        check_driver("metal")
+        try:
+            event, value, commands = self.commands.signal()
+        except MetalError as error:
+            raise LaunchError(f"{self.device} gives no event: {error}", kind="metal") from error
+        return MetalEvent(self.device, event, value, commands)
+
+    def wait(self, event: Event) -> None:
+        event = check_event(event, MetalEvent, self.device)
+        check_driver("metal")
+        try:
+            self.commands.commit(lambda: metal().wait_for(self.queue, event.handle, event.value))
+        except MetalError as error:
+            raise LaunchError(f"{self.device} cannot wait for an event: {error}", kind="metal") from error
+
+
+class MetalEvent(Event):
+    """A value that a queue sets a shared event to. The last end of its commands is its time."""
+
+    __slots__ = ("commands", "device", "handle", "value")
+
+    def __init__(self, device: MetalDevice, handle: Any, value: int, commands: list[Any]) -> None:
+        self.device, self.handle, self.value, self.commands = device, handle, value, commands
+
+    def synchronize(self) -> None:
+        check_driver("metal")
+        failure = wait_for(self.commands)
+        if failure:
+            raise self.device.launch_error(failure)
+
+    def elapsed(self, earlier: Event) -> float:
+        earlier = check_earlier_event(earlier, MetalEvent, self.device)
+        earlier.synchronize()
+        self.synchronize()
+        return self._end() - earlier._end()
+
+    def _end(self) -> float:
+        return max(metal().times(commands)[1] for commands in self.commands)
+
+
+def wait_for(commands: list[Any]) -> str:
+    """Wait for commands. Return the first failure, or ""."""
+    driver, failure = metal(), ""
+    for each in commands:
+        driver.wait(each)
+        failure = failure or driver.failure(each)
+    return failure

@@ -1,4 +1,4 @@
-"""pyobjc's Metal, with the interface of `devmod_metal._interface`. No other file imports pyobjc.
+"""The operations of Metal that this backend needs, by pyobjc. No other file imports pyobjc.
 
 Importing this file opens the framework. It raises DeviceNotFoundError if that fails; a later import tries again.
 """
@@ -60,14 +60,20 @@ objc.registerMetaDataForSelector(
 
 
 class Framework:
-    """`devmod_metal._interface.Metal` with Apple's framework. The methods are documented there."""
+    """Apple's framework. Each method raises `MetalError` for an error of Metal.
+
+    The objects that it returns (devices, queues, buffers, libraries, pipelines, commands, events) are opaque to the rest of the backend.
+    On machines without Metal, the tests replace this class by a double.
+    """
 
     def devices(self) -> Sequence[Any]:
+        """Return all devices of this machine, the preferred one first."""
         with objc.autorelease_pool():
             # Low-power GPUs come last.
             return sorted(Metal.MTLCopyAllDevices(), key=lambda device: bool(device.isLowPower()))
 
     def properties(self, device: Any) -> DeviceProperties:
+        """Return the properties of a device."""
         with objc.autorelease_pool():
             threads = device.maxThreadsPerThreadgroup()
             return DeviceProperties(
@@ -80,16 +86,20 @@ class Framework:
             )
 
     def queue(self, device: Any) -> Any:
+        """Create a command queue."""
         return _not_none(device.newCommandQueue(), "no command queue")
 
     def buffer(self, device: Any, nbytes: int) -> Any:
+        """Create a buffer in memory that host and device share."""
         return _not_none(device.newBufferWithLength_options_(nbytes, Metal.MTLResourceStorageModeShared), "no buffer")
 
     def contents(self, buffer: Any, nbytes: int) -> memoryview:
+        """Return the bytes of a buffer, writable and without a copy. They are valid while the buffer exists."""
         view: memoryview = memoryview(buffer.contents().as_buffer(nbytes)).cast("B")
         return view
 
     def compile(self, device: Any, text: str, options: Sequence[str]) -> Any:
+        """Compile a source to a library. The text of an error is the compiler's whole log."""
         with objc.autorelease_pool():
             settings = Metal.MTLCompileOptions.alloc().init()
             for option in options:
@@ -103,15 +113,18 @@ class Framework:
             return _check_result(library, error)
 
     def load(self, device: Any, data: bytes) -> Any:
+        """Load a metallib as a library."""
         with objc.autorelease_pool():
             library, error = device.newLibraryWithData_error_(libdispatch.dispatch_data_create(data, len(data), None, None), None)
             return _check_result(library, error)
 
     def functions(self, library: Any) -> Sequence[str]:
+        """Return the names of the functions of a library."""
         with objc.autorelease_pool():
             return [str(name) for name in library.functionNames()]
 
     def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
+        """Create the pipeline of a function with values for its constants."""
         with objc.autorelease_pool():
             values = Metal.MTLFunctionConstantValues.alloc().init()
             for constant in constants:
@@ -136,6 +149,10 @@ class Framework:
         grid: Dims,
         block: Dims,
     ) -> Any:
+        """Commit one launch and return its commands. Buffers, values and sizes of threadgroup memory each have an index.
+
+        A buffer has the first byte of the argument in it.
+        """
         with objc.autorelease_pool():
             commands = _not_none(queue.commandBuffer(), "no command buffer")
             encoder = _not_none(commands.computeCommandEncoder(), "no command encoder")
@@ -152,21 +169,29 @@ class Framework:
             return commands
 
     def copy(self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
+        """Commit a copy from one buffer to another, and return its commands. All numbers are multiples of 4."""
         with objc.autorelease_pool():
             commands = _copy(queue, source, start, target, offset, nbytes)
             commands.commit()
             return commands
 
     def address(self, buffer: Any) -> int:
+        """Return the address of the buffer's object, as DLPack has it."""
         return int(objc.pyobjc_id(buffer))
 
     def allocated(self, device: Any) -> int:
+        """Return the bytes that this process has allocated on a device."""
         return int(device.currentAllocatedSize())
 
     def event(self, device: Any) -> Any:
+        """Create an event with the value 0, for queues of all devices."""
         return _not_none(device.newSharedEvent(), "no event")
 
     def signal(self, queue: Any, event: Any, value: int, scratch: Any) -> Any:
+        """Commit commands that set an event to a value after all earlier commands of the queue, and return them.
+
+        They also copy the first half of `scratch`, a buffer of 8 bytes, to the second, since commands without work may have no times.
+        """
         with objc.autorelease_pool():
             commands = _copy(queue, scratch, 0, scratch, 4, 4)
             commands.encodeSignalEvent_value_(event, value)
@@ -174,6 +199,7 @@ class Framework:
             return commands
 
     def wait_for(self, queue: Any, event: Any, value: int) -> Any:
+        """Commit commands that block the queue until an event has a value, and return them."""
         with objc.autorelease_pool():
             commands = _not_none(queue.commandBuffer(), "no command buffer")
             commands.encodeWaitForEvent_value_(event, value)
@@ -181,18 +207,22 @@ class Framework:
             return commands
 
     def wait(self, commands: Any) -> None:
+        """Wait on the host until commands have completed or failed."""
         commands.waitUntilCompleted()
 
     def is_complete(self, commands: Any) -> bool:
+        """Return whether commands have completed or failed."""
         return int(commands.status()) >= int(Metal.MTLCommandBufferStatusCompleted)
 
     def failure(self, commands: Any) -> str:
+        """Return the error of completed commands; "" if there is none."""
         if int(commands.status()) != int(Metal.MTLCommandBufferStatusError):
             return ""
         with objc.autorelease_pool():
             return _error_text(commands.error())
 
     def times(self, commands: Any) -> tuple[float, float]:
+        """Return the start and the end of completed commands, in seconds of the device's clock."""
         return float(commands.GPUStartTime()), float(commands.GPUEndTime())
 
 

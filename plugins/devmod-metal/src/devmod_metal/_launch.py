@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from devmod import Block, Interface, Param
 from devmod.backend import constants_of
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
-from devmod_metal._device import Memory, MetalDevice, devices
+from devmod_metal._device import Memory, MetalDevice, MetalStream, devices, metal, wait_for
 from devmod_metal._interface import ConstantValue, MetalError
-from devmod_metal._open import metal
-from devmod_metal._stream import MetalStream, wait_for
 from devmod_runtime import Kernel, LaunchConfig, Launcher, block_packer, specialize_constants
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo, Stream
+    from devmod import Device, FunctionInfo
     from devmod_metal._interface import Dims, Pipeline
     from devmod_metal._library import Shader
 
@@ -50,8 +50,7 @@ class MetalLauncher(Launcher):
     def default_device(self) -> Device:
         return devices()[0]
 
-    def kernel(self, device: Device) -> MetalKernel:
-        assert isinstance(device, MetalDevice)
+    def kernel(self, device: MetalDevice) -> MetalKernel:
         return MetalKernel(self._name, self._info, self.interface, self._shader, self._constants, device)
 
     def local(self, nbytes: int) -> int:
@@ -102,6 +101,7 @@ class MetalKernel(Kernel):
         self, name: str, info: FunctionInfo, interface: Interface, shader: Shader, constants: Sequence[ConstantValue], device: MetalDevice
     ) -> None:
         self._name, self._device = name, device
+        self._invalid_launch = partial(device.invalid_launch, name)
         self._missing = ""
         self._pipeline: Pipeline | None = None
         self._buffers: list[tuple[int, int]] = []
@@ -169,12 +169,12 @@ class MetalKernel(Kernel):
         if x * y * z > self._pipeline.max_threads:
             raise self._invalid_launch(
                 f"the pipeline's maxTotalThreadsPerThreadgroup is {self._pipeline.max_threads}, and block={launch.block} has "
-                f"{x * y * z} threads"
+                f"{x * y * z} threads",
             )
         for blocks, threads in zip(launch.grid, launch.block, strict=True):
             if blocks * threads >= 1 << 32:
                 raise self._invalid_launch(
-                    f"the index of a thread in a grid has 32 bits, and grid={launch.grid} of block={launch.block} has more threads"
+                    f"the index of a thread in a grid has 32 bits, and grid={launch.grid} of block={launch.block} has more threads",
                 )
         return launch.grid, launch.block
 
@@ -190,20 +190,18 @@ class MetalKernel(Kernel):
             return ""
         return f"its maxThreadgroupMemoryLength is {limit}, and devmod.Local arguments and the kernel's own memory need {requested} bytes"
 
-    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
+    def caller(self, stream: MetalStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         def call(values: Sequence[Any]) -> None:
             self._launch(stream, shape, values)
 
         return call
 
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(self, stream: MetalStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         # Metal commits commands only once, so everything else is prepared here.
-        assert isinstance(stream, MetalStream)
         commit = self._committer(stream, shape, values)
         return lambda: stream.commands.commit(commit)
 
-    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
-        assert isinstance(stream, MetalStream)
+    def time(self, stream: MetalStream, shape: Any, values: Sequence[Any]) -> float:
         commands = self._launch(stream, shape, values)
         failure = wait_for([commands])
         if failure:
@@ -212,8 +210,7 @@ class MetalKernel(Kernel):
         start, end = metal().times(commands)
         return end - start
 
-    def _launch(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Any:
-        assert isinstance(stream, MetalStream)
+    def _launch(self, stream: MetalStream, shape: Any, values: Sequence[Any]) -> Any:
         return stream.commands.commit(self._committer(stream, shape, values))
 
     def _committer(self, stream: MetalStream, shape: tuple[Dims, Dims], values: Sequence[Any]) -> Callable[[], Any]:
@@ -240,8 +237,3 @@ class MetalKernel(Kernel):
                 ) from error
 
         return commit
-
-    def _invalid_launch(self, text: str) -> LaunchError:
-        return LaunchError(
-            f"the metal function {self._name!r} cannot be launched on {self._device}: {text}", kind="metal", function=self._name
-        )

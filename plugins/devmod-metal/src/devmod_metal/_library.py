@@ -1,11 +1,10 @@
-"""Libraries: the shaders of a module, each compiled once for each device that needs it."""
+"""The shaders of a module. Each is compiled once for each device that needs it; functions with equal shaders share a library."""
 
 from __future__ import annotations
 
-from devmod.backend import Once
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
+from devmod_metal._device import metal
 from devmod_metal._interface import MetalError
-from devmod_metal._open import metal
 from devmod_readers.sources import closed_source, split_options
 from devmod_runtime import source_constants, source_text, specialize_source
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from devmod.backend import Once
     from devmod_metal._device import MetalDevice
     from devmod_metal._interface import ConstantValue, Pipeline
 
@@ -21,31 +21,32 @@ if TYPE_CHECKING:
 _MAGIC = b"MTLB"
 
 
-class Libraries:
-    """The libraries of one module, one for each device and shader. Functions with equal shaders share a library."""
+def read_shader(once: Once, entry: str, fmt: str, code: bytes | memoryview) -> Shader:
+    """Return a shader of a module. Check its payload, without a driver.
 
-    def __init__(self) -> None:
-        self._once = Once()
+    Parameters
+    ----------
+    once
+        The libraries of the module.
+    entry, fmt, code
+        The key of the shader, its format and its bytes.
 
-    def shader(self, entry: str, fmt: str, code: bytes | memoryview) -> Shader:
-        """Return a shader of the module. Check its payload, without a driver.
-
-        Raises
-        ------
-        FormatError
-            The payload is not valid for Metal.
-        """
-        subject = f"the metal shader {entry!r} of format {fmt!r}"
-        data = bytes(code)
-        if fmt == "metal":
-            try:
-                options, text = split_options(source_text("metal", subject, data))
-            except FormatError as error:
-                raise FormatError(str(error), kind="metal") from None
-            return Shader(self._once, fmt, b"", text, options)
-        if not data.startswith(_MAGIC):
-            raise FormatError(f"{subject} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}", kind="metal")
-        return Shader(self._once, fmt, data, "", ())
+    Raises
+    ------
+    FormatError
+        The payload is not valid for Metal.
+    """
+    subject = f"the metal shader {entry!r} of format {fmt!r}"
+    data = bytes(code)
+    if fmt == "metal":
+        try:
+            options, text = split_options(source_text("metal", subject, data))
+        except FormatError as error:
+            raise FormatError(str(error), kind="metal") from None
+        return Shader(once, fmt, b"", text, options)
+    if not data.startswith(_MAGIC):
+        raise FormatError(f"{subject} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}", kind="metal")
+    return Shader(once, fmt, data, "", ())
 
 
 class Shader:

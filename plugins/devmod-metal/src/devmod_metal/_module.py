@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from devmod.backend import Once
 from devmod_runtime import RuntimeModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod_metal._library import Libraries
     from devmod_runtime import Launcher
 
 
@@ -18,15 +18,10 @@ class MetalModule(RuntimeModule):
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
         entry = self.entry(name, info)
-        (fmt, code), libraries = self.payload(entry), self._libraries()
-        # The functions of a source share one object, which the module keeps, and its text.
-        shader = self.once(("shader", id(code)), lambda: libraries.shader(entry, fmt, code))
+        fmt, code = self.payload(entry)
         from devmod_metal._launch import MetalLauncher
+        from devmod_metal._library import read_shader
 
+        # The functions of a source share one object, which the module keeps, and its text.
+        shader = self.once(("shader", id(code)), lambda: read_shader(self.once("libraries", Once), entry, fmt, code))
         return MetalLauncher(name, info, shader)
-
-    def _libraries(self) -> Libraries:
-        from devmod_metal._library import Libraries
-
-        libraries: Libraries = self.once("libraries", Libraries)
-        return libraries

@@ -36,20 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = [
-    "Calls",
-    "array",
-    "enumerate_all",
-    "error_name",
-    "ffi",
-    "instance",
-    "lib",
-    "log_messages",
-    "make",
-    "raise_messages",
-    "validating",
-    "vk",
-]
+__all__ = ["ffi", "lib", "vk"]
 
 NO_DEVICE = (
     "no Vulkan device was found: {why}. Install the driver of the GPU, or one that runs on the CPU (Debian and Ubuntu: apt install "
@@ -202,11 +189,13 @@ def _make_instance() -> Instance:
     else:
         newest = _NEWEST | 0xFFF
     extensions, layers, flags, messenger = [], [], 0, None
-    if _PORTABILITY in _names("vkEnumerateInstanceExtensionProperties", "VkExtensionProperties", "extensionName"):
+    if _PORTABILITY in enumerate_extensions(lib.vkEnumerateInstanceExtensionProperties, ffi.NULL):
         extensions.append(_PORTABILITY)
         flags = vk.VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
     if validating():
-        if _LAYER not in _names("vkEnumerateInstanceLayerProperties", "VkLayerProperties", "layerName"):
+        if _LAYER not in enumerate_all(
+            lib.vkEnumerateInstanceLayerProperties, "VkLayerProperties", read=lambda each: text_of(each.layerName)
+        ):
             raise DeviceNotFoundError(
                 f"DEVMOD_VULKAN_VALIDATE is set, but the Vulkan loader does not have the layer {_LAYER}. Install it (Debian and Ubuntu: "
                 "apt install vulkan-validationlayers), or unset the variable",
@@ -239,20 +228,7 @@ def _make_instance() -> Instance:
     return created
 
 
-def _names(function: str, struct: str, field: str) -> set[str]:
-    """Return the names in one of the loader's lists."""
-    call = getattr(lib, function)
-    before = (ffi.NULL,) if "Extension" in function else ()
-    count = ffi.new("uint32_t *")
-    if call(*before, count, ffi.NULL) < 0:
-        return set()
-    result = ffi.new(f"{struct}[]", max(count[0], 1))
-    if call(*before, count, result) < 0:
-        return set()
-    return {ffi.string(getattr(result[number], field)).decode() for number in range(count[0])}
-
-
-def enumerate_all(call: Callable[..., int], item: str, *before: Any, read: Callable[[Any], Any] = lambda each: each) -> list[Any]:
+def enumerate_all(call: Callable[..., int | None], item: str, *before: Any, read: Callable[[Any], Any] = lambda each: each) -> list[Any]:
     """Return all items that a Vulkan function enumerates. The function is called for the count first, then for an array of `item`.
 
     An item that is a structure lies in the array, which ends with this call: `read` returns what the caller needs of it.
@@ -261,9 +237,19 @@ def enumerate_all(call: Callable[..., int], item: str, *before: Any, read: Calla
     if call(*before, count, ffi.NULL):
         return []
     result = ffi.new(f"{item}[]", max(count[0], 1))
-    if call(*before, count, result) < 0:
+    if (call(*before, count, result) or 0) < 0:  # some of the functions return nothing
         return []
     return [read(result[number]) for number in range(count[0])]
+
+
+def enumerate_extensions(call: Callable[..., int], *before: Any) -> frozenset[str]:
+    """Return the names of all extensions that a Vulkan function enumerates."""
+    return frozenset(enumerate_all(call, "VkExtensionProperties", *before, read=lambda each: text_of(each.extensionName)))
+
+
+def text_of(chars: Any) -> str:
+    """Return the text in an array of characters."""
+    return str(ffi.string(chars).decode("utf-8", "replace")).strip()
 
 
 # -- messages of the validation layers -----------------------------------------------------------------------------------

@@ -9,18 +9,16 @@ from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod.targets.vulkan.architecture import capability_name
 from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod_vulkan import _features
-from devmod_vulkan._device import VulkanDevice, devices
-from devmod_vulkan._pipeline import Pipeline
-from devmod_vulkan._places import STORAGE, UNIFORM, Places
-from devmod_vulkan._record import ONE_TIME, REUSABLE, Launchable, Recording
-from devmod_vulkan._stream import VulkanStream
+from devmod_vulkan._device import VulkanDevice, VulkanStream, devices
+from devmod_vulkan._logical import ONE_TIME
+from devmod_vulkan._pipeline import REUSABLE, STORAGE, UNIFORM, Launchable, Pipeline, Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, Interface, Stream
+    from devmod import Device, Interface
     from devmod.backend import PipelineConstant
     from devmod_runtime import SetConstant
     from devmod_vulkan._shader import Shader
@@ -69,13 +67,12 @@ class VulkanLauncher(Launcher):
     def default_device(self) -> Device:
         return devices()[0]
 
-    def kernel(self, device: Device) -> Kernel:
-        assert isinstance(device, VulkanDevice)
+    def kernel(self, device: VulkanDevice) -> Kernel:
         if self._shader.opaque:
             return NoKernel()  # every call is refused because of the argument
         check_device(self._shader, device, self.interface.block, self._values)
         data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
-        return VulkanKernel(self._build(self._shader, device, data), device, self.interface)
+        return VulkanKernel(self._build(self._shader, device, data), device, self.interface.block)
 
     def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
         new = specialize_constants("vulkan", self._shader.name, self.interface, constants)
@@ -95,11 +92,11 @@ class VulkanLauncher(Launcher):
 class VulkanKernel(Kernel):
     """A pipeline and its launches. Calls reuse the command buffers of finished calls. A prepared launch has a command buffer of its own."""
 
-    def __init__(self, pipeline: Pipeline, device: VulkanDevice, interface: Interface) -> None:
+    def __init__(self, pipeline: Pipeline, device: VulkanDevice, block: tuple[int, int, int] | None) -> None:
         self._device = device
-        self._name = pipeline.name
-        self._block = interface.block
-        self._recording = Recording(pipeline, interface)
+        self._block = block
+        self._pipeline = pipeline
+        self._invalid_launch = partial(device.invalid_launch, pipeline.name)
         self._free: list[Launchable] = []
 
     def shape(self, launch: LaunchConfig) -> tuple[int, int, int]:
@@ -117,9 +114,8 @@ class VulkanKernel(Kernel):
             raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
         return launch.grid
 
-    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        assert isinstance(stream, VulkanStream)
-        recording, submit, submission, number = self._recording, stream.submit, stream.submission, stream.number
+    def caller(self, stream: VulkanStream, shape: Any) -> Callable[[Sequence[Any]], None]:
+        pipeline, submit, submission, number = self._pipeline, stream.submit, stream.submission, stream.number
         free = self._free
         take, give = free.pop, free.append
 
@@ -130,7 +126,7 @@ class VulkanKernel(Kernel):
             try:
                 launchable = take()
             except IndexError:
-                launchable = Launchable(recording)
+                launchable = Launchable(pipeline)
             launchable.record(ONE_TIME, shape, values)
             if launchable.stream_number != number:
                 launchable.stream_number, launchable.info = number, submission([launchable.handle])
@@ -138,38 +134,24 @@ class VulkanKernel(Kernel):
 
         return call
 
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
-        assert isinstance(stream, VulkanStream)
-        launchable = Launchable(self._recording)
+    def prepare(self, stream: VulkanStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+        launchable = Launchable(self._pipeline)
         launchable.record(REUSABLE, shape, values)
         return partial(stream.submit, stream.submission([launchable.handle]), launchable.handle, (launchable, values))
 
-    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
-        assert isinstance(stream, VulkanStream)
-        launchable = Launchable(self._recording)
+    def time(self, stream: VulkanStream, shape: Any, values: Sequence[Any]) -> float:
+        launchable = Launchable(self._pipeline)
         launchable.record(ONE_TIME, shape, values)
         return stream.time_commands(launchable.handle, (launchable, values))
-
-    def _invalid_launch(self, text: str, argument: str = "") -> LaunchError:
-        return LaunchError(
-            f"the vulkan function {self._name!r} cannot be launched on {self._device}: {text}",
-            kind="vulkan",
-            function=self._name,
-            argument=argument,
-        )
 
 
 class NoKernel(Kernel):
     """The kernel of a function that takes images or samplers. It cannot be launched."""
 
-    def shape(self, launch: LaunchConfig) -> Any:
+    def shape(self, *_: Any, **__: Any) -> Any:
         raise LaunchError("images and samplers are not supported yet", kind="vulkan")
 
-    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        raise LaunchError("images and samplers are not supported yet", kind="vulkan")
-
-    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
-        raise LaunchError("images and samplers are not supported yet", kind="vulkan")
+    caller = time = shape
 
 
 # -- The check of a shader against a device's version, capabilities and limits.

@@ -12,20 +12,22 @@ from itertools import count
 from threading import Lock, RLock
 
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import check_driver, fork_safe, lend, open_driver
+from devmod_runtime import Pool, check_driver, fork_safe, lend, open_driver
 from devmod_vulkan import _driver
-from devmod_vulkan._commands import CommandPools
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
-from devmod_vulkan._memory import CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Heap, find_type
-from devmod_vulkan._wait import wait_for
+from devmod_vulkan._memory import CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Block, Memory, find_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from devmod import Device
     from devmod_runtime import Lease
-    from devmod_vulkan._device import VulkanDevice
+    from devmod_vulkan._physical import Physical
 
+
+#: The size of a block of memory, unless the heap is small.
+_BLOCK = 64 << 20
 #: The most queues to create. Streams share them.
 _MOST_QUEUES = 4
 #: The devices that are open in this process.
@@ -63,10 +65,10 @@ class Logical:
         Whether the device must not be used: it is destroyed, or this process was forked from the one that opened it.
     """
 
-    def __init__(self, device: VulkanDevice) -> None:
+    def __init__(self, device: Device, physical: Physical) -> None:
         open_driver("vulkan", _close_in_child)
         self.device = device
-        self.physical = physical = device.physical
+        self.physical = physical
         self.closed = False
         self._closed_because = "the interpreter is shutting down"
         self.validating = _driver.validating()
@@ -269,7 +271,7 @@ class Logical:
                 with self._removal:
                     semaphore, cell, *_ = lease.value
                     if number in self.streams:  # else another thread was faster
-                        wait_for(self, semaphore, cell[0])
+                        Waiter(self, semaphore).wait(cell[0])
                         self._remove_stream(number)
         self._destroy_pipelines()
 
@@ -302,3 +304,319 @@ def _close_in_child() -> None:
     # The driver's threads exist only in the parent.
     while _open_devices:
         _open_devices.pop().closed = True
+
+
+# -- Memory
+
+
+class Heap:
+    """The blocks of one type of memory.
+
+    Parameters
+    ----------
+    logical
+        The open device.
+    kind : int
+        The index of the memory type.
+    mapped : bool
+        Whether the blocks are mapped into the host's memory.
+    """
+
+    def __init__(self, logical: Logical, kind: int, *, mapped: bool) -> None:
+        self._logical = logical
+        self._kind = kind
+        self._mapped = mapped
+        self._align = logical.physical.alignment
+        self._block_size = max(1 << 20, min(_BLOCK, logical.physical.memory_types[kind][1] >> 4))
+        self._lock = fork_safe(RLock())
+        #: The allocated blocks.
+        self.blocks: list[Block] = []
+        #: Leases that may have ended. Finalizers and other threads append to it at any time.
+        self._ended: deque[Lease] = deque()
+        #: Whether a thread changes the blocks now, or was interrupted during a change.
+        self._changing = False
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Return a piece of at least `nbytes` bytes.
+
+        Raises
+        ------
+        DeviceMemoryError
+            The device has not enough free memory.
+        """
+        self._logical.check_open()
+        most = self._logical.physical.limits["maxMemoryAllocationSize"]
+        if nbytes > most:
+            raise self._logical.device.memory_error(nbytes, f"its maxMemoryAllocationSize is {most}")
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # typeshed lacks it
+            raise LaunchError(
+                f"{self._logical.device} cannot allocate {nbytes} bytes: a finalizer or a signal handler requested them during another "
+                "allocation of this thread. Allocate and launch outside of `__del__` and signal handlers",
+                kind="vulkan",
+            )
+        size = int(-(-nbytes // self._align) * self._align)
+        with self._lock:
+            self._enter()
+            memory = self._find(size, nbytes)
+            self._changing = False
+        return memory if memory is not None else self._grow(size, nbytes)
+
+    def close(self) -> None:
+        """Free all memory."""
+        with self._lock:
+            for block in self.blocks:
+                self._destroy(block)
+            self.blocks = []
+
+    def _enter(self) -> None:
+        """Begin a change. The caller must hold the lock."""
+        if self._changing:
+            for block in list(self.blocks):
+                if block.ready:
+                    block.rebuild()
+                else:
+                    self._remove(block)
+        self._changing = True
+        self._free_ended()
+
+    def _find(self, size: int, nbytes: int) -> Memory | None:
+        for block in self.blocks:
+            memory = block.take(size, nbytes, self._ended.append)
+            if memory is not None:
+                return memory
+        return None
+
+    def _grow(self, size: int, nbytes: int) -> Memory:
+        code = 0
+        for attempt in range(2):
+            with self._lock:
+                self._enter()
+                memory = self._find(size, nbytes)  # another thread may have freed memory
+                if memory is None:
+                    code, block = self._make(size if size > self._block_size // 2 else self._block_size)
+                    if block is not None:
+                        memory = block.take(size, nbytes, self._ended.append)
+                self._changing = False
+            if memory is not None:
+                return memory
+            if attempt == 0:
+                # Pending launches may hold the missing memory.
+                self._logical.finish()
+                with self._lock:
+                    self._enter()
+                    self._drop_empty(0)
+                    self._changing = False
+        if code in _driver.MEMORY_ERRORS:
+            raise self._logical.device.memory_error(nbytes, error_name(code))
+        raise self._logical.driver_error(f"{self._logical.device} cannot allocate {nbytes} bytes", code)
+
+    def _free_ended(self) -> None:
+        """Free the pieces of ended leases."""
+        emptied = False
+        for _ in range(len(self._ended)):
+            lease = self._ended.popleft()
+            if lease.expired:
+                block = lease.value[0]
+                block.put(lease)
+                emptied |= block.empty
+            else:
+                self._ended.append(lease)  # a finalizer uses the memory, or has created a new reference
+        if emptied:
+            self._drop_empty(1)
+
+    def _drop_empty(self, count: int) -> None:
+        """Destroy the empty blocks, except for the first `count` of the usual size."""
+        if self._logical.closed:
+            return
+        for block in list(self.blocks):
+            if block.empty:
+                if count and block.size == self._block_size:
+                    count -= 1
+                else:
+                    self._remove(block)
+
+    def _make(self, size: int) -> tuple[int, Block | None]:
+        block = Block(size)
+        self.blocks.append(block)
+        code = self._open(block)
+        if code:
+            self._remove(block)
+            return code, None
+        block.ready = True
+        return 0, block
+
+    def _open(self, block: Block) -> int:
+        calls, device = self._logical.calls, self._logical.handle
+        info = make("VkBufferCreateInfo", size=block.size, usage=USAGE)
+        code: int = calls.vkCreateBuffer(device, info, ffi.NULL, block.buffer_cell)
+        if code:
+            return code
+        requirements, address = ffi.new("VkMemoryRequirements *"), ffi.new("void **")
+        calls.vkGetBufferMemoryRequirements(device, block.buffer, requirements)
+        info = make("VkMemoryAllocateInfo", allocationSize=requirements.size, memoryTypeIndex=self._kind)
+        code = calls.vkAllocateMemory(device, info, ffi.NULL, block.memory_cell)
+        if not code:
+            code = calls.vkBindBufferMemory(device, block.buffer, block.memory_cell[0], 0)
+        if not code and self._mapped:
+            code = calls.vkMapMemory(device, block.memory_cell[0], 0, block.size, 0, address)
+        block.address = int(ffi.cast("uintptr_t", address[0]))
+        return code
+
+    def _remove(self, block: Block) -> None:
+        """Destroy a block, which may be incomplete. After an interrupt, the next `_enter` removes the rest."""
+        block.ready = False
+        self._destroy(block)
+        self.blocks.remove(block)
+
+    def _destroy(self, block: Block) -> None:
+        calls, device = self._logical.calls, self._logical.handle
+        for destroy, cell in ((calls.vkDestroyBuffer, block.buffer_cell), (calls.vkFreeMemory, block.memory_cell)):
+            # Interrupts land only where a call returns, so none lands between the two lines. No handle is destroyed twice.
+            handle, cell[0] = cell[0], ffi.NULL
+            destroy(device, handle, ffi.NULL)
+
+
+# -- The command buffers and timestamps of a device. Each has one user at a time, and is reused when the user is collected.
+
+
+_COMPUTE, _TRANSFER, _HOST = (
+    vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+    vk.VK_PIPELINE_STAGE_TRANSFER_BIT,
+    vk.VK_PIPELINE_STAGE_HOST_BIT,
+)
+_SHADER = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
+_MOVE = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
+_WRITES = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
+#: The arguments of the barriers at the start and end of every command buffer, which make all earlier writes visible to all later commands.
+_NO_MORE = (0, ffi.NULL, 0, ffi.NULL)
+_FIRST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT)
+_LAST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT)
+BEFORE = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER, 0, 1, _FIRST, *_NO_MORE)
+AFTER = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER | _HOST, 0, 1, _LAST, *_NO_MORE)
+ONE_TIME = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
+#: The number of command buffers, and of timestamps, that are created at once.
+_RECORDERS = 16
+_TIMERS = 64
+
+
+class CommandBuffer:
+    """A VkCommandBuffer, with the lock that all buffers of its pool share.
+
+    `recording` is True during recording. A buffer with an interrupted recording is not reused.
+    """
+
+    __slots__ = ("handle", "lock", "recording")
+
+    def __init__(self, handle: Any, lock: Lock) -> None:
+        self.handle = handle
+        self.lock = lock
+        self.recording = False
+
+
+class Recorder:
+    """A command buffer for one user. Recording requires the lock, and `commands.recording` to be True meanwhile."""
+
+    __slots__ = ("__weakref__", "_token", "commands", "handle", "lock")
+
+    def __init__(self, commands: CommandBuffer, pool: Pool) -> None:
+        self.commands = commands
+        self.handle, self.lock = commands.handle, commands.lock
+        self._token = pool.lend(self, commands)
+
+
+class Timer:
+    """A slot for a timestamp, with a command buffer that writes it."""
+
+    __slots__ = ("__weakref__", "_token", "handle", "number", "pool")
+
+    def __init__(self, slot: tuple[Any, Any, int], pool: Pool) -> None:
+        self.handle, self.pool, self.number = slot
+        self._token = pool.lend(self, slot)
+
+
+class CommandPools:
+    """The pools of one device.
+
+    Attributes
+    ----------
+    recorders
+        The command buffers without a user.
+    """
+
+    def __init__(self, logical: Logical) -> None:
+        self._logical = logical
+        self.recorders = Pool()
+        self._timers = Pool()
+
+    def recorder(self) -> Recorder:
+        """Return a command buffer for the exclusive use of the caller."""
+        pool = self.recorders
+        try:
+            commands = pool.take()
+            while commands.recording:
+                commands = pool.take()
+        except IndexError:
+            lock = fork_safe(Lock())
+            commands, *others = [CommandBuffer(handle, lock) for handle in self._command_buffers(_RECORDERS, resettable=True)]
+            pool.add(others)
+        return Recorder(commands, pool)
+
+    def _command_buffers(self, number: int, *, resettable: bool = False) -> list[Any]:
+        """Return new command buffers, in a pool of their own."""
+        logical = self._logical
+        flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT if resettable else 0
+        info = make("VkCommandPoolCreateInfo", queueFamilyIndex=logical.physical.queue_family, flags=flags)
+        pool = logical.create_owned("vkCreateCommandPool", "VkCommandPool", info)
+        buffers = ffi.new("VkCommandBuffer[]", number)
+        info = make("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=number)
+        logical.check(logical.calls.vkAllocateCommandBuffers(logical.handle, info, buffers), "cannot allocate command buffers")
+        return list(buffers)
+
+    def timer(self) -> Timer:
+        """Return a timestamp slot for the exclusive use of the caller."""
+        try:
+            slot = self._timers.take()
+        except IndexError:
+            slot, *others = self._make_timers()
+            self._timers.add(others)
+        return Timer(slot, self._timers)
+
+    def _make_timers(self) -> list[tuple[Any, Any, int]]:
+        info = make("VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=_TIMERS)
+        pool = self._logical.create_owned("vkCreateQueryPool", "VkQueryPool", info)
+        slots, begin, calls = [], make("VkCommandBufferBeginInfo"), self._logical.calls
+        for number, handle in enumerate(self._command_buffers(_TIMERS)):
+            self._logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
+            calls.vkCmdResetQueryPool(handle, pool, number, 1)
+            calls.vkCmdWriteTimestamp(handle, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
+            self._logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
+            slots.append((handle, pool, number))
+        return slots
+
+
+# -- Waiting for the value of a timeline semaphore.
+
+
+#: The nanoseconds of one wait. Waits are split, so that Ctrl-C interrupts them.
+_WAIT_SLICE = 200_000_000
+
+
+class Waiter:
+    """Waits for a semaphore, in one thread at a time. It is reused, because creating Vulkan's structures takes longer than a short wait."""
+
+    __slots__ = ("_cell", "_device", "_info", "_logical", "_wait")
+
+    def __init__(self, logical: Logical, semaphore: Any) -> None:
+        self._logical = logical
+        self._cell = ffi.new("uint64_t *")
+        self._info = make("VkSemaphoreWaitInfo", semaphoreCount=1, pSemaphores=ffi.new("VkSemaphore *", semaphore), pValues=self._cell)
+        self._wait, self._device = logical.calls.vkWaitSemaphores, logical.handle
+
+    def wait(self, value: int) -> None:
+        """Wait until the semaphore has `value`. Raise LaunchError if the driver reports an error."""
+        self._cell[0] = value
+        code = self._wait(self._device, self._info, _WAIT_SLICE)
+        while code == vk.VK_TIMEOUT:
+            code = self._wait(self._device, self._info, _WAIT_SLICE)
+        if code or self._logical.validating:
+            self._logical.check(code, "reports a failed launch")

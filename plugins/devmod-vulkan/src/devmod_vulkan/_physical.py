@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
 from devmod_vulkan import _features
-from devmod_vulkan._driver import NO_DEVICE, Calls, enumerate_all, ffi, instance, make, vk
+from devmod_vulkan._driver import NO_DEVICE, Calls, enumerate_all, enumerate_extensions, ffi, instance, make, text_of, vk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class Physical:
         if self.version >= OLDEST:
             base.pNext = sizes
             calls.vkGetPhysicalDeviceProperties2(handle, base)
-        self.name = _text(properties.deviceName)
+        self.name = text_of(properties.deviceName)
         self.vendor = _VENDORS.get(properties.vendorID, f"vendor {properties.vendorID:#06x}")
         number = properties.driverVersion
-        self.driver_version = f"{_text(driver.driverName)} {_text(driver.driverInfo)}".strip() or str(number)
+        self.driver_version = f"{text_of(driver.driverName)} {text_of(driver.driverInfo)}".strip() or str(number)
         self.score, self.shares_memory = _TYPES.get(properties.deviceType, (0, False))
         self.limits = {name: int(getattr(properties.limits, name)) for name in _LIMITS}
         for axis in range(3):
@@ -120,15 +120,7 @@ class Physical:
             + uuid
         )
         self.identity = "\n".join((self.name, self.driver_version, str(number), self.cache_header.hex()))
-        self.extensions = frozenset(
-            enumerate_all(
-                calls.vkEnumerateDeviceExtensionProperties,
-                "VkExtensionProperties",
-                handle,
-                ffi.NULL,
-                read=lambda each: ffi.string(each.extensionName).decode(),
-            )
-        )
+        self.extensions = enumerate_extensions(calls.vkEnumerateDeviceExtensionProperties, handle, ffi.NULL)
         self._operations = subgroup.supportedOperations if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else 0
         self._controls = controls
         self._read_memory()
@@ -159,25 +151,25 @@ class Physical:
 
     def _read_queues(self) -> None:
         """Choose the queue family: without graphics if possible, so that a desktop's drawing does not delay launches."""
-        count = ffi.new("uint32_t *")
-        self._calls.vkGetPhysicalDeviceQueueFamilyProperties(self.handle, count, ffi.NULL)
-        families = ffi.new("VkQueueFamilyProperties[]", max(count[0], 1))
-        self._calls.vkGetPhysicalDeviceQueueFamilyProperties(self.handle, count, families)
-        best = None
-        for number in range(count[0]):
-            flags = families[number].queueFlags
-            if flags & vk.VK_QUEUE_COMPUTE_BIT:
-                rank = (families[number].timestampValidBits > 0, not flags & vk.VK_QUEUE_GRAPHICS_BIT, -number)
-                best = max(best or rank, rank)
-        self.queue_family = -best[2] if best is not None else -1
-        family = families[max(self.queue_family, 0)]
-        self.queue_count, self.timestamp_bits = int(family.queueCount), int(family.timestampValidBits)
+        families = enumerate_all(
+            self._calls.vkGetPhysicalDeviceQueueFamilyProperties,
+            "VkQueueFamilyProperties",
+            self.handle,
+            read=lambda each: (each.queueFlags, each.queueCount, each.timestampValidBits),
+        )
+        ranks = [
+            (bits > 0, not flags & vk.VK_QUEUE_GRAPHICS_BIT, -number)
+            for number, (flags, _, bits) in enumerate(families)
+            if flags & vk.VK_QUEUE_COMPUTE_BIT
+        ]
+        self.queue_family = -max(ranks)[2] if ranks else -1
+        _, queues, bits = families[self.queue_family] if ranks else (0, 0, 0)
+        self.queue_count, self.timestamp_bits = int(queues), int(bits)
 
     def _read_features(self) -> frozenset[str]:
         chain = self.feature_chain(None)
         self._calls.vkGetPhysicalDeviceFeatures2(self.handle, chain["10"])
-        results = {feature for feature in _features.REQUESTED if self._supports(chain, feature)}
-        return frozenset(results)
+        return frozenset(feature for feature in _features.REQUESTED if self._supports(chain, feature))
 
     def _supports(self, chain: dict[str, Any], feature: str) -> bool:
         struct, _, field = feature.partition(".")
@@ -218,10 +210,6 @@ class Physical:
         major, minor = _features.newest_spirv(self.version)
         beyond = [number for number in sorted(_features.ALWAYS.union(_features.NEEDS) - {0, 1}) if _features.has(number, self.features)]
         return f"spirv{major}.{minor}:{'+'.join(map(capability_name, beyond))}"
-
-
-def _text(chars: Any) -> str:
-    return str(ffi.string(chars).decode("utf-8", "replace")).strip()
 
 
 def _version(number: int) -> tuple[int, int]:

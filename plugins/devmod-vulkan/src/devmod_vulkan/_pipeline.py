@@ -1,12 +1,13 @@
-"""Pipelines: a shader with its layouts on one device, and descriptor sets for its launches."""
+"""Pipelines: a shader on one device with its layouts and descriptor sets, and the recording of its launches."""
 
 from __future__ import annotations
 
 from devmod.backend import DiskCache
-from devmod.errors import CompileError
-from devmod_runtime import Pool
+from devmod.errors import CompileError, FormatError
+from devmod_runtime import Pool, block_packer
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
-from devmod_vulkan._places import STORAGE, UNIFORM, Places
+from devmod_vulkan._logical import AFTER, BEFORE
+from devmod_vulkan._shader import bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,63 @@ if TYPE_CHECKING:
 
     from devmod_vulkan._logical import Logical
     from devmod_vulkan._shader import Shader
+
+
+STORAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
+UNIFORM = vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+
+
+class Places:
+    """The places of a launch's arguments: descriptor sets, uniform buffers, push constants.
+
+    Attributes
+    ----------
+    bindings : dict
+        The descriptor type of each (set, binding).
+    sets : int
+        The number of sets: one more than the highest set number.
+    buffers : list of (int, (int, int))
+        The number and the (set, binding) of each buffer argument.
+    uniforms : list of (int, int, (int, int))
+        For each uniform buffer: the number of the argument with its content, or -1 minus the number of the block; its size; its
+        (set, binding).
+    push : int
+        The number of the block of push constants; -1 for none.
+    push_size : int
+        Its size in bytes, rounded up to a multiple of 4 as Vulkan requires.
+    """
+
+    def __init__(self, shader: Shader) -> None:
+        interface = shader.interface
+        self.buffers: list[tuple[int, tuple[int, int]]] = []
+        self.uniforms: list[tuple[int, int, tuple[int, int]]] = []
+        self.bindings: dict[tuple[int, int], int] = {}
+        self.push, self.push_size = -1, 0
+        for number, param in enumerate(interface.params):
+            if param.kind in ("buffer", "uniform"):
+                at = self._place(shader, param.at, STORAGE if param.kind == "buffer" else UNIFORM)
+                if param.kind == "buffer":
+                    self.buffers.append((number, at))
+                else:
+                    self.uniforms.append((number, bytes_of(param.type), at))
+        for number, block in enumerate(interface.blocks):
+            if block.at == "push":
+                self.push, self.push_size = number, -(-block.size // 4) * 4
+            else:
+                self.uniforms.append((-1 - number, block.size, self._place(shader, block.at, UNIFORM)))
+        self.sets = max((number for number, _ in self.bindings), default=-1) + 1
+
+    def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
+        if not isinstance(at, tuple) or max(at) > 0xFFFF or at in self.bindings:
+            problem = "which another argument uses" if at in self.bindings else "expected (set, binding)"
+            raise FormatError(
+                f"the interface of the vulkan function {shader.name!r} places an argument at {at!r}, {problem}",
+                kind="vulkan",
+                function=shader.name,
+            )
+        self.bindings[at] = kind
+        return at
+
 
 _STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
 #: The number of launches that descriptor sets are allocated for: first a few, then more.
@@ -45,6 +103,14 @@ class Pipeline:
         self.logical = logical
         self.places = places = Places(shader)
         self.name = shader.name
+        self.pack = block_packer(shader.interface) if shader.interface.blocks else None
+        align = logical.physical.alignment
+        #: For each uniform buffer: the number of its argument or block, the offset in the launch's uniform memory, the size.
+        self.uniforms: list[tuple[int, int, int]] = []
+        self.uniform_bytes = 0
+        for number, size, _ in places.uniforms:
+            self.uniforms.append((number, self.uniform_bytes, size))
+            self.uniform_bytes += -(-max(size, 1) // align) * align
         #: The handles that are destroyed when this object is collected.
         self._owned: list[tuple[str, Any]] = []
         self._token = logical.lend_pipeline(self, self._owned)
@@ -185,3 +251,123 @@ def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
         dataSize=len(data),
         pData=ffi.new("char[]", data),
     )
+
+
+# -- Recording of launches: a command buffer, its descriptor sets, and the memory of its uniform blocks.
+
+
+_COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+#: For prepared launches, which may be submitted again before they are done.
+REUSABLE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
+
+
+class Launchable:
+    """A launch that can be recorded repeatedly, and submitted.
+
+    Attributes
+    ----------
+    handle
+        The VkCommandBuffer.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_infos",
+        "_pipeline",
+        "_recorder",
+        "_sets",
+        "_token",
+        "_uniforms",
+        "_writes",
+        "handle",
+        "info",
+        "stream_number",
+    )
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._sets: Any = None
+        self._pipeline = pipeline
+        places, logical = pipeline.places, pipeline.logical
+        self._recorder = logical.commands.recorder()
+        self.handle = self._recorder.handle
+        #: The VkSubmitInfo for the stream of that number. It does not reference the stream, which references this until it is done.
+        self.info: Any = None
+        self.stream_number = -1
+        self._uniforms = logical.staging.allocate(pipeline.uniform_bytes) if pipeline.uniforms else None
+        number = len(places.bindings)
+        if not number:
+            return
+        self._sets, self._token = pipeline.lend_sets(self)
+        self._infos = ffi.new("VkDescriptorBufferInfo[]", number)
+        targets = [(at, vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) for _, at in places.buffers]
+        targets += [(at, vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER) for _, _, at in places.uniforms]
+        self._writes = array(
+            "VkWriteDescriptorSet",
+            [
+                make(
+                    "VkWriteDescriptorSet",
+                    dstSet=self._sets[set_],
+                    dstBinding=binding,
+                    descriptorCount=1,
+                    descriptorType=kind,
+                    pBufferInfo=self._infos + index,
+                )
+                for index, ((set_, binding), kind) in enumerate(targets)
+            ],
+        )
+        for index, (_, offset, size) in enumerate(pipeline.uniforms, len(places.buffers)):
+            assert self._uniforms is not None
+            entry = self._infos[index]
+            entry.buffer, entry.offset, entry.range = self._uniforms.buffer, self._uniforms.offset + offset, size
+
+    def record(self, begin: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
+        """Record a launch. No earlier recording may be pending.
+
+        Parameters
+        ----------
+        begin
+            `ONE_TIME` or `REUSABLE`.
+        grid
+            The number of blocks in x, y and z.
+        values
+            The arguments.
+
+        Raises
+        ------
+        LaunchError
+            An array exceeds the device's maxStorageBufferRange, or the driver fails.
+        """
+        pipeline = self._pipeline
+        places, logical = pipeline.places, pipeline.logical
+        calls, handle = logical.calls, self.handle
+        logical.check_open()
+        for index, (number, _) in enumerate(places.buffers):
+            memory = values[number]
+            if memory.nbytes > logical.physical.limits["maxStorageBufferRange"]:
+                most = logical.physical.limits["maxStorageBufferRange"]
+                problem = f"its maxStorageBufferRange is {most}, but argument {number + 1} has {memory.nbytes} bytes"
+                raise logical.device.invalid_launch(pipeline.name, problem, str(number + 1))
+            memory.used = True
+            entry = self._infos[index]
+            entry.buffer, entry.offset, entry.range = memory.buffer, memory.offset, memory.nbytes
+        blocks = pipeline.pack(values) if pipeline.pack is not None else ()
+        for number, offset, size in pipeline.uniforms:
+            data = values[number] if number >= 0 else blocks[-1 - number]
+            assert self._uniforms is not None
+            ffi.memmove(ffi.cast("char *", self._uniforms.address + offset), data, min(size, len(data)))
+        if self._sets is not None:
+            calls.vkUpdateDescriptorSets(logical.handle, len(places.bindings), self._writes, 0, ffi.NULL)
+        with self._recorder.lock:
+            self._recorder.commands.recording = True
+            logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
+            calls.vkCmdPipelineBarrier(handle, *BEFORE)
+            calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
+            if self._sets is not None:
+                calls.vkCmdBindDescriptorSets(handle, _COMPUTE, pipeline.layout, 0, places.sets, self._sets, 0, ffi.NULL)
+            if places.push >= 0:
+                data = blocks[places.push].ljust(places.push_size, b"\0")
+                calls.vkCmdPushConstants(handle, pipeline.layout, _STAGE, 0, places.push_size, ffi.from_buffer(data))
+            calls.vkCmdDispatch(handle, *grid)
+            calls.vkCmdPipelineBarrier(handle, *AFTER)
+            logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
+            self._recorder.commands.recording = False

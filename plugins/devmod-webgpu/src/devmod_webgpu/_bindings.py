@@ -53,8 +53,6 @@ class Bindings:
         Its interface.
     access
         For TVM's functions: the access that the shader declares at each place, as far as it is known.
-    folded
-        Whether the last block ends with TVM's ``packGridDimX``.
 
     Raises
     ------
@@ -67,19 +65,18 @@ class Bindings:
         name: str,
         info: FunctionInfo,
         interface: Interface,
-        *,
-        access: Mapping[tuple[int, int], str] | None = None,
-        folded: bool = False,
+        access: Mapping[tuple[int, int], str],
     ) -> None:
         self._name = name
-        self.folded = folded
+        #: Whether the last block ends with TVM's ``packGridDimX``.
+        self.folded = info.interface is None
         self.listed: list[Binding] = []
         writes = iter(write_access(info))
         for number, param in enumerate(interface.params):
             if param.kind == "buffer":
                 written = next(writes, True)
                 place = self._place(param.at, f"argument {number + 1} {param.name!r}")
-                mode = param.access or (access or {}).get(place) or ("rw" if written else "r")
+                mode = param.access or access.get(place) or ("rw" if written else "r")
                 least = param.extra.get("least", 4 if param.type else 0)
                 if type(least) is not int or not 0 <= least < 2**53:
                     raise self._interface_error(

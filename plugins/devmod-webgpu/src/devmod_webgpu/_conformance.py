@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample, axpy_call, spin_call, transpose_call
 
@@ -13,74 +15,11 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-_LINEAR = b"""
-struct Scalars { a: f32, n: u32 }
-@group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read_write> y: array<f32>;
-@group(0) @binding(2) var<uniform> scalars: Scalars;
-@group(0) @binding(3) var<storage, read_write> counts: array<atomic<u32>>;
-@group(0) @binding(4) var<storage, read> values: array<i32>;
-
-@compute @workgroup_size(32)
-fn axpy(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x < scalars.n) { y[id.x] += scalars.a * x[id.x]; }
-}
-
-@compute @workgroup_size(8)
-fn count(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x < arrayLength(&values)) { atomicAdd(&counts[values[id.x] & 7], 1u); }
-}
-"""
-_TVM = b"""
-@group(0) @binding(0) var<storage, read> source : array<f32>;
-@group(0) @binding(1) var<storage, read_write> scaled : array<f32>;
-struct PODArgs {
-  by: f32,
-  n: i32,
-  packGridDimX: u32
-}
-@group(0) @binding(2) var<uniform> podArgs : PODArgs;
-
-@compute @workgroup_size(4, 1, 1)
-fn scale_kernel(
-  @builtin(workgroup_id) blockIdx : vec3<u32>,
-  @builtin(num_workgroups) gridDim : vec3<u32>,
-  @builtin(local_invocation_id) threadIdx : vec3<u32>
-) {
-  if (blockIdx.z * gridDim.x + blockIdx.x > podArgs.packGridDimX) { return; }
-  let i : i32 = i32(blockIdx.z * gridDim.x + blockIdx.x) * 4i + i32(threadIdx.x);
-  if (i < podArgs.n) { scaled[i] = podArgs.by * source[i]; }
-}
-"""
-_TRANSPOSE = """
-override TILE: u32 = 4;
-struct Size { width: u32, height: u32 }
-@group(0) @binding(0) var<storage, read> source: array<f32>;
-@group(0) @binding(1) var<storage, read_write> turned: array<f32>;
-@group(1) @binding(0) var<uniform> size: Size;
-var<workgroup> tile: array<array<f32, 16>, 16>;
-
-@compute @workgroup_size(TILE, TILE)
-fn transpose(@builtin(workgroup_id) block: vec3u, @builtin(local_invocation_id) thread: vec3u) {
-  let corner = block.xy * TILE;
-  let from_ = corner + thread.xy;
-  if all(from_ < vec2u(size.width, size.height)) { tile[thread.y][thread.x] = source[from_.y * size.width + from_.x]; }
-  workgroupBarrier();
-  let to = corner + thread.yx;
-  if all(to < vec2u(size.width, size.height)) { turned[to.x * size.height + to.y] = tile[thread.x][thread.y]; }
-}
-"""
-_SPIN = """
-@group(0) @binding(0) var<storage, read_write> x: array<u32>;
-@group(0) @binding(1) var<uniform> n: i32;
-
-@compute @workgroup_size(16)
-fn spin(@builtin(global_invocation_id) id: vec3u) {
-  var value = x[id.x];
-  for (var i = 0i; i < n; i++) { value = value * 1664525u + 1013904223u; }
-  x[id.x] = value;
-}
-"""
+_SAMPLES = Path(__file__).with_name("samples")
+_LINEAR = (_SAMPLES / "linear.wgsl").read_bytes()
+_TVM = (_SAMPLES / "tvm.wgsl").read_bytes()
+_TRANSPOSE = (_SAMPLES / "transpose.wgsl").read_text()
+_SPIN = (_SAMPLES / "spin.wgsl").read_text()
 _TAGS = ("blockIdx.x", "threadIdx.x")
 
 
@@ -139,11 +78,7 @@ class WebGPUConformance(Conformance):
                 Call("scale", lambda rng: [rng.random(64, "float32"), rng.random(64, "float32"), 3.0, 50], _scale, grid=16, block=4),
             ],
         ),
-        Sample.compiled(
-            _TRANSPOSE,
-            "webgpu",
-            calls=[transpose_call()],
-        ),
+        Sample.compiled(_TRANSPOSE, "webgpu", calls=[transpose_call()]),
     )
     slow = Sample.compiled(_SPIN, "webgpu", calls=[spin_call(grid=64, block=16)])
     bad_payloads = (

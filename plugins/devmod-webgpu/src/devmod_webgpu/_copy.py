@@ -75,6 +75,11 @@ def download(gpu: Any, memory: Any, out: memoryview) -> Download:
     return Download(staging, skip, out)
 
 
+def read(gpu: Any, memory: Any, out: memoryview) -> None:
+    """Copy the start of `memory` to the host's memory, and wait."""
+    download(gpu, memory, out).finish()
+
+
 def write(gpu: Any, memory: Any, data: memoryview) -> None:
     """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""
     _driver.end_submissions()
@@ -95,7 +100,7 @@ def _write_in_word(gpu: Any, buffer: Any, offset: int, data: memoryview) -> None
     """Write bytes within one word, and keep its other bytes."""
     start = offset // 4 * 4
     word = bytearray(4)
-    download(gpu, Region(buffer, start, 4, is_last=False), memoryview(word)).finish()
+    read(gpu, Region(buffer, start, 4, is_last=False), memoryview(word))
     word[offset - start : offset - start + data.nbytes] = data
     gpu.queue.write_buffer(buffer, start, word)
 

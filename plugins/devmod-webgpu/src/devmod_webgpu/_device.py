@@ -1,24 +1,24 @@
-"""WebGPU devices. Each adapter is opened at its first use. A device has one queue, which all its streams use."""
+"""WebGPU devices, streams and events. Each adapter is opened at its first use. A device has one queue, which all its streams use."""
 
 from __future__ import annotations
 
 import atexit
 import weakref
 
-from devmod import Device
+from devmod import Device, Event, Stream
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import call_uninterrupted, check_driver, open_driver
+from devmod_runtime import call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
 from devmod_webgpu import _copy, _driver
 from devmod_webgpu._driver import launch_error, wgpu
-from devmod_webgpu._stream import WebGPUStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from devmod import Stream
+
 
 _once = Once()
 _USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
@@ -53,20 +53,15 @@ class WebGPUDevice(Device):
         self.name = str(adapter.info["device"]).strip()
         self.vendor = str(adapter.info["vendor"]).strip()
         self.driver_version = str(adapter.info["description"]).strip()
-        self.backend = _driver.backend_name(adapter)
+        self.backend = str(adapter.info["backend_type"])
         self.summary = str(adapter.summary)
-        self._limits = _driver.limits_of(adapter)
-        self._limits["view_alignment"] = self._limits["minStorageBufferOffsetAlignment"]
+        limits = _driver.limits_of(adapter)
+        self.limits = {**limits, "view_alignment": limits["minStorageBufferOffsetAlignment"]}
         self._once = Once()
         #: Copies to the host that the next wait finishes.
         self._downloads: dict[int, _copy.Download] = {}
         #: The buffers that `allocate` returned, with the requested bytes. No other code destroys them.
         self._own: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-
-    @property
-    def limits(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The device's limits, named as in WebGPU."""
-        return self._limits
 
     @property
     def gpu(self) -> Any:
@@ -127,7 +122,7 @@ class WebGPUDevice(Device):
     def allocate(self, nbytes: int) -> Any:
         # The sizes of copies and bindings are multiples of four bytes.
         size = -(-nbytes // 4) * 4
-        most = self._limits["maxBufferSize"]
+        most = self.limits["maxBufferSize"]
         if size > most:
             raise self.memory_error(nbytes, f"its maxBufferSize is {most}")
         try:
@@ -154,39 +149,29 @@ class WebGPUDevice(Device):
         check_driver("webgpu")
         return _copy.Region(memory, offset, nbytes, is_last=offset + nbytes == self._own.get(memory, memory.size))
 
-    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+    def clear(self, memory: Any, nbytes: int, stream: WebGPUStream) -> None:
         pass  # a new buffer of WebGPU is zero
 
-    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        gpu = self.gpu
-        try:
-            _copy.write(gpu, memory, data)
-        except _COPY_ERRORS as error:
-            raise launch_error(f"a copy of {data.nbytes} bytes to {self} failed", self, error) from error
+    def write(self, memory: Any, data: memoryview, stream: WebGPUStream) -> None:
+        self._try_copy(_copy.write, data.nbytes, "to", memory, data)
 
-    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        gpu = self.gpu
-        try:
-            _copy.download(gpu, memory, out).finish()
-        except _COPY_ERRORS as error:
-            raise launch_error(f"a copy of {out.nbytes} bytes from {self} failed", self, error) from error
+    def read(self, memory: Any, out: memoryview, stream: WebGPUStream) -> None:
+        self._try_copy(_copy.read, out.nbytes, "from", memory, out)
 
-    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        gpu = self.gpu
-        try:
-            download = _copy.download(gpu, memory, out)
-        except _COPY_ERRORS as error:
-            raise launch_error(f"a copy of {out.nbytes} bytes from {self} failed", self, error) from error
+    def start_read(self, memory: Any, out: memoryview, stream: WebGPUStream) -> None:
+        download = self._try_copy(_copy.download, out.nbytes, "from", memory, out)
         self._downloads[id(download)] = download
 
-    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+    def copy(self, source: Any, target: Any, nbytes: int, stream: WebGPUStream) -> None:
+        if not self._try_copy(_copy.copy, nbytes, "on", source, target, nbytes, _USAGE):
+            super().copy(source, target, nbytes, stream)
+
+    def _try_copy(self, function: Callable[..., Any], nbytes: int, direction: str, *values: Any) -> Any:
         gpu = self.gpu
         try:
-            is_queued = _copy.copy(gpu, source, target, nbytes, _USAGE)
+            return function(gpu, *values)
         except _COPY_ERRORS as error:
-            raise launch_error(f"a copy of {nbytes} bytes on {self} failed", self, error) from error
-        if not is_queued:
-            super().copy(source, target, nbytes, stream)
+            raise launch_error(f"a copy of {nbytes} bytes {direction} {self} failed", self, error) from error
 
     # -- timestamps
 
@@ -194,10 +179,6 @@ class WebGPUDevice(Device):
     def timed(self) -> bool:
         """Whether it supports timestamps."""
         return "timestamp-query" in self.features
-
-    def queries(self, count: int) -> Any:
-        """Return a query set for `count` timestamps."""
-        return self.gpu.create_query_set(type="timestamp", count=count)
 
     def times(self, queries: Any, count: int) -> list[float]:
         """Wait for the timestamps of a query set, and return them in seconds."""
@@ -241,3 +222,68 @@ def _keep_in_child() -> None:
 _open_devices: list[Any] = []
 #: Not empty during interpreter shutdown.
 _shutdown: list[bool] = []
+
+
+# -- streams and events
+
+
+class WebGPUStream(Stream):
+    """The device's queue. A WebGPU device has one queue, so the work of all its streams runs in order.
+
+    Attributes
+    ----------
+    gpu
+        The GPUDevice of wgpu.
+    """
+
+    device: WebGPUDevice
+
+    def __init__(self, device: WebGPUDevice, gpu: Any) -> None:
+        self.device = device
+        self.gpu = gpu
+
+    def synchronize(self) -> None:
+        self.device.synchronize()
+
+    def record(self) -> WebGPUEvent:
+        device = self.device
+        if not device.timed:
+            return WebGPUEvent(device, None)
+        try:
+            queries = device.gpu.create_query_set(type="timestamp", count=1)
+            encoder = device.gpu.create_command_encoder()
+            encoder.begin_compute_pass(timestamp_writes=_driver.pass_times(queries)).end()
+            _driver.submit(device.gpu, [encoder.finish()])
+        except _driver.Error as error:
+            raise launch_error(f"{device} cannot record an event", device, error) from error
+        return WebGPUEvent(device, queries)
+
+    def wait(self, event: Event) -> None:
+        event = check_event(event, WebGPUEvent, self.device)
+        check_driver("webgpu")
+        if event.device is not self.device:
+            event.synchronize()  # queues of two devices cannot wait for each other
+
+
+class WebGPUEvent(Event):
+    """A point in the queue. `queries` has its timestamp, or is None without timestamps."""
+
+    __slots__ = ("device", "queries")
+
+    def __init__(self, device: WebGPUDevice, queries: Any) -> None:
+        self.device = device
+        self.queries = queries
+
+    def synchronize(self) -> None:
+        # WebGPU can only wait for the whole queue.
+        self.device.synchronize()
+
+    def elapsed(self, earlier: Event) -> float:
+        earlier = check_earlier_event(earlier, WebGPUEvent, self.device)
+        device = self.device
+        if self.queries is None or earlier.queries is None:
+            raise LaunchError(f"{device} cannot time events: it does not support the feature timestamp-query", kind="webgpu")
+        try:
+            return device.times(self.queries, 1)[0] - device.times(earlier.queries, 1)[0]
+        except _driver.Error as error:
+            raise launch_error(f"{device} cannot read the time of an event", device, error) from error

@@ -26,22 +26,7 @@ if TYPE_CHECKING:
 
     from devmod import Device
 
-__all__ = [
-    "Error",
-    "adapters",
-    "backend_name",
-    "describe_error",
-    "end_submissions",
-    "limits_of",
-    "never_release",
-    "open_device",
-    "pass_times",
-    "submit",
-    "timestamp_period",
-    "version",
-    "wait",
-    "wgpu",
-]
+__all__ = ["wgpu"]
 
 #: The base class of the errors that wgpu raises.
 Error = wgpu.GPUError
@@ -116,11 +101,6 @@ def open_device(adapter: Any) -> Any:
     """Return a GPUDevice with the limits of the adapter and all its features for compute shaders."""
     features = [name for name in _REQUESTED if name in adapter.features]
     return adapter.request_device_sync(required_features=features, required_limits={})
-
-
-def backend_name(adapter: Any) -> str:
-    """Return the API below an adapter, such as "Vulkan"."""
-    return str(adapter.info["backend_type"])
 
 
 def features_of(device: Any) -> frozenset[str]:
@@ -201,11 +181,9 @@ def timestamp_period(queue: Any) -> float:
     return period if period > 0 else 1.0
 
 
-def pass_times(query: Any, first: int | None = None, last: int | None = None) -> Any:
-    """Return the ``timestamp_writes`` of a compute pass."""
-    writes: dict[str, Any] = {"query_set": query}
-    if first is not None:
-        writes["beginning_of_pass_write_index"] = first
+def pass_times(query: Any, last: int | None = None) -> Any:
+    """Return the ``timestamp_writes`` of a compute pass: its start is query 0, and its end `last`."""
+    writes = {"query_set": query, "beginning_of_pass_write_index": 0}
     if last is not None:
         writes["end_of_pass_write_index"] = last
     return writes

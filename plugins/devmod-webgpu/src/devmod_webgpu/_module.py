@@ -25,7 +25,7 @@ class WebGPUModule(RuntimeModule):
         text = self.text(name, info)
         from devmod_webgpu._launch import WebGPULauncher
 
-        return WebGPULauncher(name, info, text, self)
+        return WebGPULauncher(name, info, text, self.reflected(text), self.shader)
 
     def text(self, name: str, info: FunctionInfo) -> str:
         """Return the shader of a function.
@@ -71,6 +71,6 @@ class WebGPUModule(RuntimeModule):
         CompileError
             wgpu rejects the text; `log` has naga's message.
         """
-        from devmod_webgpu._shader import compile_shader
+        from devmod_webgpu._pipeline import compile_shader
 
         return self.once(("shader", device, text), lambda: compile_shader(device, text, entry))

@@ -1,16 +1,40 @@
-"""Building of pipelines, shared by this process and by the process that tries a shader first."""
+"""Shader modules and pipelines. The process that tries a shader first builds pipelines in the same way."""
 
 from __future__ import annotations
 
-from devmod_webgpu._driver import wgpu
+from devmod.errors import CompileError
+from devmod_readers.wgsl import naga_message
+from devmod_webgpu import _driver
+from devmod_webgpu._driver import launch_error, wgpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    #: The bindings of each group: number, buffer type, minimum size.
     Groups = Sequence[Sequence[tuple[int, str, int]]]
+    from devmod_webgpu._device import WebGPUDevice
+
+
+def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
+    """Return wgpu's shader module of a text. Messages name it `entry`.
+
+    Raises
+    ------
+    CompileError
+        naga rejects the text.
+    """
+    try:
+        return device.gpu.create_shader_module(code=text)
+    except _driver.Error as error:
+        if _driver.is_lost(error):
+            raise launch_error("a shader cannot be compiled", device, error) from error
+        raise CompileError(
+            f"{device.name} cannot build the webgpu source: {naga_message(str(error), f'{entry}.wgsl')}",
+            kind="webgpu",
+            function=entry,
+            log=str(error),
+        ) from error
 
 
 def build_pipeline(gpu: Any, shader: Any, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> tuple[list[Any], Any]:

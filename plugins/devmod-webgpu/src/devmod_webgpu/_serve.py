@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from secrets import compare_digest
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote_to_bytes
 
@@ -137,12 +138,6 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = 60
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Log no requests. Standard error is for errors only."""
 
@@ -161,10 +156,12 @@ class _Handler(BaseHTTPRequestHandler):
         with closing(file):
             self._send(file, _TYPES.get(place.suffix.lower(), "application/octet-stream"))
 
+    do_GET = do_HEAD = _answer
+
     def _resolve(self, path: str) -> Path | None:
         """Return the file for a URL path, or None if it is not served. The bundle is returned as the object `Server.file`."""
         parts = path.split("/")
-        if len(parts) < 3 or parts[0] or not _equal_secrets(parts[1], self.server.secret):
+        if len(parts) < 3 or parts[0] or not compare_digest(parts[1].encode(), self.server.secret.encode()):
             return None
         rest = parts[2:]
         if rest[0] == "file":
@@ -225,13 +222,6 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (_HEADERS | dict(headers)).items():
             self.send_header(name, value)
         self.end_headers()
-
-
-def _equal_secrets(one: str, other: str) -> bool:
-    """Return whether two strings are equal, in a time that does not depend on their contents."""
-    import hmac
-
-    return hmac.compare_digest(one.encode(), other.encode())
 
 
 class _SharedFile:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import subprocess
 import tempfile
-import threading
 
 from devmod.backend import DiskCache
 from devmod.errors import CompileError
-from devmod.worker import python_command, search_path
+from devmod.worker import Worker
 from devmod_runtime import Trial, was_killed
 from devmod_webgpu._driver import version
 
@@ -51,62 +49,37 @@ class ProcessEndedError(Exception):
         self.code, self.printed = code, printed
 
 
-class _Process:
+class _Process(Worker):
     """A process that tries shaders."""
 
     def __init__(self) -> None:
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
-            self.process = subprocess.Popen(  # noqa: S603 - this interpreter
-                python_command("devmod_webgpu._trial_process"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._printed,
-                start_new_session=True,  # Ctrl-C in a terminal interrupts only this process
-            )
+            super().__init__("devmod_webgpu._trial_process", {}, stderr=self._printed)
         except BaseException:
             self._printed.close()
             raise
 
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return its answer.
+    def receive(self) -> dict[str, Any]:
+        """Return the next answer.
 
         Raises
         ------
         ProcessEndedError
-            The process has ended.
+            The process has ended, or took too long.
         """
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        watchdog = threading.Timer(TIMEOUT, self.process.kill)
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            self.process.stdin.write(json.dumps(request).encode() + b"\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except OSError:
-            line = b""
-        finally:
-            watchdog.cancel()
-        if line.endswith(b"\n"):
-            answer: dict[str, Any] = json.loads(line)
+        answer: dict[str, Any] | None = self.answer(TIMEOUT)
+        if answer is not None:
             return answer
+        self.kill()
         code = self.process.wait()
         self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - _MAX_OUTPUT))
         raise ProcessEndedError(code, self._printed.read().decode("utf-8", "replace"))
 
     def stop(self) -> None:
         """End the process."""
-        if self.process.returncode is None:
-            self.process.kill()
-            self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self._printed):
-            try:
-                if stream is not None:
-                    stream.close()
-            except OSError:  # the data that was not flushed
-                pass
+        self.__exit__()
+        self._printed.close()
 
 
 def try_shader(device: WebGPUDevice, name: str, text: str, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> None:
@@ -156,7 +129,8 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
         except IndexError:
             process, fresh = _start_process(name), True
         try:
-            answer = process.ask(request)
+            process.send(request)
+            answer = process.receive()
         except ProcessEndedError as ended:
             process.stop()
             if ended.code == 0 or (not fresh and was_killed(ended.code)):
@@ -167,17 +141,13 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
         except BaseException:
             process.stop()
             raise
-        if "problem" in answer or "lost" in answer:
+        if answer or len(_idle) >= _MAX_IDLE:
             process.stop()
-        elif len(_idle) < _MAX_IDLE:
-            _idle.append(process)
         else:
-            process.stop()
+            _idle.append(process)
         if "problem" in answer:
             raise _trial_error(name, answer["problem"])
-        if "lost" in answer:
-            return str(answer["lost"])
-        return None
+        return answer.get("lost")
     raise _trial_error(name, "it ends before it compiles anything")
 
 
@@ -187,7 +157,7 @@ def _start_process(name: str) -> _Process:
     except OSError as error:
         raise _trial_error(name, str(error)) from error
     try:
-        process.ask({"path": search_path()})
+        process.receive()
     except ProcessEndedError as ended:
         process.stop()
         last = ended.printed.strip().rpartition("\n")[2]

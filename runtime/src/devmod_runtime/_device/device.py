@@ -12,7 +12,7 @@ from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod.backend import ConversionError, array_bytes, dtype_name_of, parse_dtype
-from devmod.errors import ArgumentError, DeviceMemoryError, FormatError
+from devmod.errors import ArgumentError, DeviceMemoryError, FormatError, LaunchError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import current_stream
@@ -64,7 +64,7 @@ class Device(ProcessLocal, ABC):
     arch: str = ""
     dlpack_type: int = 12  # kDLExtDev: a kind without a number in DLPack
 
-    # -- implemented by a backend
+    # -- implemented by a backend. A `memory` is what `allocate` returned, a `stream` one that the device made.
 
     @property
     @abstractmethod
@@ -90,25 +90,25 @@ class Device(ProcessLocal, ABC):
         """
 
     @abstractmethod
-    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+    def write(self, memory: Any, data: memoryview, stream: Any) -> None:
         """Copy `data` (bytes, contiguous, not empty) to the start of `memory`, in the stream's order.
 
         The caller may change `data` as soon as this method returns. Any stream may use new memory then: its first copy is done.
         """
 
     @abstractmethod
-    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+    def read(self, memory: Any, out: memoryview, stream: Any) -> None:
         """Copy the start of `memory` to `out` (bytes, contiguous, not empty), in the stream's order, and wait for the copy."""
 
-    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+    def start_write(self, memory: Any, data: memoryview, stream: Any) -> None:
         """Queue the copy of `write`. The caller does not change `data` before the copy is done; this method keeps it alive until then."""
         self.write(memory, data, stream)
 
-    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+    def start_read(self, memory: Any, out: memoryview, stream: Any) -> None:
         """Queue the copy of `read`. `out` has the bytes when the stream, the device or a later event is waited for, and is kept alive."""
         self.read(memory, out, stream)
 
-    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Any) -> None:
         """Queue a copy of the first `nbytes` (1 or more) bytes of `source` to the start of `target`, in the stream's order.
 
         Both are memory of this device, and they do not overlap. They must stay valid in the driver until the copy is done. By default the
@@ -131,7 +131,7 @@ class Device(ProcessLocal, ABC):
         """
         raise ArgumentError(f"the {self.kind} backend has no views of a part of an array; copy the part through the host", kind=self.kind)
 
-    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+    def clear(self, memory: Any, nbytes: int, stream: Any) -> None:
         """Set the bytes of memory that `allocate` just returned to zero, and wait: any stream may use it next."""
         self.write(memory, memoryview(bytes(nbytes)), stream)
 
@@ -185,6 +185,21 @@ class Device(ProcessLocal, ABC):
         error = DeviceMemoryError(f"{subject}: {reason}{report}", kind=self.kind)
         error.requested, error.free = nbytes, free
         return error
+
+    def invalid_launch(self, function: str, problem: str, argument: str = "") -> LaunchError:
+        """Return the error of a launch that the device does not support.
+
+        Parameters
+        ----------
+        function
+            The function's name.
+        problem
+            The reason, as the end of a sentence.
+        argument
+            The argument that is the reason, such as "grid".
+        """
+        text = f"the {self.kind} function {function!r} cannot be launched on {self}: {problem}"
+        return LaunchError(text, kind=self.kind, function=function, argument=argument)
 
     # -- implemented here
 

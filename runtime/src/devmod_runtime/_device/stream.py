@@ -98,6 +98,9 @@ class Stream(ProcessLocal, ABC):
 
         return nullcontext()
 
+    def __repr__(self) -> str:
+        return f"<Stream of {self.device}>"
+
 
 class _Token:
     """Marks a batch as active for as long as it is referenced."""
@@ -154,6 +157,9 @@ class Event(ProcessLocal, ABC):
         ArgumentError
             `earlier` is an event of another kind of device.
         """
+
+    def __repr__(self) -> str:
+        return f"<Event of {self.device}>" if hasattr(self, "device") else super().__repr__()
 
 
 def check_event(event: Event, event_class: type[EventClass], device: Device) -> EventClass:

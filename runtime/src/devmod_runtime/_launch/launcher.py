@@ -83,7 +83,7 @@ class LaunchConfig(NamedTuple):
 
 
 class Kernel(ABC):
-    """One function on one device. Several threads may call its methods at once."""
+    """One function on one device. Several threads may call its methods at once. A `stream` is one that the device made."""
 
     @abstractmethod
     def shape(self, launch: LaunchConfig) -> Any:
@@ -134,14 +134,14 @@ class Kernel(ABC):
         return ""
 
     @abstractmethod
-    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
+    def caller(self, stream: Any, shape: Any) -> Callable[[Sequence[Any]], Any]:
         """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.
 
         This method is called once for a stream and a shape, and the returned function for every such launch. The memory of the values
         must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
         """
 
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(self, stream: Any, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         """Return a function that queues this launch at each call, with as little work as possible.
 
         Several threads may call the function, also before the previous launch has finished. Its return value is ignored. Exceptions
@@ -152,7 +152,7 @@ class Kernel(ABC):
         return lambda: call(fixed_values)
 
     @abstractmethod
-    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
+    def time(self, stream: Any, shape: Any, values: Sequence[Any]) -> float:
         """Launch once after the stream's queued work, wait, and return the seconds that the launch took on the device."""
 
 
@@ -203,8 +203,8 @@ class Launcher(ABC):
         """
 
     @abstractmethod
-    def kernel(self, device: Device) -> Kernel:
-        """Return the kernel for a device, and build it if necessary. It is called once for each device, from one thread.
+    def kernel(self, device: Any) -> Kernel:
+        """Return the kernel for a device of this kind, and build it if necessary. It is called once for each device, from one thread.
 
         Raises
         ------
