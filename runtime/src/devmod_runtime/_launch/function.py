@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from _weakref import ref
-from contextlib import suppress
 from functools import partial
 from struct import error as struct_error
 
