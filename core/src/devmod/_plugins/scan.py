@@ -9,7 +9,7 @@ import time
 from devmod._plugins.claim import CORE, Distribution, normalize_name
 from devmod._plugins.index_file import shows_change, stamp_from_stat, write_index
 from devmod._util.environment import debug
-from devmod._util.regular_files import file_type, open_at_once
+from devmod._util.regular_files import file_type
 from devmod.errors import describe_error, not_installed
 
 TYPE_CHECKING = False
@@ -122,9 +122,9 @@ def _unreadable(status: os.stat_result) -> str:
 def _content(path: str) -> bytes:
     """Return the content of a file; b"" if it is missing. An interrupt may come after any call, so a file object holds the open file."""
     try:
-        with open(path, "rb", buffering=0, opener=open_at_once) as file:
-            if unreadable := _unreadable(os.fstat(file.fileno())):
-                raise OSError(unreadable)
+        if unreadable := _unreadable(os.stat(path)):
+            raise OSError(unreadable)
+        with open(path, "rb", buffering=0) as file:
             return file.read()
     except FileNotFoundError:
         return b""
