@@ -122,6 +122,7 @@ print(open_files() - before)
 """
 
 
+@pytest.mark.row("R37")
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="this system does not list the open files")
 def test_an_interrupt_leaves_no_metadata_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found in the conformance kit: R37-interrupts counted one open file in about one of 100 runs."""
@@ -130,6 +131,29 @@ def test_an_interrupt_leaves_no_metadata_file_open(tmp_path: Path, monkeypatch: 
     install(tmp_path, "devmod-npu", groups={"devmod.create": {"npu": "npu:create"}})
     monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-npu")
     assert run_storm(READ_METADATA, 1, 1000, tmp_path) == "0\n"
+
+
+LOAD = """
+import gc, os
+import devmod
+path = sys.argv[3]
+devmod.save(devmod.create_with_fallback("cuda", bytes(100), "cubin", {}), path)
+
+def open_files():
+    gc.collect()
+    return len(os.listdir("/dev/fd"))
+
+devmod.load(path)
+before = open_files()
+storm(lambda: devmod.load(path), int(sys.argv[1]), int(sys.argv[2]))
+print(open_files() - before)
+"""
+
+
+@pytest.mark.row("R37")
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="this system does not list the open files")
+def test_an_interrupted_load_leaves_no_file_open(tmp_path: Path) -> None:
+    assert run_storm(LOAD, 1, 1000, tmp_path / "k.devmod") == "0\n"
 
 
 FORKED_FLIGHT = """

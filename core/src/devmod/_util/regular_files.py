@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from io import BufferedReader, FileIO
 
 from devmod.errors import ArgumentError, FormatError
 
@@ -17,6 +19,9 @@ _TYPES = (
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
 )
+
+#: A pipe without a writer is opened at once, and refused.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
@@ -37,7 +42,11 @@ def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
         The system's error, with `path` as its file name.
     """
     check_regular(path, hint=hint)  # before it is opened: opening a tape may rewind it
-    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    # `map` runs no bytecode between the calls: an interrupt would lose the number of the open file.
+    file = BufferedReader(next(map(FileIO, map(os.open, (name,), (_FLAGS,)))))
     try:
         _refuse(path, os.fstat(file.fileno()).st_mode, hint)  # the file may have been replaced
     except BaseException:
@@ -64,10 +73,6 @@ def _refuse(path: str | os.PathLike[str], mode: int, hint: str) -> None:
     result = file_type(mode)
     if result:
         raise FormatError(f"{os.fsdecode(path)!r} is {result}; expected a regular file{hint and f'. {hint}'}")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def file_name(path: str | os.PathLike[str]) -> str:
