@@ -170,7 +170,7 @@ def test_the_owner_of_a_function_is_the_first_in_each_candidate() -> None:
     for each in (one, two):
         each.import_module(shared)
     two.import_module(behind)
-    from devmod._modules.tree import owner_of, owners_of
+    from devmod._modules.module import owner_of, owners_of
 
     assert list(owners_of("f", one, two)) == [inner, inner]
     assert list(owners_of("f", one, behind)) == [inner, behind]

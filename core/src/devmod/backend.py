@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
+    from devmod._modules.module import walk as walk
     from devmod._modules.payload import PayloadModule as PayloadModule
     from devmod._modules.payload import check_fmap as check_fmap
-    from devmod._modules.tree import walk as walk
     from devmod._modules.variant import payload_of as payload_of
     from devmod._plugins.specs import find_spec as find_spec
     from devmod._util.atomic import path_problem as path_problem
@@ -115,7 +115,7 @@ _HOME = {
     "size_bound": "_util.disk_cache",
     "tag_problem": "_values.tags",
     "value_tags": "_values.tags",
-    "walk": "_modules.tree",
+    "walk": "_modules.module",
     "write_private": "_util.cache_folder",
 }
 

@@ -29,9 +29,8 @@ from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, pack, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
-from devmod._modules.module import LIBRARY, LibraryModule, Module
+from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
 from devmod._modules.stored import StoredModule
-from devmod._modules.tree import ordered
 from devmod._modules.variant import variant_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec

@@ -9,8 +9,8 @@ from __future__ import annotations
 from devmod._formats.msgpack import Reader
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.choice import describe_candidate
+from devmod._modules.module import holds_candidates, walk
 from devmod._modules.stored import release
-from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype

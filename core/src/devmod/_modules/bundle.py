@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmod._modules.choice import choose, describe_candidate
-from devmod._modules.module import RUNNABLE, Module, get_global
-from devmod._modules.tree import holds_candidates, owners_of, walk
+from devmod._modules.module import RUNNABLE, Module, get_global, holds_candidates, owners_of, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
 from devmod._util.text import is_valid_name, lower_case_hint

@@ -92,7 +92,7 @@ class ConstLoaderModule(Module):
         if names is not None:
             return partial(self._constants, name, names)
         if query_imports:
-            from devmod._modules.tree import owner_of
+            from devmod._modules.module import owner_of
 
             owner = owner_of(name, *self.imports)
             if owner is not None:

@@ -7,8 +7,7 @@ TargetSpec describes the payload. The subclasses differ in `get_function`.
 from __future__ import annotations
 
 from devmod._formats import wire as _wire
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
-from devmod._modules.tree import owner_of
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, owner_of
 from devmod._util.buffers import read_only_view
 from devmod._values.info import FunctionInfo
 from devmod.errors import FormatError, function_not_found

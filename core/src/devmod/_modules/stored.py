@@ -164,7 +164,7 @@ class StoredModule(Module):
         """
         if name in self.function_names:
             return self._use(lambda real: real.get_function(name))
-        from devmod._modules.tree import owner_of
+        from devmod._modules.module import owner_of
 
         owner = owner_of(name, *self.imports) if query_imports else None
         if owner is None:

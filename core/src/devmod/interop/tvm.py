@@ -15,9 +15,8 @@ from devmod._formats.msgpack import Reader
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstantTensor, ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
-from devmod._modules.module import LIBRARY, LibraryModule, Module
+from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
 from devmod._modules.stored import StoredModule, slices
-from devmod._modules.tree import ordered
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
