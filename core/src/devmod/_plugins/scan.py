@@ -9,7 +9,7 @@ import time
 from devmod._plugins.claim import CORE, Distribution, normalize_name
 from devmod._plugins.index_file import shows_change, stamp_from_stat, write_index
 from devmod._util.environment import debug
-from devmod._util.regular_files import file_type, open_at_once
+from devmod._util.regular_files import file_type
 from devmod.errors import describe_error, not_installed
 
 TYPE_CHECKING = False
@@ -78,7 +78,10 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
     except OSError as error:
         debug(f"cannot read {files[0]!r}: {error}")
         declares = False
-    whole = os.path.exists(files[1])
+    try:
+        unreadable, whole = _unreadable(os.stat(files[1])), True
+    except (OSError, ValueError):
+        unreadable, whole = "", False
     if whole:
         folder.names += f" {name}"
     if declares and name != CORE:  # the registry has a table of core's entries
@@ -89,7 +92,7 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
         problem = "" if whole else f"{entry} has no METADATA, as an interrupted install or uninstall leaves it"
-        if whole and (unreadable := _unreadable(os.stat(files[1]))):
+        if unreadable:
             problem = f"the METADATA in {entry} cannot be read ({unreadable})"
         folder.distributions += _distribution_of(Metadata.at(inside), inside, problem)
     if not start:
@@ -122,9 +125,9 @@ def _unreadable(status: os.stat_result) -> str:
 def _content(path: str) -> bytes:
     """Return the content of a file; b"" if it is missing. An interrupt may come after any call, so a file object holds the open file."""
     try:
-        with open(path, "rb", buffering=0, opener=open_at_once) as file:
-            if unreadable := _unreadable(os.fstat(file.fileno())):
-                raise OSError(unreadable)
+        if unreadable := _unreadable(os.stat(path)):
+            raise OSError(unreadable)
+        with open(path, "rb", buffering=0) as file:
             return file.read()
     except FileNotFoundError:
         return b""

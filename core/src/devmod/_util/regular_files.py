@@ -37,7 +37,7 @@ def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
         The system's error, with `path` as its file name.
     """
     check_regular(path, hint=hint)  # before it is opened: opening a tape may rewind it
-    file = open(path, "rb", opener=open_at_once)  # noqa: SIM115 - the caller closes it
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
     try:
         _refuse(path, os.fstat(file.fileno()).st_mode, hint)  # the file may have been replaced
     except BaseException:
@@ -66,8 +66,7 @@ def _refuse(path: str | os.PathLike[str], mode: int, hint: str) -> None:
         raise FormatError(f"{os.fsdecode(path)!r} is {result}; expected a regular file{hint and f'. {hint}'}")
 
 
-def open_at_once(path: str, flags: int) -> int:
-    """Open a file, for `open`: a pipe without a writer too."""
+def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
