@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -259,6 +260,23 @@ def test_a_file_that_cannot_be_inspected(capsys: pytest.CaptureFixture[str], tmp
     code, out, err = run(capsys, "inspect", path)
     assert (code, out) == (1, "")
     assert err == f"devmod: error: {said.format(path=path, stem=path.with_suffix(''))}\n"
+
+
+@pytest.mark.parametrize("package", ["devmod_readers", "devmod_runtime", "devmod_targets"])
+def test_a_missing_wheel_within_a_command_names_the_repair(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path, package: str
+) -> None:
+    def needs(*_: object, **__: object) -> None:
+        importlib.import_module(package)
+
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("devmod._cli.inspect.describe", needs)
+    assert run(capsys, "inspect", bundle) == (
+        1,
+        "",
+        f"devmod: error: ModuleNotFoundError: import of {package} halted; None in sys.modules. To install it again: pip install "
+        f"--force-reinstall {package.replace('_', '-')} (--debug shows the traceback)\n",
+    )
 
 
 def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path) -> None:

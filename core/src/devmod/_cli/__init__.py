@@ -25,7 +25,7 @@ from devmod._cli._options import SuggestingGroup, debug_option
 from devmod._plugins import entries, messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
-from devmod.errors import CompileError, DevmodError, NotRegisteredError, describe_error, not_installed, with_log
+from devmod.errors import CompileError, DevmodError, NotRegisteredError, describe_error, not_installed, pip_install, with_log
 
 GROUP = "devmod.commands"
 #: The calls in errors for which there are commands: ``devmod.compile(pathlib.Path('k.cl'), 'opencl')``, ``devmod.load_from_file('k.ptx')``.
@@ -162,7 +162,9 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-    return f"{describe_error(error)} (--debug shows the traceback){notes}"
+    package = messages.missing_wheel(error)
+    repair = f". To install it again: {pip_install('--force-reinstall', package.replace('_', '-'))}" if package else ""
+    return f"{describe_error(error)}{repair} (--debug shows the traceback){notes}"
 
 
 def _in_shell(text: str) -> str:

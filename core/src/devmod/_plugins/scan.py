@@ -78,7 +78,10 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
     except OSError as error:
         debug(f"cannot read {files[0]!r}: {error}")
         declares = False
-    whole = os.path.exists(files[1])
+    try:
+        unreadable, whole = _unreadable(os.stat(files[1])), True
+    except (OSError, ValueError):
+        unreadable, whole = "", False
     if whole:
         folder.names += f" {name}"
     if declares and name != CORE:  # the registry has a table of core's entries
@@ -89,7 +92,7 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
         problem = "" if whole else f"{entry} has no METADATA, as an interrupted install or uninstall leaves it"
-        if whole and (unreadable := _unreadable(os.stat(files[1]))):
+        if unreadable:
             problem = f"the METADATA in {entry} cannot be read ({unreadable})"
         folder.distributions += _distribution_of(Metadata.at(inside), inside, problem)
     if not start:
