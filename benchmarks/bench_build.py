@@ -140,10 +140,10 @@ def dask() -> bool:
     sys.path.insert(0, str(Path(__file__).parent))
     from stand_in_job import COST, stand_in
 
-    from devmod_targets.build import Job, jobs
+    from devmod_targets.build import jobs
     from devmod_targets.build.build import build_plan
     from devmod_targets.build.manifest import Constants
-    from devmod_targets.build.plan import Plan
+    from devmod_targets.build.plan import Job, Plan
 
     jobs.attempt = stand_in
     exceeded = False

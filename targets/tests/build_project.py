@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from devmod_targets.build import Job, Plan
 from devmod_targets.build.jobs import attempt
 from devmod_targets.build.manifest import Constants
+from devmod_targets.build.plan import Job, Plan
 from devmod_targets.build.result import Outcome
 
 KERNEL = "kernel void {name}(global float *x) {{ x[get_global_id(0)] *= {factor}; }}\n"

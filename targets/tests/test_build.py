@@ -196,8 +196,9 @@ def test_a_result_is_not_stored_if_a_file_changed_during_the_compile(tmp_path: P
 def test_equal_jobs_are_compiled_once(tmp_path: Path) -> None:
     from build_project import note_and_compile, plan_in, run_count
 
-    from devmod_targets.build import Job, jobs
+    from devmod_targets.build import jobs
     from devmod_targets.build.build import build_plan
+    from devmod_targets.build.plan import Job
 
     write_kernels(tmp_path / "p", 1)
     job = Job("k0", str(tmp_path / "p"), "k0.cl", "opencl")

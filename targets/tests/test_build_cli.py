@@ -19,7 +19,7 @@ from support import runner_commands
 
 import devmod
 from devmod._cli import main
-from devmod_targets.build import Job
+from devmod_targets.build.plan import Job
 from devmod_targets.build.result import Outcome
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]

@@ -13,8 +13,9 @@ import pytest
 from build_project import plan_in, wait_for, write_kernels
 
 import devmod
-from devmod_targets.build import Job, jobs
+from devmod_targets.build import jobs
 from devmod_targets.build.build import build_plan
+from devmod_targets.build.plan import Job
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 

@@ -11,7 +11,8 @@ from types import ModuleType
 import pytest
 
 import devmod
-from devmod_targets.build import Job, toolchains
+from devmod_targets.build import toolchains
+from devmod_targets.build.plan import Job
 
 
 @pytest.fixture(autouse=True)

@@ -89,8 +89,8 @@ def test_the_words_in_comments_and_strings_are_no_directives() -> None:
 @pytest.mark.parametrize("directive", [".purgem .incbin", ".PurgeM .incbin", ".macros_off"])
 def test_a_directive_that_removes_the_guard_makes_the_files_unknown(tmp_path: Path, directive: str) -> None:
     """`devmod build` does not cache such a result."""
-    from devmod_targets.build import Job
     from devmod_targets.build.jobs import attempt
+    from devmod_targets.build.plan import Job
 
     (tmp_path / "k.c").write_text(f'asm("{directive}");\nvoid k(int *x) {{ x[0] = 1; }}')
     outcome = attempt(Job("k", str(tmp_path), "k.c", HEXAGON))

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 import devmod
-from devmod_targets.build import Job, KernelEntry, Manifest, Plan, plan_of, read_manifest
+from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_manifest
+from devmod_targets.build.manifest import KernelEntry, Manifest
+from devmod_targets.build.plan import Job, Plan
 
 CL = "kernel void {0}(global float *x) {{ x[get_global_id(0)] *= 2; }}\n"
 

@@ -11,8 +11,8 @@ from build_project import InProcess, plan_in, write_kernels
 
 import devmod
 from devmod._cli import main
-from devmod_targets.build import Job
 from devmod_targets.build.build import build_plan
+from devmod_targets.build.plan import Job
 from devmod_targets.interop import warp
 
 WARP = Path(__file__).parent / "vectors/warp"

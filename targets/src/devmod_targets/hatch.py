@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from devmod_targets.build import Plan
+    from devmod_targets.build.plan import Plan
     from devmod_targets.build.result import BuildResult
 
 #: The table of the hook in pyproject.toml, and its keys.

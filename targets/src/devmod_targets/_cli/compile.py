@@ -17,7 +17,7 @@ from devmod.errors import CompileError, FormatError
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
-from devmod_targets.build.matrix import describe_languages, language_of, suffix_of
+from devmod_targets.build.matrix import describe_languages, suffix_of
 from devmod_targets.compilation import architecture_problem, languages_of, owner_of, validation_of
 
 TYPE_CHECKING = False
@@ -199,8 +199,8 @@ def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment
         target = Target.parse(each.target)
         spec = find_spec(target.kind)
         if spec is not None:
-            language = language_of(sources[each.source].name, each.language or "", target)
-            problem = architecture_problem(spec, target, language)
+            language = each.language or suffix_of(sources[each.source].name)
+            problem = architecture_problem(spec, target, spec.languages.get(language, language))
             if problem:
                 raise CompileError(problem, kind=spec.kind)
 

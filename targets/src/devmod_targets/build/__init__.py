@@ -19,29 +19,7 @@ docs/design/build.md has the reasons.
 from __future__ import annotations
 
 from devmod_targets.build.document import ManifestError as ManifestError
-from devmod_targets.build.document import Problem as Problem
-from devmod_targets.build.manifest import Constants as Constants
-from devmod_targets.build.manifest import ConstantsFile as ConstantsFile
-from devmod_targets.build.manifest import KernelEntry as KernelEntry
-from devmod_targets.build.manifest import Manifest as Manifest
-from devmod_targets.build.manifest import Section as Section
-from devmod_targets.build.manifest import Source as Source
-from devmod_targets.build.plan import Job as Job
-from devmod_targets.build.plan import Plan as Plan
 from devmod_targets.build.plan import plan_of as plan_of
 from devmod_targets.build.read import read_manifest as read_manifest
 
-__all__ = [
-    "Constants",
-    "ConstantsFile",
-    "Job",
-    "KernelEntry",
-    "Manifest",
-    "ManifestError",
-    "Plan",
-    "Problem",
-    "Section",
-    "Source",
-    "plan_of",
-    "read_manifest",
-]
+__all__ = ["ManifestError", "plan_of", "read_manifest"]

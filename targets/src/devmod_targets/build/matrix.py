@@ -70,7 +70,18 @@ class Use(NamedTuple):
 def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
     """Return the use of a kernel for a variant."""
     own = _matching(kernel.section, kernel.target_sections, variant)
-    sources = [(source, language, language_of(source.path, language, variant)) for source, language in _sources_for(own, variant)]
+    declared: Sequence[Source] = ()
+    default = ""
+    for section in own:
+        declared = section.sources if section.sources is not None else declared
+        default = section.language or default
+    spec = find_spec(variant.kind)
+    takes, sources = languages_of(spec), []
+    for source in declared:
+        language = source.language or default
+        name = language or suffix_of(source.path)
+        if spec is not None and name in takes:
+            sources.append((source, language, spec.languages.get(name, name)))
     return Use(kernel, variant, _matching(manifest.section, manifest.target_sections, variant), own, sources)
 
 
@@ -85,31 +96,12 @@ def _matching(section: Section, targets: Sequence[Section], variant: Target) -> 
     return [section, *sorted(matching, key=lambda each: " " in each.target)]  # [target.cuda] before [target."cuda -arch=sm_90"]
 
 
-def _sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Source, str]]:
-    """Return the sources of a kernel's sections that a target takes, each with its language, or "" for that of its suffix."""
-    sources: Sequence[Source] = ()
-    language = ""
-    for section in sections:
-        sources = section.sources if section.sources is not None else sources
-        language = section.language or language
-    takes = languages_of(find_spec(variant.kind))
-    named = [(source, source.language or language) for source in sources]
-    return [(source, own) for source, own in named if (own or suffix_of(source.path)) in takes]
-
-
 def describe_languages(spec: TargetSpec) -> str:
     """Return a kind's languages with their suffixes for a message: ``GLSL (.comp, .glsl), HLSL (.hlsl)``."""
     suffixes: dict[str, list[str]] = {}
     for suffix, language in spec.languages.items():
         suffixes.setdefault(language, []).append(f".{suffix}")
     return ", ".join(f"{language} ({', '.join(group)})" for language, group in suffixes.items())
-
-
-def language_of(path: str, language: str, variant: Target) -> str:
-    """Return the name of a source's language, such as "OpenCL C". `language` is that of its declaration; "" for that of its suffix."""
-    name = language or suffix_of(path)
-    spec = find_spec(variant.kind)
-    return spec.languages.get(name, name) if spec is not None else name
 
 
 def suffix_of(path: str) -> str:
