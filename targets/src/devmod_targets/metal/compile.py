@@ -34,7 +34,6 @@ from devmod_targets.authoring import (
 )
 from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.authoring._process import run_program
-from devmod_targets.authoring.clang_build import check_supported
 from devmod_targets.metal._reflect import read
 
 TYPE_CHECKING = False
@@ -141,6 +140,8 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
         The source has errors; `log` contains the compiler's output. Or an option is not supported.
     """
     import tempfile
+
+    from devmod_targets.authoring.clang_build import check_supported
 
     check_supported(source_text.options, "metal")
     program = find_program("xcrun")
