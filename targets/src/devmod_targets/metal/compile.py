@@ -143,7 +143,7 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
 
     from devmod_targets.authoring.clang_build import check_supported
 
-    check_supported(source_text.options, "metal")
+    check_supported(request, source_text.options)
     program = find_program("xcrun")
     if not program:
         raise ToolchainNotFoundError(
