@@ -40,8 +40,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
-
 
 #: The options that a receiver can pass to Metal's compiler (MTLCompileOptions).
 _RECEIVER_OPTIONS = re.compile(r"-std=(?:macos-|ios-)?metal[1-9]\.\d|-ffast-math|-fno-fast-math|-D.*")

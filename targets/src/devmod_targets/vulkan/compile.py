@@ -29,8 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devmod_targets.authoring import CompileRequest
-
 
 #: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of SPIR-V.
 _ENVIRONMENTS = {
