@@ -20,7 +20,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 
-from devmod.errors import CompileError, FormatError, list_names
+from devmod.errors import FormatError, list_names
 from devmod_readers.sources import OPTIONS_LINE, option_problem, split_options
 from devmod_targets._text import decode_source
 
@@ -115,7 +115,7 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
     """
     kind = request.target.kind
     options, flags = [], {}
-    for option in _join_defines(kind, request.options):
+    for option in _join_defines(request):
         if option.startswith("-D"):
             name, equals, value = option[2:].strip().partition("=")
             flags[name] = value if equals else "1"
@@ -126,34 +126,34 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
             options.append(option)
     defines = flags | {name: "1" if value is None else value for name, value in request.defines.items()}
     for name, value in defines.items():
-        _check_define(kind, name, value)
+        _check_define(request, name, value)
     return options, defines
 
 
-def _join_defines(kind: str, options: Iterable[str]) -> Iterator[str]:
+def _join_defines(request: CompileRequest) -> Iterator[str]:
     """Yield the options; a separate ``-D`` is joined to the name after it."""
-    pending = ""
-    for option in options:
+    kind, pending = request.target.kind, ""
+    for option in request.options:
         if not option.strip() or not option.isprintable() or (" " in option.strip() and not option.startswith("-D")):
-            raise CompileError(f"the {kind} option {option!r} is not one printable word; pass each option as a separate item", kind=kind)
+            raise request.error(f"the {kind} option {option!r} is not one printable word; pass each option as a separate item")
         if option == "-D" and not pending:
             pending = option
             continue
         yield pending + option.strip()
         pending = ""
     if pending:
-        raise CompileError(f"the {kind} option '-D' has no name after it; write -DNAME or -DNAME=VALUE", kind=kind)
+        raise request.error(f"the {kind} option '-D' has no name after it; write -DNAME or -DNAME=VALUE")
 
 
-def _check_define(kind: str, name: str, value: str) -> None:
+def _check_define(request: CompileRequest, name: str, value: str) -> None:
     if not _DEFINED.fullmatch(name):
-        raise CompileError(f"the define {name!r} is invalid: expected a name, or a name with parameters such as 'F(x)'", kind=kind)
+        raise request.error(f"the define {name!r} is invalid: expected a name, or a name with parameters such as 'F(x)'")
     text = value.replace("\t", " ")
     if not text.isprintable():
-        raise CompileError(f"the value of the define {name} contains a line break or a control character: {value!r}", kind=kind)
+        raise request.error(f"the value of the define {name} contains a line break or a control character: {value!r}")
     if value.rstrip().endswith("\\") or value.rfind("/*") > value.rfind("*/"):
-        raise CompileError(
-            f"the value of the define {name} ends in a backslash or an open comment, which continues in the next line: {value!r}", kind=kind
+        raise request.error(
+            f"the value of the define {name} ends in a backslash or an open comment, which continues in the next line: {value!r}"
         )
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from devmod import Member, TargetSpec
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring.clang import LocationSet
     from devmod_targets.authoring.clang_build import ClangOptions
 
 

@@ -79,28 +79,24 @@ class Libclang:
     def __init__(self, cindex: Any) -> None:
         self.cindex = cindex
         library = cindex.conf.lib
-        # A look-up by index makes a new function object. So the argument types that cindex declared for its own objects are unchanged.
-        version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = (
-            library[name]
-            for name in (
-                "clang_getClangVersion",
-                "clang_getCursorPrintingPolicy",
-                "clang_PrintingPolicy_setProperty",
-                "clang_getCursorPrettyPrinted",
-                "clang_PrintingPolicy_dispose",
-                "clang_getPresumedLocation",
-            )
-        )
-        version.argtypes, version.restype = [], cindex._CXString
-        self._policy.argtypes, self._policy.restype = [cindex.Cursor], ctypes.c_void_p
-        self._set.argtypes, self._set.restype = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint], None
-        self._pretty.argtypes, self._pretty.restype = [cindex.Cursor, ctypes.c_void_p], cindex._CXString
-        self._dispose.argtypes, self._dispose.restype = [ctypes.c_void_p], None
-        numbers = [ctypes.POINTER(ctypes.c_uint)] * 2
-        self._presumed_location.argtypes = [cindex.SourceLocation, ctypes.POINTER(cindex._CXString), *numbers]
-        self._presumed_location.restype = None
-        number = re.search(r"\d+(?:\.\d+)+", self._text(version()))
-        self.toolchain = f"libclang {number[0] if number else 'unknown'}"
+        text, pointer, number = cindex._CXString, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint)
+        signatures: dict[str, tuple[Any, list[Any]]] = {
+            "clang_getClangVersion": (text, []),
+            "clang_getCursorPrintingPolicy": (pointer, [cindex.Cursor]),
+            "clang_PrintingPolicy_setProperty": (None, [pointer, ctypes.c_int, ctypes.c_uint]),
+            "clang_getCursorPrettyPrinted": (text, [cindex.Cursor, pointer]),
+            "clang_PrintingPolicy_dispose": (None, [pointer]),
+            "clang_getPresumedLocation": (None, [cindex.SourceLocation, ctypes.POINTER(text), number, number]),
+        }
+        functions = []
+        for name, (result, arguments) in signatures.items():
+            # A look-up by index makes a new function object. So the argument types that cindex declared for its own objects are unchanged.
+            function = library[name]
+            function.restype, function.argtypes = result, arguments
+            functions.append(function)
+        version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = functions
+        digits = re.search(r"\d+(?:\.\d+)+", self._text(version()))
+        self.toolchain = f"libclang {digits[0] if digits else 'unknown'}"
 
     def parse(
         self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], *, kind: str, description: str, options: int = 0
@@ -132,31 +128,18 @@ class Libclang:
             if not is_utf8(path):
                 raise CompileError(f"libclang cannot parse {description}: {path!r} is not UTF-8. Rename the file or the folder", kind=kind)
         if _LONG_STATEMENT.search(text) or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
-            self._check_in_subprocess(main, arguments, files, options, kind, description)
+            request = {"main": main, "arguments": list(arguments), "files": files, "options": options}
+            if not _survives(request):
+                raise CompileError(
+                    f"libclang crashes on {description}: an expression, a statement or brackets are nested too deeply. Split it into "
+                    "steps, with variables or a loop",
+                    kind=kind,
+                )
         try:
             with _without_search_paths():
                 return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files, options=options)
         except self.cindex.TranslationUnitLoadError as error:
             raise CompileError(f"libclang cannot parse {description}", kind=kind) from error
-
-    def _check_in_subprocess(
-        self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], options: int, kind: str, description: str
-    ) -> None:
-        """Parse the program in another process first: deep nesting overflows clang's stack, which ends the process."""
-        if not can_start_python():
-            return
-        request = {"main": main, "arguments": list(arguments), "files": files, "options": options}
-        try:
-            with Worker("devmod_targets.authoring._clang_trial", request) as worker:
-                if worker.answer() is not None:
-                    return
-        except OSError:  # the process cannot be started
-            return
-        raise CompileError(
-            f"libclang crashes on {description}: an expression, a statement or brackets are nested too deeply. Split it into steps, with "
-            "variables or a loop",
-            kind=kind,
-        )
 
     def declaration(self, cursor: Any) -> str:
         """Return a declaration as clang prints it: macros expanded, numbers evaluated, without body and string contents."""
@@ -176,6 +159,20 @@ class Libclang:
 
     def _text(self, string: Any) -> str:
         return str(self.cindex._CXString.from_result(string, None, None) or "")
+
+
+def _survives(request: dict[str, Any]) -> bool:
+    """Return whether libclang parses a program in another process: deep nesting overflows clang's stack, which ends the process.
+
+    It is True if no other process can be started.
+    """
+    if not can_start_python():
+        return True
+    try:
+        with Worker("devmod_targets.authoring._clang_trial", request) as worker:
+            return worker.answer() is not None
+    except OSError:
+        return True
 
 
 @contextmanager

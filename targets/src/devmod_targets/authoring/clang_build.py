@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from devmod import Origin
 from devmod.backend import environment_text, find_program
-from devmod.errors import CompileError, ToolchainNotFoundError, compile_error
+from devmod.errors import ToolchainNotFoundError, compile_error
 from devmod_targets.authoring._process import digests_of, own_environment, run_program
 from devmod_targets.authoring._source import options_and_defines
 from devmod_targets.authoring.instances import FILE, expression_error
@@ -276,7 +276,7 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> C
                 f"the {kind} option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of "
                 "output itself"
             )
-    check_supported(options, kind)
+    check_supported(request, options)
     if not standard and (defines or request.include or request.name_expressions):
         raise request.error(f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor")
     toolchain = find_toolchain(spec, request.language, program)
@@ -285,14 +285,13 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> C
     return ClangOptions(toolchain, tuple(options), defines, (*flags, *options))
 
 
-def check_supported(options: Iterable[str], kind: str) -> None:
+def check_supported(request: CompileRequest, options: Iterable[str]) -> None:
     """Raise CompileError for an option of clang that may name a file or a program, or that devmod does not know."""
     for option in options:
         if not _SUPPORTED.fullmatch(option):
-            raise CompileError(
-                f"the {kind} option {option!r} is not supported; expected an option for the code or its diagnostics, such as -O3, "
-                "-ffast-math or -Wextra",
-                kind=kind,
+            raise request.error(
+                f"the {request.target.kind} option {option!r} is not supported; expected an option for the code or its diagnostics, such "
+                "as -O3, -ffast-math or -Wextra"
             )
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from devmod_readers.nvidia import KernelEntry, ParamPlace
-    from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring._mangled import MangledName, TypeNode
     from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels

@@ -19,7 +19,7 @@ from devmod_targets.authoring.instances import explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._headers import has_header
-from devmod_targets.cuda._image import join
+from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 
 _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
@@ -69,8 +68,6 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
         payload, warnings = compile_ir(request)
     elif request.language in ("PTX", "cubin", "fatbin"):
-        from devmod_targets.cuda._image import wrap_image
-
         (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):

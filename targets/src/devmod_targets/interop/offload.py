@@ -16,7 +16,7 @@ from devmod_targets.cuda._declared_kernels import declaration_error, declared_ke
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from typing_extensions import Buffer
 

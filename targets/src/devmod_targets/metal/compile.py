@@ -34,14 +34,11 @@ from devmod_targets.authoring import (
 )
 from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.authoring._process import run_program
-from devmod_targets.authoring.clang_build import check_supported
 from devmod_targets.metal._reflect import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 
 #: The options that a receiver can pass to Metal's compiler (MTLCompileOptions).
@@ -142,7 +139,9 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
     """
     import tempfile
 
-    check_supported(source_text.options, "metal")
+    from devmod_targets.authoring.clang_build import check_supported
+
+    check_supported(request, source_text.options)
     program = find_program("xcrun")
     if not program:
         raise ToolchainNotFoundError(

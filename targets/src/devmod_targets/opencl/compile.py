@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
+    from devmod_targets.authoring import SelfContainedSource
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does

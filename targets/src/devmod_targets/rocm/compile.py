@@ -38,15 +38,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod import FunctionInfo, Target
+    from devmod import FunctionInfo
     from devmod_readers.amdgpu import CodeObjectKernel
-    from devmod_readers.reflection import ReflectedFunction
 
     Compiled = tuple[Payload, list[str], list[str]]
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_build import ClangOptions, LlvmToolchain
 
 

@@ -29,8 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devmod_targets.authoring import CompileRequest
-
 
 #: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of SPIR-V.
 _ENVIRONMENTS = {
@@ -107,7 +105,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if stage:
         raise request.error(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)")
     options, defines = options_and_defines(request)
-    level, compiler, options = _own_options(options)
+    level, compiler, options = _own_options(request, options)
     build = Build(request, environment, level)
     with compiler_folder() as folder:
         if request.language == "SPIR-V":
@@ -141,7 +139,7 @@ def _environment(request: CompileRequest) -> Environment:
     return Environment(*_ENVIRONMENTS[arch])
 
 
-def _own_options(options: Sequence[str]) -> tuple[str, str, list[str]]:
+def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, str, list[str]]:
     """Return the optimization level and the compiler from the options, "" if not given, and the other options."""
     level, compiler, rest = "", "", []
     for option in options:
@@ -153,12 +151,11 @@ def _own_options(options: Sequence[str]) -> tuple[str, str, list[str]]:
             reason = "the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'"
             if not re.search("target|client|^-[VG]", option):
                 reason = "devmod sets the compiler's files, stage and entry points itself"
-            raise CompileError(f"the vulkan option {option!r} is not supported: {reason}", kind="vulkan")
+            raise request.error(f"the vulkan option {option!r} is not supported: {reason}")
         elif not _SUPPORTED.fullmatch(option):
-            raise CompileError(
+            raise request.error(
                 f"the vulkan option {option!r} is not supported; expected an option of the compiler for the code or its diagnostics, such "
-                "as -g, -Werror or --auto-map-bindings",
-                kind="vulkan",
+                "as -g, -Werror or --auto-map-bindings"
             )
         else:
             rest.append(option)
