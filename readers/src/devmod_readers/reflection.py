@@ -111,15 +111,10 @@ def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], 
             raise _TooLarge
         name, offset, of = field
         type_ = look_up(of)
-        dtype, dims = type_.dtype, type_.dims
-        if type_.fields is not None:
-            members = [describe(each, depth + 1) for each in type_.fields]
-            if members:
-                shape, strides = [length for length, _ in dims], [stride for _, stride in dims]
-                return Member(name, "", offset, members, type_.size, shape, strides)
-        if not dtype:
-            dtype, dims = "uint8", (*dims, (type_.size, 1))
-        return Member(name, dtype, offset, (), 0, [length for length, _ in dims], [stride for _, stride in dims])
+        members = [describe(each, depth + 1) for each in type_.fields or ()]
+        dims = [*type_.dims, *([] if members or type_.dtype else [(type_.size, 1)])]
+        dtype, size = ("", type_.size) if members else (type_.dtype or "uint8", 0)
+        return Member(name, dtype, offset, members, size, [length for length, _ in dims], [stride for _, stride in dims])
 
     try:
         return tuple(describe(each, 0) for each in fields)
