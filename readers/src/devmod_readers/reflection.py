@@ -25,7 +25,7 @@ is a u32, so it sets ``bool_bytes = 4``. A reader returns the type "bool" if the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from devmod import Block, Member, Param
 from devmod.backend import PipelineConstant as PipelineConstant
@@ -66,8 +66,7 @@ _MAX_MEMBERS = 1024
 _MAX_DEPTH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class MemberType:
+class MemberType(NamedTuple):
     """The type of a member, as a reader finds it.
 
     Parameters
@@ -111,15 +110,10 @@ def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], 
             raise _TooLarge
         name, offset, of = field
         type_ = look_up(of)
-        dtype, dims = type_.dtype, type_.dims
-        if type_.fields is not None:
-            members = [describe(each, depth + 1) for each in type_.fields]
-            if members:
-                shape, strides = [length for length, _ in dims], [stride for _, stride in dims]
-                return Member(name, "", offset, members, type_.size, shape, strides)
-        if not dtype:
-            dtype, dims = "uint8", (*dims, (type_.size, 1))
-        return Member(name, dtype, offset, (), 0, [length for length, _ in dims], [stride for _, stride in dims])
+        members = [describe(each, depth + 1) for each in type_.fields or ()]
+        dims = [*type_.dims, *([] if members or type_.dtype else [(type_.size, 1)])]
+        dtype, size = ("", type_.size) if members else (type_.dtype or "uint8", 0)
+        return Member(name, dtype, offset, members, size, [length for length, _ in dims], [stride for _, stride in dims])
 
     try:
         return tuple(describe(each, 0) for each in fields)
@@ -154,7 +148,6 @@ def value_members(members: Sequence[Member]) -> tuple[Member, ...]:
 # -- A function as a reader found it.
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReflectedFunction(Value):
     """A function as a reader found it in the source or binary.
 
@@ -182,23 +175,59 @@ class ReflectedFunction(Value):
         TVM's extra tags: an int for each argument, or empty.
     """
 
+    __slots__ = (
+        "block",
+        "blocks",
+        "default_block",
+        "extra",
+        "extra_tags",
+        "location",
+        "open_block",
+        "params",
+        "symbol",
+        "tags",
+        "types",
+    )
+    block: tuple[int, int, int] | None
+    blocks: tuple[Block, ...]
+    default_block: tuple[int, int, int] | None
+    open_block: bool
+    extra: Mapping[str, Any]
+    params: tuple[Param, ...]
     symbol: str
-    types: Sequence[str]
-    params: Sequence[Param]
-    block: tuple[int, int, int] | None = None
-    location: str = ""
-    blocks: Sequence[Block] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    default_block: tuple[int, int, int] | None = None
-    open_block: bool = False
-    tags: Sequence[str] = ()
-    extra_tags: Sequence[int] = ()
+    types: tuple[str, ...]
+    location: str
+    tags: tuple[str, ...]
+    extra_tags: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        for name in ("types", "params", "blocks", "tags", "extra_tags"):
-            self._set(**{name: tuple(getattr(self, name))})
-        if self.block is not None:
-            self._set(default_block=None, open_block=False)
+    def __init__(
+        self,
+        symbol: str,
+        types: Sequence[str],
+        params: Sequence[Param],
+        block: tuple[int, int, int] | None = None,
+        location: str = "",
+        *,
+        blocks: Sequence[Block] = (),
+        extra: Mapping[str, Any] | None = None,
+        default_block: tuple[int, int, int] | None = None,
+        open_block: bool = False,
+        tags: Sequence[str] = (),
+        extra_tags: Sequence[int] = (),
+    ) -> None:
+        self._set(
+            symbol=symbol,
+            types=tuple(types),
+            params=tuple(params),
+            block=block,
+            default_block=default_block if block is None else None,
+            open_block=open_block and block is None,
+            location=location,
+            blocks=tuple(blocks),
+            extra=dict(extra or {}),
+            tags=tuple(tags),
+            extra_tags=tuple(extra_tags),
+        )
 
 
 _LARGEST_STRUCT = 0xFFFF
@@ -207,8 +236,7 @@ _LARGEST_STRUCT = 0xFFFF
 MAX_ARGUMENTS = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class BlockMember:
+class BlockMember(NamedTuple):
     """A member of a block of memory.
 
     Parameters
@@ -233,8 +261,7 @@ class BlockMember:
     layout: Sequence[Member] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """A variable that an entry point uses at one binding.
 
     Parameters
@@ -269,8 +296,7 @@ class Resource:
     structs: Sequence[Member] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectedShader:
+class ReflectedShader(NamedTuple):
     """One entry point of a shader, with the variables that it uses.
 
     Parameters
@@ -378,7 +404,7 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         size = max(other.size, resource.size)
         structs = other.structs if same and other.structs == resource.structs else ()
         type_, align = (other.type, other.align) if same else ("", 0)
-        resource_at[resource.at] = replace(other, type=type_, access=access, size=size, align=align, structs=structs)
+        resource_at[resource.at] = other._replace(type=type_, access=access, size=size, align=align, structs=structs)
     return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
 
 

@@ -153,24 +153,14 @@ def example_architectures(case: Conformance) -> None:
 
 
 def _compile(
-    case: Conformance,
-    texts: list[dict[str, Any]],
-    folder: str,
-    *,
-    user: str = "",
-    seed: str = "1",
-    zone: str = EAST,
-    other_host: bool = False,
-    changed: int = 1_100_000_000,
+    case: Conformance, texts: list[dict[str, Any]], folder: str, *, user: str = "", seed: str = "1", zone: str = EAST, **more: Any
 ) -> list[Any]:
     """Return the output for each text in a process in a folder, or the error of a missing toolchain. The parameters change the process."""
     environment = {"PYTHONHASHSEED": seed, "TZ": zone}
     if user:
         environment |= dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), user)
         environment |= dict.fromkeys(("USER", "LOGNAME", "USERNAME", "HOSTNAME"), "nobody")
-    answer = probe(case, "compiled", texts=texts, environment=environment, folder=folder, other_host=other_host, changed=changed)
-    outputs: list[Any] = answer.value
-    return outputs
+    return list(probe(case, "compiled", texts=texts, environment=environment, folder=folder, **{"changed": 1_100_000_000, **more}).value)
 
 
 def _texts(case: Conformance) -> list[dict[str, Any]]:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from devmod_readers.nvidia._entry import Dims
 
 
+CUDA = 190
+_HEADER = 64
+_OVERLAP = "its sections overlap"
 _INFO = 0x70000000
 _PREFIX = ".nv.info."
 _SYMBOLS = 2
@@ -78,24 +81,80 @@ def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
 
 
 class _CubinKernels(Mapping[str, "KernelEntry"]):
-    """The kernels of a cubin, which are read when they are used."""
+    """The kernels of a cubin, a 64-bit little-endian ELF file. They are read when they are used."""
 
     def __init__(self, data: Binary, names: Container[str] | None = None) -> None:
-        self._sections = sections = Sections(data)
+        view = memoryview(data).cast("B")
+        if len(view) < _HEADER or bytes(view[:4]) != b"\x7fELF":
+            raise error("its bytes do not begin with an ELF header")
+        if bytes(view[4:6]) != b"\2\1":
+            raise error("expected a 64-bit little-endian ELF file")
+        self._file = ElfFile(view)
+        if self._file.machine != CUDA:
+            raise error(f"its machine is {self._file.machine}; expected {CUDA} (CUDA)")
+        try:
+            section_names = bytes(self._file.names())
+        except ValueError as problem:
+            raise error(str(problem)) from None
+        #: The bytes that may still be read. Sections of a sound file do not overlap.
+        self._room = 2 * len(view)
         self._numbers: dict[str, int] = {}
         code: set[int] | None = None
-        for name, number, code_section in sections.named(_INFO, _PREFIX):
+        for name, number, code_section in self._records(section_names):
             if names is not None and name not in names:
                 continue
             if name in self._numbers:
                 raise error(f"it has two sections {_PREFIX + name!r}")
             if code is None:
-                code = _entries(sections)
+                code = self._entries()
             if code_section in code:
                 self._numbers[name] = number
 
+    def _records(self, names: bytes) -> list[tuple[str, int, int]]:
+        """Return the name, the number and the field `info` of each section with the record of a kernel.
+
+        Characters of a name that are not UTF-8 are escaped.
+        """
+        # This loop is the most of the time in which a module with many kernels is loaded, so it uses local names.
+        find, room, prefix, found = names.find, self._room, _PREFIX.encode(), []
+        length = len(prefix)
+        for number, (start, kind, _, size, _, info, _) in enumerate(self._file.sections()):
+            if kind != _INFO:
+                continue
+            end = find(b"\0", start)
+            if end < 0:
+                raise error("the name of a section is outside of the table of names")
+            room -= end - start
+            if room < 0:
+                raise error(_OVERLAP)
+            if names.startswith(prefix, start, end):
+                room -= size
+                found.append((names[start + length : end].decode("utf-8", "backslashreplace"), number, info))
+        self._room = room
+        return found
+
+    def _entries(self) -> set[int]:
+        """Return the numbers of the sections with the code of kernels."""
+        kernel, size = _KERNEL, _SYMBOL.size
+        found: set[int] = set()
+        for number, (_, kind, _, section_bytes, _, _, _) in enumerate(self._file.sections()):
+            if kind == _SYMBOLS:
+                self._room -= section_bytes
+                if self._room < 0:
+                    raise error(_OVERLAP)
+                table = self._contents(number)
+                symbols = _SYMBOL.iter_unpack(table[: len(table) // size * size])
+                found.update(section for mark, section in symbols if mark & 0x100F == kernel)
+        return found
+
+    def _contents(self, number: int) -> memoryview:
+        try:
+            return self._file.contents(number)
+        except ValueError as problem:
+            raise error(str(problem)) from None
+
     def __getitem__(self, name: str) -> KernelEntry:
-        return _kernel(name, bytes(self._sections.contents(self._numbers[name])))
+        return _kernel(name, bytes(self._contents(self._numbers[name])))
 
     def __contains__(self, name: object) -> bool:
         return name in self._numbers
@@ -160,90 +219,6 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
         _EXPLICIT in flags,
         _CLUSTER_GRID in flags,
     )
-
-
-def _entries(sections: Sections) -> set[int]:
-    """Return the numbers of the sections with the code of kernels."""
-    kernel, size = _KERNEL, _SYMBOL.size
-    return {
-        section
-        for table in sections.of_type(_SYMBOLS)
-        for mark, section in _SYMBOL.iter_unpack(table[: len(table) // size * size])
-        if mark & 0x100F == kernel
-    }
-
-
-# -- The sections of a cubin, which is a 64-bit little-endian ELF file.
-
-
-CUDA = 190
-_HEADER = 64
-_OVERLAP = "its sections overlap"
-
-
-class Sections:
-    """The sections of a cubin. Contents and names are read when they are requested.
-
-    Raises
-    ------
-    FormatError
-        The bytes are not a 64-bit cubin, or its table of sections is invalid.
-    """
-
-    def __init__(self, data: Binary) -> None:
-        view = memoryview(data).cast("B")
-        if len(view) < _HEADER or bytes(view[:4]) != b"\x7fELF":
-            raise error("its bytes do not begin with an ELF header")
-        if bytes(view[4:6]) != b"\2\1":
-            raise error("expected a 64-bit little-endian ELF file")
-        self._file = ElfFile(view)
-        if self._file.machine != CUDA:
-            raise error(f"its machine is {self._file.machine}; expected {CUDA} (CUDA)")
-        try:
-            self._names = bytes(self._file.names())
-        except ValueError as problem:
-            raise error(str(problem)) from None
-        #: The bytes that may still be read. Sections of a sound file do not overlap.
-        self._room = 2 * len(view)
-
-    def named(self, kind: int, prefix: str) -> list[tuple[str, int, int]]:
-        """Return the sections of a type whose names begin with `prefix`: the rest of the name, the number, and the field `info` of each.
-
-        Characters of a name that are not UTF-8 are escaped.
-        """
-        # This loop is the most of the time in which a module with many kernels is loaded, so it uses local names.
-        names, find, room, start_of_name, found = self._names, self._names.find, self._room, prefix.encode(), []
-        length = len(start_of_name)
-        for number, (start, each, _, size, _, info, _) in enumerate(self._file.sections()):
-            if each != kind:
-                continue
-            end = find(b"\0", start)
-            if end < 0:
-                raise error("the name of a section is outside of the table of names")
-            room -= end - start
-            if room < 0:
-                raise error(_OVERLAP)
-            if names.startswith(start_of_name, start, end):
-                room -= size
-                found.append((names[start + length : end].decode("utf-8", "backslashreplace"), number, info))
-        self._room = room
-        return found
-
-    def of_type(self, kind: int) -> Iterator[memoryview]:
-        """Yield the contents of each section of a type."""
-        for number, (_, each, _, size, _, _, _) in enumerate(self._file.sections()):
-            if each == kind:
-                self._room -= size
-                if self._room < 0:
-                    raise error(_OVERLAP)
-                yield self.contents(number)
-
-    def contents(self, number: int) -> memoryview:
-        """Return the bytes of a section."""
-        try:
-            return self._file.contents(number)
-        except ValueError as problem:
-            raise error(str(problem)) from None
 
 
 def error(problem: str) -> FormatError:

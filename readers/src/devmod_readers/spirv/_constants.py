@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 import struct
+from functools import reduce
 
 from devmod.backend import PipelineConstant
+from devmod_readers.closure import bits
 from devmod_readers.spirv._module import error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devmod_readers.spirv._module import SpirvModule
 
@@ -78,22 +80,16 @@ class SpirvConstants:
             if value is not None:
                 self.values[number] = value
             if opcode in (51, 52):
-                self.sources[number] = self._union_of_sources(_ids(opcode, operands[1:]))
-
-    def _union_of_sources(self, operands: Iterable[int]) -> int:
-        sources = 0
-        for operand in operands:
-            sources |= self.sources.get(operand, 0)
-        return sources
+                self.sources[number] = reduce(operator.or_, (self.sources.get(each, 0) for each in _ids(opcode, operands[1:])), 0)
 
     def source(self, number: int) -> int | list[int]:
         """Return the source of a number in the form of `ReflectedShader.block_constants`."""
-        positions = [index for index in range(len(self.listed)) if self.sources.get(number, 0) >> index & 1]
+        positions = list(bits(self.sources.get(number, 0)))
         return positions[0] if number in self.spec_constants else positions or -1
 
     def is_set(self, number: int) -> bool:
         """Return whether each constant that a number depends on has a value."""
-        return all(each.default is not None for index, each in enumerate(self.listed) if self.sources.get(number, 0) >> index & 1)
+        return all(self.listed[index].default is not None for index in bits(self.sources.get(number, 0)))
 
 
 def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
