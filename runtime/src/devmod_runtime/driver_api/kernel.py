@@ -19,19 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo, Stream
+    from devmod import Device, FunctionInfo, Param, Stream
     from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.adoption import Adopted, Adoption
     from devmod_runtime.driver_api.images import LoadedImage
 
     Dims = tuple[int, int, int]
-    from devmod import Param
-    from devmod_runtime.driver_api.adoption import Adopted, Adoption
 
 
 # -- The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
 #
-# The image of a kernel has the offsets and the sizes of its parameters. An image without them has the places that a C++ compiler
-# chooses
+# The image of a kernel has the offsets and the sizes of its parameters. An image without them has the places that a C++ compiler chooses
 # for the types of the arguments, by their alignment.
 
 
