@@ -176,7 +176,7 @@ def _failure(why: str) -> FormatError:
     return FormatError(_TRIAL.failure("the opencl binary", why), kind="opencl")
 
 
-# -- The process that `devmod_opencl._trial` starts: it builds a binary or a source, and runs each kernel on zeros.
+# -- In the other process: it builds a binary or a source, and runs each kernel on zeros.
 
 
 _BUFFER_BYTES, _LOCAL_BYTES = 1 << 20, 4096

@@ -143,7 +143,7 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
     )
 
 
-# -- The process in which hiprtc compiles a source: `devmod_rocm._hiprtc` starts it. hiprtc ends its process on some architectures.
+# -- In the other process: hiprtc compiles a source.
 
 
 #: Headers that programs include, and whose contents hiprtc predefines. An empty file of the name makes the include valid.

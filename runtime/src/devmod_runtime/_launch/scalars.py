@@ -18,16 +18,15 @@ from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeAlias
-
-    Packer = Callable[[Any], bytes]
-    _Writer: TypeAlias = "_Number | _Array | _Struct"
-    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
     from devmod import Member
+
+    Packer = Callable[[Any], bytes]
+    _Writer: TypeAlias = "_Number | _Array | _Struct"
 else:
     from devmod._util.numpy import np
 
@@ -275,8 +274,7 @@ def _kind(value: object) -> str:
 
 # -- Structs by value: NumPy records, mappings, tuples and bytes, as the bytes of the layout that the kernel declares.
 #
-# `struct_packer` returns the converter of one argument. A `ConversionError` names the member. Padding is zero, except in a value of
-# bytes,
+# `struct_packer` returns the converter of one argument. A `ConversionError` names the member. Padding is zero, except in a value of bytes,
 # which is passed unchanged. `BufferLayout` compares a NumPy array of structs with the layout.
 
 

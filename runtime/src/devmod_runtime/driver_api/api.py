@@ -114,7 +114,7 @@ class Api(NamedTuple):
     parameters_end: int
 
 
-# -- The errors of a driver, and the errors of devmod for them.
+# -- The errors of a driver.
 
 
 class DriverError(Exception):

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo, Stream
+    from devmod import Device, FunctionInfo, Param, Stream
     from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.adoption import Adopted, Adoption
     from devmod_runtime.driver_api.images import LoadedImage
 
     Dims = tuple[int, int, int]
-    from devmod import Param
-    from devmod_runtime.driver_api.adoption import Adopted, Adoption
 
 #: The exceptions of other libraries for a closed object, and of reading an attribute that has another form than its protocol.
 _FOREIGN = (AttributeError, BufferError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
