@@ -5,17 +5,12 @@ The kernels are stored as PTX (`samples.ptx`), so that the kit needs no compiler
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 
 from devmod import FunctionInfo
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
-from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table, watch_builds
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
 PTX = Path(__file__).with_name("samples.ptx").read_text(encoding="ascii")
 #: Compiled by the receiver.
@@ -30,6 +25,7 @@ class CudaConformance(Conformance):
     """PTX with an interface, without one (as TVM declares functions), and CUDA C++ that the receiver compiles."""
 
     kind = "cuda"
+    build_step = "devmod_runtime.driver_api.images.LoadedImage.__init__"
     driver_modules = ("pycuda",)
     driver_libraries = ("libcuda.so",)
     samples = (
@@ -76,9 +72,3 @@ class CudaConformance(Conformance):
         Sample(b"\x50\xed\x55\xba" + bytes(12), "fatbin", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"//devmod: --fdevice-time-trace=x\n", "cuda", {"k": FunctionInfo("k", ["handle"])}),
     )
-
-    @contextmanager
-    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
-        """Call `on_build` each time the driver loads an image."""
-        with watch_builds(on_build):
-            yield

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Stream
+    from devmod import FunctionInfo
     from devmod_cuda._calls import CudaDriver
     from devmod_cuda._device import CudaDevice
     from devmod_readers.nvidia import KernelEntry
     from devmod_runtime import DeviceArray, LaunchConfig
     from devmod_runtime.driver_api.adoption import Adopted
+    from devmod_runtime.driver_api.device import DriverStream
     from devmod_runtime.driver_api.images import DriverImages, LoadedImage
 
     Dims = tuple[int, int, int]
@@ -255,7 +256,7 @@ class CudaKernel(DriverKernel):
         most = 1 << max(threads, 1).bit_length() - 1
         return most, min(self.device.limits["warp_size"], most)
 
-    def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
+    def caller(self, stream: DriverStream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         call = super().caller(stream, shape)
         if not self._tensor_maps:
             return call
@@ -266,7 +267,7 @@ class CudaKernel(DriverKernel):
 
         return checked
 
-    def prepare(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
         self._check_tensor_maps(values)
         return super().prepare(stream, shape, values)
 

@@ -67,9 +67,6 @@ class OpenCLStream(Stream):
         except _driver.Error as error:
             raise driver_error(f"{self.device} cannot wait for an event", error) from error
 
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
-
 
 class OpenCLEvent(Event):
     """A marker in a command queue: `handle` is its pyopencl Event."""
@@ -96,9 +93,6 @@ class OpenCLEvent(Event):
             return float(self.handle.profile.end - earlier.handle.profile.end) * 1e-9
         except _driver.Error as error:
             raise no_time(f"{self.device} gives no time of an event", error) from error
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"
 
 
 def finish(queue: Any, device: OpenCLDevice) -> None:
@@ -276,37 +270,37 @@ class OpenCLDevice(Device):
         except _driver.Error as error:
             raise driver_error(f"{self} gives no part of a buffer", error) from error
 
-    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+    def clear(self, memory: Any, nbytes: int, stream: OpenCLStream) -> None:
         try:
             cl.enqueue_fill_buffer(_queue(stream), memory, b"\0", 0, nbytes).wait()
         except _driver.Error as error:
             raise self._copy_error(f"{self} cannot fill {nbytes} bytes", error, memory) from error
 
-    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+    def copy(self, source: Any, target: Any, nbytes: int, stream: OpenCLStream) -> None:
         (source, start), (target, offset) = _place(source), _place(target)
         try:
             cl.enqueue_copy(_queue(stream), target, source, byte_count=nbytes, src_offset=start, dst_offset=offset)
         except _driver.Error as error:
             raise self._copy_error(f"a copy of {nbytes} bytes on {self} failed", error, source, target) from error
 
-    def write(self, memory: Any, data: memoryview, stream: Stream, *, wait: bool = True) -> Any:
+    def write(self, memory: Any, data: memoryview, stream: OpenCLStream, *, wait: bool = True) -> Any:
         memory, offset = _place(memory)
         try:
             return cl.enqueue_copy(_queue(stream), memory, data, dst_offset=offset, is_blocking=wait)
         except _driver.Error as error:
             raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error, memory) from error
 
-    def read(self, memory: Any, out: memoryview, stream: Stream, *, wait: bool = True) -> Any:
+    def read(self, memory: Any, out: memoryview, stream: OpenCLStream, *, wait: bool = True) -> Any:
         memory, offset = _place(memory)
         try:
             return cl.enqueue_copy(_queue(stream), out, memory, src_offset=offset, is_blocking=wait)
         except _driver.Error as error:
             raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error, memory) from error
 
-    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+    def start_write(self, memory: Any, data: memoryview, stream: OpenCLStream) -> None:
         self._keep(self.write(memory, data, stream, wait=False), stream)
 
-    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+    def start_read(self, memory: Any, out: memoryview, stream: OpenCLStream) -> None:
         self._keep(self.read(memory, out, stream, wait=False), stream)
 
     def _copy_error(self, subject: str, error: Exception, *memories: Any) -> LaunchError:
@@ -315,7 +309,7 @@ class OpenCLDevice(Device):
             return self.memory_error(max(each.size for each in memories), _driver.code_name(error))
         return driver_error(subject, error)
 
-    def _keep(self, event: Any, stream: Stream) -> None:
+    def _keep(self, event: Any, stream: OpenCLStream) -> None:
         """Keep the event of a copy until the copy is done. The event references the host's memory, and its deletion waits for the copy."""
         self._copies.append(event)
         _queue(stream).flush()
@@ -343,8 +337,7 @@ class Region:
         self.offset = offset
 
 
-def _queue(stream: Stream) -> Any:
-    assert isinstance(stream, OpenCLStream)
+def _queue(stream: OpenCLStream) -> Any:
     check_driver("opencl")
     return stream.queue
 

@@ -199,26 +199,32 @@ class OpenCLKernel(Kernel):
     def shape(self, launch: LaunchConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
         limits = self._device.limits
         if launch.cluster != (1, 1, 1):
-            raise self._invalid_launch(f"OpenCL does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
+            raise self._device.invalid_launch(
+                self._name, f"OpenCL does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}"
+            )
         x, y, z = launch.block
         for axis, count in enumerate(launch.block):
             limit = limits.get(f"max_work_item_sizes[{axis}]", 1)
             if count > limit:
-                raise self._invalid_launch(f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}")
+                raise self._device.invalid_launch(self._name, f"its max_work_item_sizes[{axis}] is {limit}, got block={launch.block}")
         if x * y * z > self._max_threads:
             name = "max_work_group_size" if self._max_threads == limits["max_work_group_size"] else "CL_KERNEL_WORK_GROUP_SIZE"
-            raise self._invalid_launch(f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads")
+            raise self._device.invalid_launch(
+                self._name, f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads"
+            )
         if self.required_block not in (None, launch.block):
-            raise self._invalid_launch(f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}")
+            raise self._device.invalid_launch(
+                self._name, f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}"
+            )
         size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
         bits = limits["address_bits"]
         problem = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"
         for axis, count in enumerate(size):
             if count >= 1 << bits:
-                raise self._invalid_launch(f"{problem} {count} threads in {'xyz'[axis]}")
+                raise self._device.invalid_launch(self._name, f"{problem} {count} threads in {'xyz'[axis]}")
         # Drivers count all threads in one size_t. If it overflows, they run only some of them.
         if prod(size) >= 1 << bits:
-            raise self._invalid_launch(f"{problem} {prod(size)} threads in all")
+            raise self._device.invalid_launch(self._name, f"{problem} {prod(size)} threads in all")
         # Unused dimensions slow the driver down.
         dimensions = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
         return size[:dimensions], launch.block[:dimensions]
@@ -233,8 +239,7 @@ class OpenCLKernel(Kernel):
         limit = self._device.limits["local_mem_size"]
         return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes" if sum(sizes) > limit else ""
 
-    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        assert isinstance(stream, OpenCLStream)
+    def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         # Every call runs this function, so it uses local names.
         queue, (size, block) = stream.queue, shape
         take, give, new = self._free.pop, self._free.append, self._new
@@ -271,8 +276,7 @@ class OpenCLKernel(Kernel):
 
         return check_and_call
 
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
-        assert isinstance(stream, OpenCLStream)
+    def prepare(self, stream: OpenCLStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         # A C function without arguments. A functools.partial would pass its arguments on to pyopencl.
         arguments = (stream.queue, self._with_arguments(values), shape[0], shape[1], None, None, False, False)
         return starmap(_enqueue, repeat(arguments)).__next__
@@ -282,8 +286,7 @@ class OpenCLKernel(Kernel):
             return self._device.memory_error(0, f"{_driver.code_name(error)} in a launch of the opencl function {self._name!r}")
         return driver_error(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
 
-    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
-        assert isinstance(stream, OpenCLStream)
+    def time(self, stream: OpenCLStream, shape: Any, values: Sequence[Any]) -> float:
         handle = self._with_arguments(values)
         try:
             event = _enqueue(stream.queue, handle, shape[0], shape[1])
@@ -321,11 +324,6 @@ class OpenCLKernel(Kernel):
                     function=self._name,
                     argument=str(number + 1),
                 )
-
-    def _invalid_launch(self, text: str) -> LaunchError:
-        return LaunchError(
-            f"the opencl function {self._name!r} cannot be launched on {self._device}: {text}", kind="opencl", function=self._name
-        )
 
 
 #: The text for each address space in a message.
@@ -383,8 +381,7 @@ class OpenCLLauncher(ProgramLauncher):
         device: OpenCLDevice = self.programs.default_device()
         return device
 
-    def kernel(self, device: Device) -> OpenCLKernel:
-        assert isinstance(device, OpenCLDevice)
+    def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
         return OpenCLKernel(self.info, self.programs, device)
 
     def local(self, nbytes: int) -> Any:

@@ -8,18 +8,13 @@ One more kernel is compiled by hiprtc.
 from __future__ import annotations
 
 import lzma
-from contextlib import contextmanager
 from pathlib import Path
 
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_readers.offload import read_images
-from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table, watch_builds
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
 _BUNDLE = lzma.decompress(Path(__file__).with_name("samples.bundle.xz").read_bytes())
 #: One of the code objects.
@@ -49,6 +44,7 @@ class RocmConformance(Conformance):
     """Code objects with an interface, without one (as TVM declares functions), and HIP that the receiver compiles."""
 
     kind = "rocm"
+    build_step = "devmod_runtime.driver_api.images.LoadedImage.__init__"
     driver_libraries = ("libamdhip64",)
     samples = (
         Sample(_BUNDLE, "hsaco", linear_functions(GRID_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
@@ -90,9 +86,3 @@ class RocmConformance(Conformance):
         Sample(b"//devmod: -fplugin=x.so\n", "hip", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "hip", {"k": FunctionInfo("k", ["handle"])}),
     )
-
-    @contextmanager
-    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
-        """Call `on_build` each time the driver loads a code object."""
-        with watch_builds(on_build):
-            yield

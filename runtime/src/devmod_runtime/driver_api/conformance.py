@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from devmod import FunctionInfo, Interface, Member, Param
 from devmod.backend import GRID_TAGS
-from devmod_runtime.driver_api.images import LoadedImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import Any
 
 #: The kernels of the stored payloads. `shift` has a struct, a vector of three and a bool by value, and a global variable.
@@ -72,19 +68,3 @@ def shift_table() -> Any:
     import numpy as np
 
     return np.array([1, 2, 3, 4], "uint8")
-
-
-@contextmanager
-def watch_builds(on_build: Callable[[], None]) -> Iterator[None]:
-    """Call `on_build` each time a driver loads an image while the body runs."""
-    load = LoadedImage.__init__
-
-    def load_and_report(image: LoadedImage, *args: Any) -> None:
-        on_build()
-        load(image, *args)
-
-    LoadedImage.__init__ = load_and_report  # type: ignore[assignment, method-assign]
-    try:
-        yield
-    finally:
-        LoadedImage.__init__ = load  # type: ignore[method-assign]

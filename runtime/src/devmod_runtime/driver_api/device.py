@@ -136,9 +136,6 @@ class DriverStream(Stream):
         except DriverError as error:
             raise self.device.driver_error(f"{self.device} cannot wait for an event", error) from error
 
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
-
 
 class DriverEvent(Event):
     """A point in a stream, with its time."""
@@ -174,9 +171,6 @@ class DriverEvent(Event):
                 return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
         except DriverError as error:
             raise self.device.driver_error(f"{self.device} cannot return the time of an event", error) from error
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"
 
 
 # -- Graphs: the launches of a batch in one submission, and prepared launches that are submitted together again and again.
@@ -577,29 +571,28 @@ class DriverDevice(Device):
 
     # -- copies
 
-    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+    def write(self, memory: Any, data: memoryview, stream: DriverStream) -> None:
         what = f"a copy of {data.nbytes} bytes to {self} failed"
         self._queue(what, stream, "copy_to_device", memory, address_of(data), data.nbytes)
 
-    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+    def read(self, memory: Any, out: memoryview, stream: DriverStream) -> None:
         what = f"a copy of {out.nbytes} bytes from {self} failed"
         self._queue(what, stream, "copy_to_host", address_of(out), memory, out.nbytes)
 
-    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+    def copy(self, source: Any, target: Any, nbytes: int, stream: DriverStream) -> None:
         what = f"a copy of {nbytes} bytes on {self} failed"
         self._queue(what, stream, "copy_on_device", target, source, nbytes, wait=False)
 
-    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+    def clear(self, memory: Any, nbytes: int, stream: DriverStream) -> None:
         self._queue(f"{self} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes)
 
-    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+    def start_write(self, memory: Any, data: memoryview, stream: DriverStream) -> None:
         self._start(memory, data, stream, to_device=True)
 
-    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+    def start_read(self, memory: Any, out: memoryview, stream: DriverStream) -> None:
         self._start(memory, out, stream, to_device=False)
 
-    def _start(self, memory: Any, data: memoryview, stream: Stream, *, to_device: bool) -> None:
-        assert isinstance(stream, DriverStream)
+    def _start(self, memory: Any, data: memoryview, stream: DriverStream, *, to_device: bool) -> None:
         check_driver(self.kind)
         try:
             with stream.lock, stream.uncaptured():
@@ -607,9 +600,8 @@ class DriverDevice(Device):
         except DriverError as error:
             raise self._copy_error(f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} {self} failed", error) from error
 
-    def _queue(self, what: str, stream: Stream, operation: str, *arguments: Any, wait: bool = True) -> None:
+    def _queue(self, what: str, stream: DriverStream, operation: str, *arguments: Any, wait: bool = True) -> None:
         """Queue an operation of the driver whose last parameter is the stream, and wait for it if `wait` is true."""
-        assert isinstance(stream, DriverStream)
         check_driver(self.kind)
         context = self.context
         try:

@@ -269,8 +269,7 @@ class DriverKernel(Kernel):
         block: Dims | None = self.entry.block if self.entry is not None else None
         return block
 
-    def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
-        assert isinstance(stream, DriverStream)
+    def caller(self, stream: DriverStream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         # Every call runs this function, so it uses local names.
         pack, lock = self.layout.pack, stream.lock
         # Launches that no call is using. Only one thread writes to a parameter block; list.pop and list.append are atomic.
@@ -296,8 +295,7 @@ class DriverKernel(Kernel):
 
         return call
 
-    def prepare(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
-        assert isinstance(stream, DriverStream)
+    def prepare(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
         buffer, launch = self._new_launch(stream, shape)
         buffer.raw = self.layout.pack(*values)
         if stream.is_default:
@@ -312,8 +310,7 @@ class DriverKernel(Kernel):
 
         return map(launch_in_order, repeat(None)).__next__  # a function of C without parameters, as `launch` is
 
-    def time(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> float:
-        assert isinstance(stream, DriverStream)
+    def time(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> float:
         call = self.caller(stream, shape)
         with stream.lock, stream.uncaptured():  # a graph would be created between the two events
             begin = stream.record()
@@ -332,12 +329,7 @@ class DriverKernel(Kernel):
 
     def launch_error(self, text: str, argument: str = "") -> LaunchError:
         """Return the error of a launch that exceeds a limit. `text` ends the sentence."""
-        return LaunchError(
-            f"the {self.device.kind} function {self.info.name!r} cannot be launched on {self.device}: {text}",
-            kind=self.device.kind,
-            function=self.info.name,
-            argument=argument,
-        )
+        return self.device.invalid_launch(self.info.name, text, argument)
 
     def check_block(self, launch: LaunchConfig) -> None:
         """Check the block against the device and the kernel."""
