@@ -137,8 +137,8 @@ def test_a_library_that_is_no_driver(tmp_path: Path) -> None:
 
 def test_a_driver_without_a_function() -> None:
     program = (
-        "import ctypes, types, devmod\nfrom devmod_cuda import _driver\n"
-        "_driver._open_library = lambda: ctypes.CDLL(None)\n"
+        "import ctypes, types, devmod\nfrom devmod_cuda import _device\n"
+        "_device._open_library = lambda: ctypes.CDLL(None)\n"
         "try:\n    devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)\n"
     )
     assert run_python(program) == (

@@ -118,8 +118,8 @@ def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
 
 def test_a_library_without_a_function() -> None:
     program = (
-        "import ctypes, devmod\nfrom devmod_rocm import _driver\n"
-        "_driver.open_library = lambda: ctypes.CDLL(None)\n"
+        "import ctypes, devmod\nfrom devmod_rocm import _device\n"
+        "_device.open_library = lambda: ctypes.CDLL(None)\n"
         "try:\n    devmod.device('rocm')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)\n"
     )
     assert run_python(program) == (

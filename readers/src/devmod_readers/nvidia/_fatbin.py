@@ -146,8 +146,7 @@ def _error(problem: str) -> FormatError:
 # -- Decompress a block of LZ4, as fatbins of CUDA 12.3 and before have it.
 #
 # A block is a list of sequences: a token with two numbers of four bits, the literals, an offset u16 back into the output, and the rest
-# of the
-# length of the match. A number of 15 continues in the next bytes, up to one that is not 255. The last sequence has no match.
+# of the length of the match. A number of 15 continues in the next bytes, up to one that is not 255. The last sequence has no match.
 
 
 def decompress_block(data: memoryview, size: int) -> bytes:
