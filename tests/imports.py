@@ -31,10 +31,10 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def imports() -> dict[str, set[str]]:
-    """Return the modules that each module imports, at its top and inside functions, but not under TYPE_CHECKING."""
+def imports(*, types: bool = False) -> dict[str, set[str]]:
+    """Return the modules that each module imports, at its top and inside functions; under TYPE_CHECKING too if `types` is true."""
     known = modules()
-    return {name: {to for to in _imported(ast.parse(path.read_text()), known) if to != name} for name, path in known.items()}
+    return {name: {to for to in _imported(ast.parse(path.read_text()), known, types) if to != name} for name, path in known.items()}
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -66,11 +66,11 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return results
 
 
-def _imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:
+def _imported(tree: ast.AST, known: dict[str, Path], types: bool) -> Iterator[str]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             for each in node.orelse:
-                yield from _imported(each, known)
+                yield from _imported(each, known, types)
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
@@ -80,4 +80,4 @@ def _imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:
                 inner = f"{node.module}.{alias.name}"
                 if inner in known or node.module in known:
                     yield inner if inner in known else node.module
-        yield from _imported(node, known)
+        yield from _imported(node, known, types)

@@ -19,6 +19,8 @@ LAYERS = {
     "_arrays": {"errors", "_util", "_values"},
     "targets": {"errors", "_util", "_values"},
 }
+#: The packages that name for type checkers what they import at its first use.
+LAZY = {"devmod", "devmod.backend", "devmod.interop", "devmod_runtime"}
 PROJECTS = sorted(
     path
     for path in ROOT.glob("**/pyproject.toml")
@@ -34,6 +36,10 @@ def layer(module: str) -> str:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(imports()) == []
+
+
+def test_no_modules_need_the_types_of_each_other() -> None:
+    assert circles({name: set() if name in LAZY else found for name, found in imports(types=True).items()}) == []
 
 
 @pytest.mark.parametrize("name", LAYERS)
