@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from standin_cuda import child_environment
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod.backend import find_spec
 from devmod_conformance.checks import run_in_threads, run_python
 
 FORMATS = ["cuda", "ptx", "cubin", "fatbin"]
@@ -198,6 +200,19 @@ def test_an_image_for_another_card(arch: str, fmt: str, text: str, cuda_driver: 
     assert isinstance(error, devmod.FormatError)
     assert str(error) == f"the cuda payload of format {fmt!r} " + text.format(device=device)
     assert standin.calls("cuModuleLoadDataEx") == calls
+
+
+@pytest.mark.row("R40")
+def test_the_architectures_are_those_of_the_target_spec_in_use(device: Any) -> None:
+    spec = copy.copy(find_spec("cuda"))
+    assert spec is not None
+    spec.rank = lambda variant, arch: None
+    devmod.register("devmod.targets", "cuda", spec)
+    try:
+        error = error_of(devmod.create("cuda", ptx_of(ADD).encode(), "ptx", {"add": add_info()}))
+    finally:
+        devmod.register("devmod.targets", "cuda", None, replace=True)
+    assert "which does not run on" in str(error)
 
 
 @pytest.mark.row("R40")

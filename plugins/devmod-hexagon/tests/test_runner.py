@@ -147,6 +147,31 @@ def test_a_program_with_invalid_replies_is_not_a_device(device: Any, tmp_path: P
     assert printed == f"hexagon device 0 (v66 in qemu-hexagon) cannot be used: {reason}\n"
 
 
+FALSE_RUNNER = """
+import msgpack, struct, sys
+REPLIES = {"hello": [1, 4096, 1 << 20, 0], "load": [5], "symbol": [77]}
+while head := sys.stdin.buffer.read(4):
+    name, number, *_ = msgpack.unpackb(sys.stdin.buffer.read(struct.unpack("<I", head)[0]))
+    data = msgpack.packb([number, 0, *REPLIES[name]])
+    sys.stdout.buffer.write(struct.pack("<I", len(data)) + data)
+    sys.stdout.buffer.flush()
+"""
+
+
+def test_a_reply_with_too_few_values_ends_the_runner(device: Any, tmp_path: Path) -> None:
+    emulator = tmp_path / "emulator"
+    emulator.write_text(f"#!{sys.executable}\n{FALSE_RUNNER}")
+    emulator.chmod(emulator.stat().st_mode | stat.S_IXUSR)
+    program = PRELUDE + (
+        "device = devmod.device('hexagon')\ntry:\n    new_module()['count_calls']()\nexcept devmod.LaunchError as error:\n    print(error)\n"
+    )
+    printed = run_python(program, DEVMOD_HEXAGON_QEMU=str(emulator), DEVMOD_HEXAGON_ARCH="v66")
+    assert printed == (
+        "hexagon device 0 (v66 in qemu-hexagon): not enough values to unpack (expected 2, got 1). The next call starts a new runner; arrays "
+        "of the old one are lost\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("environment", "text"),
     [

@@ -955,3 +955,31 @@ def test_the_array_of_an_enumeration_lives_while_its_structures_are_read() -> No
         return ffi.string(item.extensionName), arrays[0]() is not None
 
     assert enumerate_all(enumerate_two, "VkExtensionProperties", read=read) == [(b"first", True), (b"second", True)]
+
+
+@pytest.mark.parametrize("moved", ["scalars", "buffers"])
+def test_functions_of_one_shader_have_their_own_places(device: Any, moved: str) -> None:
+    """The order of a function's arguments is its interface's. Equal shaders share a pipeline if the places are equal too."""
+    code = packed(
+        words(
+            "#version 450\nlayout(local_size_x = 1) in; layout(push_constant) uniform P { int a; int unused; int b; };"
+            "layout(binding = 0) buffer X { int x[]; }; layout(binding = 1) buffer Y { int y[]; };"
+            "void main() { x[0] = 10 * a + b; y[0] = -x[0]; }"
+        )
+    )
+
+    def info(first: int, second: int, number: int) -> FunctionInfo:
+        params = [Param(name, "buffer", "int32", "rw", (0, at)) for name, at in (("x", number), ("y", 1 - number))]
+        params += [Param(name, "scalar", "int32", at=(0, at)) for name, at in (("a", first), ("b", second))]
+        return FunctionInfo(
+            "main", ["handle", "handle", "int32", "int32"], (), (), Interface(params, blocks=[Block("push", 12)], block=(1, 1, 1))
+        )
+
+    other = info(8, 0, 0) if moved == "scalars" else info(0, 8, 1)
+    module = devmod.create("vulkan", {"one": code, "two": code}, "spv", {"one": info(0, 8, 0), "two": other})
+    results = {}
+    for name in ("one", "two"):
+        x, y = device.zeros(1, "int32"), device.zeros(1, "int32")
+        module[name](x, y, 1, 2, grid=1)
+        results[name] = (int(x.numpy()[0]), int(y.numpy()[0]))
+    assert results == {"one": (12, -12), "two": (21, -21) if moved == "scalars" else (-12, 12)}

@@ -7,13 +7,12 @@ import sys
 
 from devmod.backend import compile_error
 from devmod.errors import CompileError, FormatError, list_names
-from devmod.targets.cuda.architecture import architecture, rank
 from devmod_cuda._calls import CUDA
 from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 from devmod_readers.options.cuda import is_supported
 from devmod_runtime import source_text
-from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
+from devmod_runtime.driver_api.images import DriverImages, LoadedImage, architecture_rules, load_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +91,7 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
     FormatError
         It cannot, or the architecture of the image cannot be read.
     """
+    architecture, rank = architecture_rules("cuda")
     variant, what = architecture(fmt, code), f"the cuda payload of format {fmt!r}"
     if not variant:
         expected = {
@@ -133,6 +133,7 @@ def _text_of(code: bytes | memoryview) -> bytes:
 
 def _read_fatbin(code: bytes | memoryview, device: CudaDevice) -> Mapping[str, KernelEntry] | None:
     """Return the kernels of the member that the device runs; None if it is compressed."""
+    architecture, rank = architecture_rules("cuda")
     best, best_rank = None, -1
     for member in fatbin_members(code):
         fmt = member.kind

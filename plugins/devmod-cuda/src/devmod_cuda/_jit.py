@@ -7,7 +7,7 @@ from functools import cache
 
 from devmod.backend import DiskCache, environment_flag
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
-from devmod.targets.cuda.architecture import rank
+from devmod_runtime.driver_api.images import architecture_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def choose_arch(archs: Sequence[str], device_arch: str) -> str:
     device = device_arch.partition(":")[0]
     if not device:
         return archs[0]
+    _, rank = architecture_rules("cuda")
     ranks = {arch: number for arch in archs if (number := rank(arch, device)) is not None}
     if ranks:
         return max(ranks, key=lambda arch: ranks[arch])

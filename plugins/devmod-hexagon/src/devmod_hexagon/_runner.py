@@ -234,9 +234,10 @@ class Runner:
         """Return the free bytes of the arena."""
         return self._arena.free_bytes
 
-    def symbol(self, image: Image, name: str) -> Sequence[int]:
+    def symbol(self, image: Image, name: str) -> tuple[int, int]:
         """Return the address and the bytes of a symbol of an image; (0, 0) if the image defines none of that name."""
-        return self._request("symbol", image.number, name)
+        address, size = self._request("symbol", image.number, name)  # here: another reply ends the runner
+        return address, size
 
     def _unload_collected(self) -> None:
         """Unload the images without references. Their memory becomes free only then, because the runner has write-protected the code."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod.errors import FormatError, ToolchainNotFoundError, list_names
-from devmod.targets.rocm.architecture import architecture, rank
 from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, read_code_object
 from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
 from devmod_rocm._calls import HIP
 from devmod_runtime import source_text
-from devmod_runtime.driver_api.images import DriverImages, LoadedImage, load_error
+from devmod_runtime.driver_api.images import DriverImages, LoadedImage, architecture_rules, load_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +100,7 @@ def check_architecture(code: bytes, device: Device) -> None:
     FormatError
         It cannot, or the architecture of the code object cannot be read.
     """
+    architecture, rank = architecture_rules("rocm")
     variant = architecture("hsaco", code)
     if not variant:
         mach = int.from_bytes(code[48:52], "little") & 0xFF
@@ -144,6 +144,7 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
         raise ToolchainNotFoundError(f"{_WHAT} cannot be read: {error}", kind="rocm") from error
     except FormatError as error:
         raise FormatError(f"{_WHAT} cannot be read: {error}", kind="rocm") from error
+    architecture, rank = architecture_rules("rocm")
     variants = [architecture("hsaco", image.data) for image in images]
     ranks = [(rank(variant, device.arch) if variant else None) for variant in variants]
     best = max((number for number in ranks if number is not None), default=None)

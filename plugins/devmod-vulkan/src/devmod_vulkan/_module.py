@@ -27,11 +27,11 @@ class VulkanModule(RuntimeModule):
         return VulkanLauncher(shader, self._build)
 
     def _build(self, shader: Shader, device: VulkanDevice, constants: tuple[tuple[int, bytes], ...]) -> Pipeline:
-        """Return the pipeline of a shader on a device. Functions with equal shaders share it."""
+        """Return the pipeline of a shader on a device. Functions with equal shaders and equal places of arguments share it."""
         from devmod_vulkan import _pipeline
 
         logical = device.logical
-        layout = repr((shader.interface.params, shader.interface.blocks))
+        layout = tuple(shader.interface.params), tuple(shader.interface.blocks)  # their reprs omit places
         pipeline: Pipeline = self.once(
             ("pipeline", device, shader.words, shader.entry, layout, constants), lambda: _pipeline.Pipeline(shader, logical, constants)
         )

@@ -11,6 +11,8 @@ import atexit
 import json
 import os
 import tempfile
+import threading
+from contextlib import suppress
 
 from devmod.backend import DiskCache
 from devmod.errors import CompileError
@@ -60,6 +62,17 @@ class _Process(Worker):
             self._printed.close()
             raise
 
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return its answer, as `receive` does. A process that does not read it is killed too."""
+        watchdog = threading.Timer(TIMEOUT, self.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            self.send(request)
+        finally:
+            watchdog.cancel()
+        return self.receive()
+
     def receive(self) -> dict[str, Any]:
         """Return the next answer.
 
@@ -75,6 +88,14 @@ class _Process(Worker):
         code = self.process.wait()
         self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - _MAX_OUTPUT))
         raise ProcessEndedError(code, self._printed.read().decode("utf-8", "replace"))
+
+    def forget(self) -> None:
+        """Close the files of a process of the parent. The file of answers stays open: a thread that a fork ends may have locked it."""
+        self.process.returncode = 0
+        assert self.process.stdin is not None
+        with suppress(OSError):
+            self.process.stdin.close()
+        self._printed.close()
 
     def stop(self) -> None:
         """End the process."""
@@ -129,8 +150,7 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
         except IndexError:
             process, fresh = _start_process(name), True
         try:
-            process.send(request)
-            answer = process.receive()
+            answer = process.ask(request)
         except ProcessEndedError as ended:
             process.stop()
             if ended.code == 0 or (not fresh and was_killed(ended.code)):
@@ -178,10 +198,9 @@ def _stop_all() -> None:
 
 
 def _forget_in_child() -> None:
-    """Forget the processes in a forked child, because they belong to the parent."""
-    for each in _idle:
-        each.process.returncode = 0
-    _idle.clear()
+    """Forget the processes in a forked child, because they belong to the parent. They end when it has closed their standard input."""
+    while _idle:
+        _idle.pop().forget()
 
 
 atexit.register(_stop_all)

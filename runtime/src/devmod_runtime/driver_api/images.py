@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from devmod import Target
-from devmod.backend import Once
+from devmod.backend import Once, find_spec
 from devmod.errors import FormatError, FunctionNotFoundError
 from devmod_runtime import Programs, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from devmod.backend import Binary
     from devmod.errors import DevmodError
     from devmod_runtime.driver_api.device import DriverDevice, DriverStream
+
+
+def architecture_rules(kind: str) -> tuple[Callable[[str, Binary], str], Callable[[str, str], int | None]]:
+    """Return `architecture` and `rank` of the spec of a kind. A program may have replaced the spec."""
+    spec = find_spec(kind)
+    assert spec is not None
+    assert spec.architecture is not None
+    assert spec.rank is not None
+    return spec.architecture, spec.rank
 
 
 class DriverImages(Programs):
