@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 #: `devmod.compile` wrote axpy.elf for v66 from the function `axpy` of kernels.c, so that most cases need no compiler.
-_SAMPLES = Path(__file__).with_name("samples")
+_SAMPLES = files("devmod_hexagon") / "samples"
 _TARGET = "hexagon -arch=v66"
 
 
@@ -78,16 +78,16 @@ class HexagonConformance(Conformance):
     several_devices: Mapping[str, str] = {"DEVMOD_HEXAGON_DEVICES": "2"}
     samples = (
         Sample((_SAMPLES / "axpy.elf").read_bytes(), "so", {"axpy": linear_functions(())["axpy"]}, calls=_CALLS[:1]),
-        Sample.compiled((_SAMPLES / "kernels.c").read_text(), _TARGET, language="C", calls=_CALLS, global_arrays={"table": _table}),
+        Sample.compiled((_SAMPLES / "kernels.c").read_text("utf-8"), _TARGET, language="C", calls=_CALLS, global_arrays={"table": _table}),
         Sample.compiled(
-            (_SAMPLES / "add.ll").read_text(),
+            (_SAMPLES / "add.ll").read_text("utf-8"),
             _TARGET,
             language="LLVM IR",
             fmap={"add": FunctionInfo("add", ["handle", "handle", "int32"])},
             calls=[Call("add", lambda rng: [rng.integers(0, 99, 30, "int32"), rng.integers(0, 99, 30, "int32"), 25], _add)],
         ),
     )
-    slow = Sample.compiled((_SAMPLES / "spin.c").read_text(), _TARGET, language="C", calls=[spin_call(8, 500_000)])
+    slow = Sample.compiled((_SAMPLES / "spin.c").read_text("utf-8"), _TARGET, language="C", calls=[spin_call(8, 500_000)])
     bad_payloads = (
         Sample(b"", "so", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x7fELF no shared object", "so", {"k": FunctionInfo("k", ["handle"])}),

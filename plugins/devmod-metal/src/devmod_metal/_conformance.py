@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 from devmod import FunctionInfo, Interface
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
 
-_SAMPLES = Path(__file__).with_name("samples")
+_SAMPLES = files("devmod_metal") / "samples"
 _LINEAR, _TRANSPOSE, _SPIN = ((_SAMPLES / f"{name}.metal").read_bytes() for name in ("linear", "transpose", "spin"))
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")

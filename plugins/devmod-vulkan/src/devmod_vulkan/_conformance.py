@@ -6,7 +6,7 @@ from the GLSL beside it. One more shader is compiled, for the rows about the com
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_SAMPLES = Path(__file__).with_name("samples")
+_SAMPLES = files("devmod_vulkan") / "samples"
 
 
 def _shader(name: str, flag: int = 0) -> bytes:
@@ -80,7 +80,7 @@ class VulkanConformance(Conformance):
             calls=[transpose_call()],
         ),
         Sample.compiled(
-            (_SAMPLES / "scale.comp").read_text(),
+            (_SAMPLES / "scale.comp").read_text("utf-8"),
             "vulkan",
             name="scale",
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], _scale, grid=2)],

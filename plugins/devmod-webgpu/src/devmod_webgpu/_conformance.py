@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample, axpy_call, spin_call, transpose_call
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-_SAMPLES = Path(__file__).with_name("samples")
+_SAMPLES = files("devmod_webgpu") / "samples"
 _LINEAR = (_SAMPLES / "linear.wgsl").read_bytes()
 _TVM = (_SAMPLES / "tvm.wgsl").read_bytes()
-_TRANSPOSE = (_SAMPLES / "transpose.wgsl").read_text()
-_SPIN = (_SAMPLES / "spin.wgsl").read_text()
+_TRANSPOSE = (_SAMPLES / "transpose.wgsl").read_text("utf-8")
+_SPIN = (_SAMPLES / "spin.wgsl").read_text("utf-8")
 _TAGS = ("blockIdx.x", "threadIdx.x")
 
 
