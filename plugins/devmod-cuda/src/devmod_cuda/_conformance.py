@@ -5,14 +5,14 @@ The kernels are stored as PTX (`samples.ptx`), so that the kit needs no compiler
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 from devmod import FunctionInfo
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
-PTX = Path(__file__).with_name("samples.ptx").read_text(encoding="ascii")
+PTX = (files("devmod_cuda") / "samples.ptx").read_text("ascii")
 #: Compiled by the receiver.
 _SCALE = """extern "C" __global__ void scale(float *x)
 {

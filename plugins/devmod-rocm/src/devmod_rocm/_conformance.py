@@ -8,7 +8,7 @@ One more kernel is compiled by hiprtc.
 from __future__ import annotations
 
 import lzma
-from pathlib import Path
+from importlib.resources import files
 
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
@@ -16,7 +16,7 @@ from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call,
 from devmod_readers.offload import read_images
 from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
-_BUNDLE = lzma.decompress(Path(__file__).with_name("samples.bundle.xz").read_bytes())
+_BUNDLE = lzma.decompress((files("devmod_rocm") / "samples.bundle.xz").read_bytes())
 #: One of the code objects.
 _GFX1100 = next(bytes(image.data) for image in read_images(_BUNDLE) if image.name.endswith("-gfx1100"))
 #: Compiled by the receiver.
