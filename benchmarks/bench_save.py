@@ -23,7 +23,8 @@ from pathlib import Path
 import devmod
 
 MAX_RATIO = 1.5
-MAX_OPEN = 2.0
+#: The first open of a process, with its imports, and a later one, as parts of the start of Python.
+MAX_FIRST_OPEN, MAX_OPEN = 0.3, 0.02
 MAX_EXTRA_MIB = 16
 
 PEAK = """
@@ -123,16 +124,18 @@ def main() -> int:
         devmod.save(module, bundle)
         (extra_save, _, _) = in_new_process(PEAK_SAVE, Path(folder, "peak"), len(code))
         (extra_open, first, again) = in_new_process(PEAK_OPEN, bundle, processes=9)
-    print(f"\n{'open, first in a process':36}{first:8.2f} ms  (with what it imports)")
-    print(f"{'open, again':36}{again:8.2f} ms")
+        start = statistics.median(timed(lambda: in_new_process("print(0)", processes=0)) for _ in range(9))
+    print(f"\n{'start of Python':36}{start:8.2f} ms")
+    print(f"{'open, first in a process':36}{first:8.2f} ms  {first / start:.2f} of it, at most {MAX_FIRST_OPEN}  (with what it imports)")
+    print(f"{'open, again':36}{again:8.2f} ms  {again / start:.3f} of it, at most {MAX_OPEN}")
     print(f"{'peak memory of saving, above payload':36}{extra_save:8.1f} MiB")
     print(f"{'peak memory of opening':36}{extra_open:8.1f} MiB")
     failed = [
         text
         for text, bad in (
             (f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound", ratio > MAX_RATIO),
-            (f"opening took {first:.2f} ms the first time; {MAX_OPEN} is the bound", first > MAX_OPEN),
-            (f"opening took {again:.2f} ms; {MAX_OPEN} is the bound", again > MAX_OPEN),
+            (f"opening took {first:.2f} ms the first time; {MAX_FIRST_OPEN * start:.2f} is the bound", first > MAX_FIRST_OPEN * start),
+            (f"opening took {again:.2f} ms; {MAX_OPEN * start:.2f} is the bound", again > MAX_OPEN * start),
             (f"saving took {extra_save:.0f} MiB; {MAX_EXTRA_MIB} is the bound", extra_save > MAX_EXTRA_MIB),
             (f"opening took {extra_open:.0f} MiB; {MAX_EXTRA_MIB} is the bound", extra_open > MAX_EXTRA_MIB),
         )
