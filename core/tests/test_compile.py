@@ -131,6 +131,12 @@ def test_a_source_file_of_another_target_is_refused(name: str, kind: str, what: 
     )
 
 
+@pytest.mark.parametrize("suffix", ["assembly", "object"])
+def test_a_suffix_that_is_the_name_of_a_language_is_unknown(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"k.{suffix}").write_text(KERNEL)
+    assert list(devmod.compile(tmp_path / f"k.{suffix}", "opencl").functions) == ["k"]
+
+
 def test_the_language_overrides_the_suffix(tmp_path: Path) -> None:
     (tmp_path / "k.comp").write_text("kernel void k(global float *x) {}")
     assert list(devmod.compile(tmp_path / "k.comp", "opencl", language="OpenCL C").functions) == ["k"]
