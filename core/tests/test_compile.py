@@ -82,6 +82,21 @@ def test_a_target_needs_no_runtime_and_no_driver() -> None:
         subprocess.run([sys.executable, "-c", each], check=True, env=os.environ | {"DEVMOD_COMPILE_FORCE_FALLBACK": "1"})
 
 
+@pytest.mark.row("R29", "R39")
+@pytest.mark.parametrize(("source", "target"), [(KERNEL, "opencl"), ("@compute @workgroup_size(1) fn k() {}", "webgpu")])
+def test_a_compile_imports_no_introspection(source: str, target: str) -> None:
+    """`dataclasses` imports `inspect`, `ast`, `dis` and `tokenize`, which takes longer than the rest of a small compile."""
+    script = (
+        "import sys, devmod\n"
+        f"devmod.compile({source!r}, {target!r})\n"
+        "bad = {'dataclasses', 'inspect', 'ast', 'dis', 'tokenize', 'numpy'} & set(sys.modules)\n"
+        "assert not bad, bad\n"
+    )
+    # The first listing of an environment's distributions imports importlib.metadata.
+    for each in (f"import devmod\ndevmod.compile({source!r}, {target!r})", script):
+        subprocess.run([sys.executable, "-c", each], check=True, env=os.environ | {"DEVMOD_COMPILE_FORCE_FALLBACK": "1"})
+
+
 def test_a_file_and_its_text_give_one_payload(tmp_path: Path) -> None:
     path = tmp_path / "k.cl"
     path.write_text(KERNEL)
@@ -129,6 +144,12 @@ def test_a_source_file_of_another_target_is_refused(name: str, kind: str, what: 
     assert refused(devmod.CompileError, tmp_path / name, kind) == (
         f"{name} is {what}. If the suffix is wrong, pass the language: devmod.compile(…, language={language!r})"
     )
+
+
+@pytest.mark.parametrize("suffix", ["assembly", "object"])
+def test_a_suffix_that_is_the_name_of_a_language_is_unknown(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"k.{suffix}").write_text(KERNEL)
+    assert list(devmod.compile(tmp_path / f"k.{suffix}", "opencl").functions) == ["k"]
 
 
 def test_the_language_overrides_the_suffix(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 import sys
 import types
 import zipfile
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -173,20 +175,33 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
         devmod.installed("damaged")
 
 
+def data_files(package: str, includes: Sequence[str] = ("*",)) -> list[tuple[str, str]]:
+    """Return the files of a package as PyInstaller's `collect_data_files` does: all except modules."""
+    spec = find_spec(package)
+    assert spec is not None
+    folders = map(Path, spec.submodule_search_locations or ())
+    files = [file for each in folders for file in each.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]
+    return [(str(file), package) for file in files if any(map(file.match, includes))]
+
+
 def test_the_hook_of_pyinstaller_collects_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The functions of PyInstaller are replaced by ones that return what they are called for."""
+    """The functions of PyInstaller are replaced: two return what they are called for, and one returns the files."""
     from devmod._pyinstaller import collect
 
     hooks = types.ModuleType("PyInstaller.utils.hooks")
     hooks.copy_metadata = lambda name: [(name, "metadata")]  # type: ignore[attr-defined]
     hooks.collect_submodules = lambda name, filter=None: [name]  # type: ignore[attr-defined]
-    hooks.collect_data_files = lambda name, includes: [(name, *includes)]  # type: ignore[attr-defined]
+    hooks.collect_data_files = data_files  # type: ignore[attr-defined]
     for name, module in (("PyInstaller", hooks), ("PyInstaller.utils", hooks), ("PyInstaller.utils.hooks", hooks)):
         monkeypatch.setitem(sys.modules, name, module)
     kernels(folder, "frozen", "frozen_kernels", k=FIRST)
     data, modules = collect()
-    assert {("frozen_kernels", "*.devmod"), ("frozen-kernels-dist", "metadata")} <= set(data)
+    assert {(str(folder / "frozen_kernels" / "k.devmod"), "frozen_kernels"), ("frozen-kernels-dist", "metadata")} <= set(data)
     assert {"frozen_kernels", "devmod_remote"} <= set(modules)
+    # A frozen program compiles with them: CUDA's `#include <cstdint>` is a file without a suffix.
+    files = data_files("devmod_targets")
+    assert {"cstdint", "skeleton.toml", "devmod.schema.json"} <= {Path(file).name for file, _ in files}
+    assert set(files) <= set(data)
 
 
 def test_the_command_plugins_lists_them(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,19 @@ def test_introspection_reads_the_names_that_a_build_box_has() -> None:
 
 
 @pytest.mark.row("R4")
+def test_introspection_omits_the_names_of_a_module_without_a_spec() -> None:
+    """A user's test may put a stand-in into sys.modules."""
+    found = run(
+        "import inspect, pydoc, sys, types\n"
+        "for name in ('devmod_runtime', 'devmod_targets'):\n"
+        "    sys.modules[name] = types.ModuleType(name)\n"
+        "print('Device' in dir(devmod), 'create_with_fallback' in pydoc.plain(pydoc.render_doc(devmod)))\n"
+        "print([name for name, value in inspect.getmembers(devmod.interop)])\n"
+    )
+    assert found.splitlines() == ["False True", "['tvm']"]
+
+
+@pytest.mark.row("R4")
 def test_a_folder_with_the_name_of_the_runtime_is_not_the_runtime(tmp_path: Path) -> None:
     attempt = "try:\n    from devmod import Device\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n"
     # What Python imports from a folder without __init__.py, as an incomplete uninstall leaves it.

@@ -281,10 +281,10 @@ def test_unsupported_blocks_are_refused(body: str, decorations: str, said: str, 
     ("mode", "constants", "decorations", "block", "sources"),
     [
         ("LocalSizeId %four %four %four", "", "", (4, 4, 4), ()),
-        ("LocalSizeId %s %four %t", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint IMul %s %four", "OpDecorate %s SpecId 3", (6, 4, 24), (0, -1, [0])),
-        ("LocalSizeId %t %four %t", "%s = OpSpecConstant %uint 6\n%r = OpSpecConstant %uint 2\n%t = OpSpecConstantOp %uint UDiv %s %r", "OpDecorate %s SpecId 3\nOpDecorate %r SpecId 1", (3, 4, 3), ([0, 1], -1, [0, 1])),
-        ("LocalSizeId %t %four %four", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint UDiv %s %z\n%z = OpConstant %uint 0", "OpDecorate %s SpecId 3", None, ([0], -1, -1)),
-        ("LocalSizeId %t %four %four", "%bool = OpTypeBool\n%s = OpSpecConstantTrue %bool\n%n = OpSpecConstantOp %bool LogicalNot %s\n%six = OpConstant %uint 6\n%more = OpSpecConstantOp %bool ULessThan %four %six\n%both = OpSpecConstantOp %bool LogicalAnd %n %more\n%t = OpSpecConstantOp %uint Select %both %four %six", "OpDecorate %s SpecId 3", (6, 4, 4), ([0], -1, -1)),
+        ("LocalSizeId %s %four %t", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint IMul %s %four", "OpDecorate %s SpecId 3", (6, 4, 24), (0, -1, (0,))),
+        ("LocalSizeId %t %four %t", "%s = OpSpecConstant %uint 6\n%r = OpSpecConstant %uint 2\n%t = OpSpecConstantOp %uint UDiv %s %r", "OpDecorate %s SpecId 3\nOpDecorate %r SpecId 1", (3, 4, 3), ((0, 1), -1, (0, 1))),
+        ("LocalSizeId %t %four %four", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint UDiv %s %z\n%z = OpConstant %uint 0", "OpDecorate %s SpecId 3", None, ((0,), -1, -1)),
+        ("LocalSizeId %t %four %four", "%bool = OpTypeBool\n%s = OpSpecConstantTrue %bool\n%n = OpSpecConstantOp %bool LogicalNot %s\n%six = OpConstant %uint 6\n%more = OpSpecConstantOp %bool ULessThan %four %six\n%both = OpSpecConstantOp %bool LogicalAnd %n %more\n%t = OpSpecConstantOp %uint Select %both %four %six", "OpDecorate %s SpecId 3", (6, 4, 4), ((0,), -1, -1)),
         ("LocalSize 1 1 1", "%v3 = OpTypeVector %uint 3\n%size = OpConstantComposite %v3 %four %four %four", "OpDecorate %size BuiltIn WorkgroupSize", (4, 4, 4), ()),
     ],
 )  # fmt: skip
@@ -502,6 +502,13 @@ def test_a_truncated_module_is_a_devmod_error(modules: list[bytes]) -> None:
         for end in range(0, len(data), 4):
             with pytest.raises(devmod.FormatError):
                 read(data[:end])
+
+
+@needs_compiler
+def test_entry_points_are_immutable(modules: list[bytes]) -> None:
+    """Entry points share their blocks, which are read once."""
+    shaders = {shader for data in modules for shader in read(data)}
+    assert any(shader.push for shader in shaders)
 
 
 INSTRUCTION = st.tuples(

@@ -8,6 +8,8 @@ import pytest
 
 import devmod
 from devmod import Block, Member, Param
+from devmod_readers.reflection import ReflectedFunction, ReflectedShader, reflected_function
+from devmod_readers.wgsl import _reflect
 
 
 def info_of(text: str, name: str = "main") -> devmod.FunctionInfo:
@@ -492,3 +494,23 @@ def test_a_size_of_a_list_of_lists() -> None:
     interface = devmod.compile(source, "webgpu").functions["main"].interface
     assert interface is not None
     assert interface.block == (4, 16, 1)
+
+
+def test_entry_points_are_immutable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entry points share their resources, which are read once."""
+    shaders = set()
+
+    def add(kind: str, shader: ReflectedShader) -> ReflectedFunction:
+        shaders.add(shader)
+        return reflected_function(kind, shader)
+
+    monkeypatch.setattr(_reflect, "reflected_function", add)
+    info_of("""
+        override N: u32 = 8;
+        struct U { a: f32, b: mat4x4f }
+        @group(0) @binding(0) var<uniform> u: U;
+        @group(0) @binding(1) var<storage, read_write> x: array<vec4f>;
+        @compute @workgroup_size(N, N * 2) fn main() { x[0] = u.b * x[1]; }
+    """)
+    (shader,) = shaders
+    assert shader.block_constants == (0, (0,), -1)

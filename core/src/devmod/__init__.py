@@ -168,8 +168,10 @@ def _can_import(package: str) -> bool:
     """Return whether a package of another wheel is installed. It is not imported. A folder without modules is none."""
     from importlib.util import find_spec
 
-    spec = find_spec(package)
-    return spec is not None and spec.origin is not None
+    try:
+        return getattr(find_spec(package), "origin", None) is not None
+    except ValueError:  # sys.modules has a stand-in without a spec
+        return False
 
 
 def _missing_package(error: ImportError, *packages: str) -> str:

@@ -14,7 +14,7 @@ is checked.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devmod.errors import FormatError, quote_name
 from devmod_readers.elf import DYNAMIC_SYMBOLS, LOADED, NOTES, ElfFile, find_damage
@@ -37,11 +37,10 @@ _MAX_NOTES = 1 << 26
 _MAX_ITEMS = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentPlace:
+class ArgumentPlace(NamedTuple):
     """The place of an argument in the argument buffer of a kernel.
 
-    Attributes
+    Parameters
     ----------
     offset, size
         Its first byte and its size in bytes.
@@ -59,11 +58,10 @@ class ArgumentPlace:
         return self.kind.startswith("hidden_")
 
 
-@dataclass(frozen=True, slots=True)
-class CodeObjectKernel:
+class CodeObjectKernel(NamedTuple):
     """A kernel of a code object.
 
-    Attributes
+    Parameters
     ----------
     name
         The name, mangled for C++.

@@ -312,7 +312,7 @@ class ReflectedShader(NamedTuple):
     block
         The workgroup size; None if the caller chooses it.
     block_constants
-        For x, y and z: -1 for a fixed size, the index of the constant that is the size, or a list of the indices of the constants
+        For x, y and z: -1 for a fixed size, the index of the constant that is the size, or a tuple of the indices of the constants
         that it is computed from. () if the whole size is fixed.
     location
         Its place in the source, for messages.
@@ -324,7 +324,7 @@ class ReflectedShader(NamedTuple):
     push_size: int = 0
     constants: Sequence[PipelineConstant] = ()
     block: tuple[int, int, int] | None = None
-    block_constants: Sequence[int | list[int]] = ()
+    block_constants: Sequence[int | tuple[int, ...]] = ()
     location: str = ""
 
 
@@ -372,7 +372,7 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
     if shader.constants:
         extra["constants"] = [constant.to_dict() for constant in shader.constants]
     if any(source != -1 for source in shader.block_constants):
-        extra["block_constants"] = list(shader.block_constants)
+        extra["block_constants"] = [each if isinstance(each, int) else list(each) for each in shader.block_constants]
     return ReflectedFunction(shader.symbol, types, params, shader.block, shader.location, blocks=blocks, extra=extra)
 
 

@@ -336,7 +336,8 @@ def _file_hint(path: str) -> str:
 
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
-    other = owner_of(suffix)
+    # `owner_of` also finds names of languages, such as "object".
+    other = next((each for each in map(find_spec, KINDS) if each is not None and suffix in each.languages), None)
     if other is not None and spec.languages:
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))

@@ -31,7 +31,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     for package in ("devmod_readers", "devmod_runtime", "devmod_targets", "devmod_remote"):
         modules += collect_submodules(package, filter=lambda name: not name.startswith(unused)) if find_spec(package) else []
     metadata: list[tuple[str, str]] = copy_metadata(CORE)
-    metadata += collect_data_files("devmod_targets", includes=["**/*.h"]) if find_spec("devmod_targets") else []
+    metadata += collect_data_files("devmod_targets") if find_spec("devmod_targets") else []
     for source in distributions():
         claims = [Claim(group, name, value, source) for group, name, value in source.entries]
         if source.problem or not claims or entries.excluding_variable(claims[0]):

@@ -25,7 +25,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
-    """Open a regular file for reading in binary mode.
+    """Open a regular file for reading in binary mode. The result's ``name`` is the number of the open file, not the path.
 
     Parameters
     ----------

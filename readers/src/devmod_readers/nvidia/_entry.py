@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 Dims = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ParamPlace:
+class ParamPlace(NamedTuple):
     """The place of a parameter in the parameter block of a kernel.
 
     A cubin has the places for its architecture. PTX's rules give the same places, except that a parameter with an alignment over 16, and
     all after it, may be shifted: the block itself is aligned to less. A caller that passes pointers to arguments needs no places.
 
-    Attributes
+    Parameters
     ----------
     offset, size
         Its first byte and its bytes. Both are 0 for a texture or surface reference, which is not in the block.
@@ -41,11 +40,10 @@ class ParamPlace:
     is_pointer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KernelEntry:
+class KernelEntry(NamedTuple):
     """A kernel of an image.
 
-    Attributes
+    Parameters
     ----------
     name
         The symbol, mangled for C++.

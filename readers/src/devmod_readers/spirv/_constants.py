@@ -82,9 +82,9 @@ class SpirvConstants:
             if opcode in (51, 52):
                 self.sources[number] = reduce(operator.or_, (self.sources.get(each, 0) for each in _ids(opcode, operands[1:])), 0)
 
-    def source(self, number: int) -> int | list[int]:
+    def source(self, number: int) -> int | tuple[int, ...]:
         """Return the source of a number in the form of `ReflectedShader.block_constants`."""
-        positions = list(bits(self.sources.get(number, 0)))
+        positions = tuple(bits(self.sources.get(number, 0)))
         return positions[0] if number in self.spec_constants else positions or -1
 
     def is_set(self, number: int) -> bool:

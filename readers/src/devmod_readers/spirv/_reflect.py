@@ -86,7 +86,7 @@ def _shader(
     # In the order of the module.
     variables = list(module.variables) if include_unused else sorted(module.used_by(entry), key=blocks.order.__getitem__)
     resources: list[Resource] = []
-    push: list[BlockMember] = []
+    push: tuple[BlockMember, ...] = ()
     push_size = 0
     for number in variables:
         pointer, storage = module.variables[number]
@@ -104,17 +104,17 @@ def _shader(
     block, sources = _block(module, entry, constants, size)
     return ReflectedShader(
         entry.name,
-        resources,
+        tuple(resources),
         push=push,
         push_size=push_size,
-        constants=_with_names([*constants.listed], sources),
+        constants=tuple(_with_names([*constants.listed], sources)),
         block=block,
         block_constants=sources,
         location=location,
     )
 
 
-def _with_names(constants: list[PipelineConstant], sources: Iterable[int | list[int]]) -> list[PipelineConstant]:
+def _with_names(constants: list[PipelineConstant], sources: Iterable[int | tuple[int, ...]]) -> list[PipelineConstant]:
     """Name the constants of the workgroup size, for which compilers write no names."""
     names = {constant.name for constant in constants}
     for axis, source in zip("xyz", sources, strict=False):
@@ -188,7 +188,7 @@ class _Blocks:
         readable = not marks or any(_NON_READABLE not in mark for mark in marks)
         return readable, not marks or any(_NON_WRITABLE not in mark for mark in marks)
 
-    def _read_members(self, type_: int) -> tuple[list[BlockMember], int, int]:
+    def _read_members(self, type_: int) -> tuple[tuple[BlockMember, ...], int, int]:
         """Return the members of a block, its size and its alignment."""
         layout = self._layouts.layout(type_)
         if layout.runtime_sized:
@@ -196,10 +196,10 @@ class _Blocks:
         fields = self._layouts.members(type_)
         plain = all(member.type for _, _, member in fields)
         described = () if plain else describe_members(fields, _member_type)
-        members = [
+        members = tuple(
             BlockMember(name, of.type, at, of.size, fitting(of.align, at), described[number : number + 1])
             for number, (name, at, of) in enumerate(fields)
-        ]
+        )
         return members, layout.size, layout.align
 
 
@@ -244,7 +244,7 @@ def _size_constant(module: SpirvModule) -> tuple[int, ...]:
 
 def _block(
     module: SpirvModule, entry: EntryPoint, constants: SpirvConstants, numbers: tuple[int, ...]
-) -> tuple[tuple[int, int, int] | None, tuple[int | list[int], ...]]:
+) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
     """Return the workgroup size, None if unknown, and the source of each of its three numbers."""
     modes = module.modes.get(entry.function, {})
     # A decorated constant replaces the execution mode.

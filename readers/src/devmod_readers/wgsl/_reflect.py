@@ -151,7 +151,9 @@ class _Reader:
                 f"the compute entries up to {declared.name!r} have more than {MAX_ARGUMENTS} arguments and constants together; "
                 "split the source",
             )
-        shader = ReflectedShader(declared.name, resources, constants=constants, block=block, block_constants=sources, location=location)
+        shader = ReflectedShader(
+            declared.name, resources, constants=tuple(constants), block=block, block_constants=sources, location=location
+        )
         entry = reflected_function("webgpu", shader)
         added = {
             "workgroup_memory": self._workgroup_memory(parts),
@@ -190,14 +192,14 @@ class _Reader:
                 constants.append(PipelineConstant(each.name, kind, number, default))
         return constants
 
-    def _block(self, entry: Declaration, constants: list[str]) -> tuple[tuple[int, int, int] | None, list[int | list[int]]]:
+    def _block(self, entry: Declaration, constants: list[str]) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
         attribute = entry.attributes.get("workgroup_size")
         if not attribute:
             raise self._error(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
         if len(attribute) > 3:
             raise self._error(entry.at, f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three")
         sizes: list[int] = []
-        sources: list[int | list[int]] = []
+        sources: list[int | tuple[int, ...]] = []
         is_known = True
         indexes = {name: index for index, name in enumerate(constants)}
         for each in attribute:
@@ -214,11 +216,11 @@ class _Reader:
             override_indexes = sorted(indexes[name] for name in names if name in indexes)
             direct = each[0] == "name" and len(override_indexes) == 1 and constants[override_indexes[0]] == each[1]
             sizes.append(size)
-            sources.append((override_indexes[0] if direct else override_indexes) if override_indexes else -1)
+            sources.append((override_indexes[0] if direct else tuple(override_indexes)) if override_indexes else -1)
         x, y, z = sizes + [1] * (3 - len(sizes))
-        return (x, y, z) if is_known else None, sources + [-1] * (3 - len(sources))
+        return (x, y, z) if is_known else None, (*sources, *[-1] * (3 - len(sources)))
 
-    def _resources(self, entry: Declaration, parts: list[Declaration]) -> tuple[list[Resource], dict[tuple[int, int], int]]:
+    def _resources(self, entry: Declaration, parts: list[Declaration]) -> tuple[tuple[Resource, ...], dict[tuple[int, int], int]]:
         """Return the bound variables of an entry point, and the minimum binding size of each."""
         resources: list[Resource] = []
         min_sizes: dict[tuple[int, int], int] = {}
@@ -241,7 +243,7 @@ class _Reader:
             names[at] = each.name
             resources.append(resource)
             min_sizes[at] = self._variables[each.name].min_binding_size
-        return resources, min_sizes
+        return tuple(resources), min_sizes
 
 
 # -- The bound variables of a WGSL module as arguments: their element types, their members and their sizes.
@@ -263,10 +265,10 @@ def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resou
             parts = [("", of, 0)]
         fields = [(label, offset, part) for label, part, offset in parts]
         described = () if all(_number_type(part) for _, part, _ in parts) else describe_members(fields, _member_type)
-        members = [
+        members = tuple(
             BlockMember(label, _number_type(part), offset, part.size, part.align, described[number : number + 1])
             for number, (label, part, offset) in enumerate(parts)
-        ]
+        )
         return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
     access = "rw" if declared.words[1:] == ["read_write"] else "r"
     element, align = _element(of)

@@ -7,7 +7,7 @@ const, no ``__restrict__`` of a parameter, and no sizes of structs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ _QUALIFIERS = re.compile("[rVK]*")
 _MAX_NAME = 1 << 16
 
 
-@dataclass(slots=True)
-class MangledName:
+class MangledName(NamedTuple):
     """The qualified name and the types of the parameters of a function."""
 
     name: str
@@ -285,7 +284,7 @@ class _Parser:
         qualifiers = self._match(_QUALIFIERS)
         if qualifiers:
             is_const = "K" in qualifiers
-            return self._candidate(_over(self._type(), lambda of: replace(of, const=of.const or is_const)))
+            return self._candidate(_over(self._type(), lambda of: of._replace(const=of.const or is_const)))
         kind = _POINTERS.get(self.text[self.at : self.at + 1])
         if kind is not None:
             self.at += 1
@@ -342,11 +341,10 @@ class UnsupportedName(Exception):
     """The name has a part that kernels do not have, or it is invalid."""
 
 
-@dataclass(slots=True)
-class TypeNode:
+class TypeNode(NamedTuple):
     """A type in a mangled name.
 
-    Attributes
+    Parameters
     ----------
     kind
         "builtin", "name", "pointer", "reference", "array", "function", or "pack" for the types of a parameter pack.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from devmod.backend import Value
 from devmod.errors import CompileError, did_you_mean, list_names
 
@@ -36,7 +34,6 @@ def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
             raise CompileError(f"the target {str(target)!r} has the option -{name}; {expected}{hint}", kind=target.kind)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CompileRequest(Value):
     """The input of a target's compiler. `devmod.compile` makes it from its arguments.
 
@@ -66,31 +63,77 @@ class CompileRequest(Value):
         Whether a warning about what the receiver's compiler may refuse is an error, and a source that no validator checked.
     """
 
+    __slots__ = (
+        "data",
+        "defines",
+        "fmap",
+        "folder",
+        "include",
+        "language",
+        "name",
+        "name_expressions",
+        "options",
+        "stem",
+        "strict",
+        "target",
+        "text",
+        "warnings_as_errors",
+    )
     text: str
     target: Any
-    name: str = "<text>"
-    folder: str = ""
-    stem: str = "main"
-    language: str = ""
-    fmap: Mapping[str, FunctionInfo] | None = None
-    options: Sequence[str] = ()
-    defines: Mapping[str, str | None] = field(default_factory=dict)
-    include: Sequence[str] = ()
-    name_expressions: Sequence[str] = ()
-    data: bytes = b""
-    warnings_as_errors: bool = False
-    strict: bool = False
+    name: str
+    folder: str
+    stem: str
+    language: str
+    fmap: Mapping[str, FunctionInfo] | None
+    options: Sequence[str]
+    defines: Mapping[str, str | None]
+    include: Sequence[str]
+    name_expressions: Sequence[str]
+    data: bytes
+    warnings_as_errors: bool
+    strict: bool
 
-    def __post_init__(self) -> None:
-        sequences = {name: tuple(getattr(self, name)) for name in ("options", "include", "name_expressions")}
-        self._set(defines=dict(self.defines or {}), **sequences)
+    def __init__(
+        self,
+        text: str,
+        target: Any,
+        name: str = "<text>",
+        folder: str = "",
+        stem: str = "main",
+        language: str = "",
+        fmap: Mapping[str, FunctionInfo] | None = None,
+        options: Sequence[str] = (),
+        defines: Mapping[str, str | None] | None = None,
+        include: Sequence[str] = (),
+        name_expressions: Sequence[str] = (),
+        data: bytes = b"",
+        *,
+        warnings_as_errors: bool = False,
+        strict: bool = False,
+    ) -> None:
+        self._set(
+            text=text,
+            target=target,
+            name=name,
+            folder=folder,
+            stem=stem,
+            language=language,
+            fmap=fmap,
+            options=tuple(options),
+            defines=dict(defines or {}),
+            include=tuple(include),
+            name_expressions=tuple(name_expressions),
+            data=data,
+            warnings_as_errors=warnings_as_errors,
+            strict=strict,
+        )
 
     def error(self, text: str, **fields: Any) -> CompileError:
         """Return the CompileError of the target's kind. `fields` are its other fields, such as ``function`` and ``log``."""
         return CompileError(text, kind=self.target.kind, **fields)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Payload(Value):
     """The result of a compiler: the arguments of `devmod.create`, and their origin.
 
@@ -109,15 +152,37 @@ class Payload(Value):
         Why such a program did not check the source, with the command that installs it; "" if one did, or the kind has none.
     """
 
+    __slots__ = ("code", "files", "fmap", "fmt", "kind", "origin", "source", "unvalidated", "validator")
     kind: str
     code: Code
     fmt: str
     fmap: Mapping[str, FunctionInfo]
-    source: Source = field(default_factory=dict)
-    origin: Origin | None = None
-    files: Mapping[str, str] | None = None
-    validator: str = ""
-    unvalidated: str = ""
+    source: Source
+    origin: Origin | None
+    files: Mapping[str, str] | None
+    validator: str
+    unvalidated: str
 
-    def __post_init__(self) -> None:
-        self._set(source=dict(self.source or {}))
+    def __init__(
+        self,
+        kind: str,
+        code: Code,
+        fmt: str,
+        fmap: Mapping[str, FunctionInfo],
+        source: Source | None = None,
+        origin: Origin | None = None,
+        files: Mapping[str, str] | None = None,
+        validator: str = "",
+        unvalidated: str = "",
+    ) -> None:
+        self._set(
+            kind=kind,
+            code=code,
+            fmt=fmt,
+            fmap=fmap,
+            source=dict(source or {}),
+            origin=origin,
+            files=files,
+            validator=validator,
+            unvalidated=unvalidated,
+        )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from devmod.errors import FormatError, list_names
 from devmod_readers.sources import OPTIONS_LINE, option_problem, split_options
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _DEFINED = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class SelfContainedSource:
+class SelfContainedSource(NamedTuple):
     """The text of a source payload, and its parts.
 
     Parameters
@@ -64,7 +63,7 @@ class SelfContainedSource:
     def with_lines(self, lines: str) -> SelfContainedSource:
         """Return the source with lines at its end, such as `explicit_instances`."""
         end = "" if self.text.endswith("\n") or not lines else "\n"
-        return replace(self, text=self.text + end + lines)
+        return self._replace(text=self.text + end + lines)
 
 
 def complete_source(request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False) -> SelfContainedSource:

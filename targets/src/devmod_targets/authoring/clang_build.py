@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from devmod import Origin
 from devmod.backend import environment_text, find_program
@@ -211,11 +211,10 @@ _RESERVED = re.compile(
 _LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 
 
-@dataclass(frozen=True, slots=True)
-class ClangOptions:
+class ClangOptions(NamedTuple):
     """The options of a request, as clang takes them.
 
-    Attributes
+    Parameters
     ----------
     toolchain
         The clang that the option ``-toolchain=`` names, or the default one.

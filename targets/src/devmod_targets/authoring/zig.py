@@ -7,7 +7,7 @@ version of the wheel alone. Nothing is written to the wheel's folder or to the h
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devmod.errors import ToolchainNotFoundError, not_installed
 from devmod_targets.authoring._process import own_environment, run_program
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ZigResult", "find_zig", "run_zig", "toolchain"]
 
 
-@dataclass(frozen=True, slots=True)
-class ZigResult:
+class ZigResult(NamedTuple):
     """The result of one program: its exit status, its messages, and the bytes of the output file (b"" if there is none)."""
 
     status: int

@@ -47,7 +47,7 @@ _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
 
 def schema_text() -> str:
-    """Return the JSON schema of manifests. Its file leaves out the compressions, which core has."""
+    """Return the JSON schema of manifests. Its file allows any text as the compression: core has the list."""
     schema = json.loads(_resource(SCHEMA_NAME))
     schema["properties"]["compress"]["enum"] = ["", *filter(None, COMPRESS_LEVELS)]
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from queue import Empty, Queue
+from queue import Queue
 from threading import Thread
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ class Threads:
     def __init__(self, count: int) -> None:
         self._count = count
         self._threads: list[Thread] = []
-        self._calls: Queue[tuple[Callable[..., None], tuple[Any, ...]]] = Queue()
+        self._calls: Queue[tuple[Callable[..., None], tuple[Any, ...]] | None] = Queue()
         self._closed = False
 
     @property
@@ -47,15 +47,16 @@ class Threads:
     def close(self) -> None:
         """End the threads. Calls that have not begun are never made, and count as `open`."""
         self._closed = True
+        with self._calls.not_empty:
+            self._calls.queue.extend(None for _ in self._threads)  # `put` would count them as `open`
+            self._calls.not_empty.notify_all()
 
     def _run(self) -> None:
         while not self._closed:
-            try:
-                function, arguments = self._calls.get(timeout=1)
-            except Empty:
-                continue
-            if self._closed:
+            call = self._calls.get()
+            if self._closed or call is None:
                 return
+            function, arguments = call
             try:
                 function(*arguments)
             finally:

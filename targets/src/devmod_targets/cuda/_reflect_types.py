@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
@@ -36,11 +36,10 @@ _COMPLEX = {"cuda::std::complex<float>": "complex64", "cuda::std::complex<double
 _BUILTINS = dict(BUILTINS.values()) | {"_Complex float": "complex64", "_Complex double": "complex128"}
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument of a kernel.
 
-    Attributes
+    Parameters
     ----------
     type
         Its type for arg_types; "" if it is unknown.

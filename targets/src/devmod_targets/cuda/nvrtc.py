@@ -7,10 +7,10 @@ call the driver. It searches no folder of the system or of the current directory
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import Lock
+from typing import NamedTuple
 
 from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
@@ -39,8 +39,7 @@ _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _load_lock = Lock()
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """The output of NVRTC for one program.
 
     Parameters

@@ -453,7 +453,7 @@ class Build:
             if constant.default is not None:
                 continue
             sources = zip("xyz", shader.block_constants, strict=False)
-            axes = [axis for axis, source in sources if source == position or (isinstance(source, list) and position in source)]
+            axes = [axis for axis, source in sources if source == position or (isinstance(source, tuple) and position in source)]
             size = f", one of them for the block's size in {' and '.join(axes)}" if axes else ""
             is_glsl = axes and self.request.language == "GLSL"
             advice = f" (write local_size_{axes[0]} = N beside local_size_{axes[0]}_id)" if is_glsl else ""
