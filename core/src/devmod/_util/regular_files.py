@@ -41,9 +41,9 @@ def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
     OSError
         The system's error, with `path` as its file name.
     """
-    check_regular(path, hint=hint)  # before it is opened: opening a tape may rewind it
-    name = os.fspath(path)
-    if os.path.isdir(name):
+    name, mode = os.fspath(path), _mode(path)
+    _refuse(path, mode, hint)  # before it is opened: opening a tape may rewind it
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     # `map` runs no bytecode between the calls: an interrupt would lose the number of the open file.
     file = BufferedReader(next(map(FileIO, map(os.open, (name,), (_FLAGS,)))))
@@ -55,13 +55,17 @@ def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
     return file
 
 
-def check_regular(path: str | os.PathLike[str], *, hint: str = "") -> None:
+def check_regular(path: str | os.PathLike[str]) -> None:
     """Raise FormatError if `path` is a pipe, a socket or a device. Opening a folder or a missing file raises later."""
+    _refuse(path, _mode(path))
+
+
+def _mode(path: str | os.PathLike[str]) -> int:
+    """Return the mode of a file; 0 if it has none, and opening it raises the error."""
     try:
-        mode = os.stat(path).st_mode
+        return os.stat(path).st_mode
     except (OSError, ValueError):
-        return
-    _refuse(path, mode, hint)
+        return 0
 
 
 def file_type(mode: int) -> str:
@@ -69,7 +73,7 @@ def file_type(mode: int) -> str:
     return next((name for test, name in _TYPES if test(mode)), "")
 
 
-def _refuse(path: str | os.PathLike[str], mode: int, hint: str) -> None:
+def _refuse(path: str | os.PathLike[str], mode: int, hint: str = "") -> None:
     result = file_type(mode)
     if result:
         raise FormatError(f"{os.fsdecode(path)!r} is {result}; expected a regular file{hint and f'. {hint}'}")
