@@ -54,6 +54,19 @@ _DTYPES = {
     32: "float16",
     39: "bfloat16",
 }
+#: The elements of the vectors in the headers of CUDA and HIP, by the start of a vector's name: ``uchar4``, ``float2``.
+VECTOR_ELEMENTS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "float": "float32",
+    "double": "float64",
+}
 #: Constructs on which clang's parser recurses: long statements, and keywords of nested statements. A thousand of them take an eighth of
 #: its stack.
 _LONG_STATEMENT = re.compile(r"[^;{}]{2000}")

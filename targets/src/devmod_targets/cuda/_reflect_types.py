@@ -11,7 +11,7 @@ from devmod_readers.nvidia import TENSOR_MAP_BYTES
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring.c_functions import uses_location, with_struct
-from devmod_targets.authoring.clang import element_type, lane_type, type_kind
+from devmod_targets.authoring.clang import VECTOR_ELEMENTS, element_type, lane_type, type_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -232,21 +232,8 @@ def buffer_param(name: str, element: str, is_const: bool, align: int = 0, size: 
 #: The names of a tensor map's struct: that of cuda.h, and that of programs which declare it themselves, as NVRTC does not compile CUDA's
 #: cuda.h.
 TENSOR_MAPS = ("CUtensorMap_st", "CUtensorMap")
-#: The lanes of the vectors with these prefixes.
-_NUMBERS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "longlong": "int64",
-    "ulonglong": "uint64",
-    "float": "float32",
-    "double": "float64",
-}
+#: The elements of vectors by the start of their names, and the lanes by the end.
+_NUMBERS = {**VECTOR_ELEMENTS, "longlong": "int64", "ulonglong": "uint64"}
 _LANES = {"1": "", "2": "x2", "3": "x3", "4": "x4"}
 #: The small floats: name in C++ before and after the lanes, type of devmod. A type that devmod has no name for is described as bytes.
 _SMALL = (

@@ -20,7 +20,7 @@ from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.c_functions import CFunctions
-from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, type_kind
+from devmod_targets.authoring.clang import VECTOR_ELEMENTS, VIRTUAL_FOLDER, element_type, type_kind
 from devmod_targets.authoring.clang_build import (
     HEADERS,
     SAVE_TEMPS,
@@ -407,21 +407,9 @@ def _major(arch: str) -> int:
 
 
 _RECORD = 105
-_ELEMENTS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "float": "float32",
-    "double": "float64",
-}
 #: The vectors of HIP's headers. Those of three elements have no padding.
-_VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in _ELEMENTS.items() for lanes in (2, 3, 4)}
-_VECTORS |= {f"{name}1": dtype for name, dtype in _ELEMENTS.items()} | {"__half2": "float16x2"}
+_VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in VECTOR_ELEMENTS.items() for lanes in (2, 3, 4)}
+_VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {"__half2": "float16x2"}
 
 
 def read_kernels(
@@ -485,7 +473,7 @@ def _value_type(type_: Any) -> tuple[str, int]:
 
 def _pointee_type(type_: Any) -> tuple[str, int]:
     """Return the same for a pointer's elements. Vectors of three have no padding, so the elements of their memory are scalars."""
-    scalar = _ELEMENTS.get(_record_name(type_).removesuffix("3"), "")
+    scalar = VECTOR_ELEMENTS.get(_record_name(type_).removesuffix("3"), "")
     is_three = scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar))
     return (scalar, 0) if is_three else _value_type(type_)
 
