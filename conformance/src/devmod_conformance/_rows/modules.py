@@ -68,8 +68,6 @@ def known_groups(case: Conformance) -> None:
 @row("R2-aliases")
 def aliases(case: Conformance) -> None:
     """Every alias of the kind loads modules of the kind."""
-    import devmod
-
     spec = target_spec(case)
     if not spec.aliases:
         raise Skip("the kind has no aliases")
@@ -226,8 +224,6 @@ def properties(case: Conformance) -> None:
 @row("R28")
 def fallback_choice(case: Conformance) -> None:
     """create_with_fallback returns the backend's module, or the fallback if DEVMOD_COMPILE_FORCE_FALLBACK is set."""
-    import os
-
     target_spec(case)
     sample = usable_samples(case)[0]
     variable = "DEVMOD_COMPILE_FORCE_FALLBACK"

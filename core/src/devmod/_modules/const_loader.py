@@ -6,7 +6,7 @@ from functools import partial
 
 from devmod._formats import wire as _wire
 from devmod._formats.msgpack import Reader
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, owner_of
 from devmod._util.buffers import flat, read_only_view
 from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo
@@ -92,8 +92,6 @@ class ConstLoaderModule(Module):
         if names is not None:
             return partial(self._constants, name, names)
         if query_imports:
-            from devmod._modules.module import owner_of
-
             owner = owner_of(name, *self.imports)
             if owner is not None:
                 function: Callable[[], tuple[Array, ...]] = owner.get_function(name)

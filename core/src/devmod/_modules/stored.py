@@ -6,7 +6,7 @@ at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, get_global
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, get_global, owner_of
 from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -164,8 +164,6 @@ class StoredModule(Module):
         """
         if name in self.function_names:
             return self._use(lambda real: real.get_function(name))
-        from devmod._modules.module import owner_of
-
         owner = owner_of(name, *self.imports) if query_imports else None
         if owner is None:
             raise function_not_found(self.kind, name, self.function_names)

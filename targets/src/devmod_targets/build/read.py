@@ -417,8 +417,6 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 def check_path(table: Table, value: str, *keys: str | int) -> str:
     """Return a relative path without ``.`` and needless ``..``; "" for an empty one, and after a mistake."""
-    import posixpath
-
     if value.startswith(("/", "~")) or _DRIVE.match(value):
         table.add(f"expected a path relative to the manifest's folder, got {value!r}: other machines have other folders", *keys)
     elif "\\" in value:
