@@ -102,14 +102,17 @@ def test_a_value_that_needs_itself_is_an_error_each_time() -> None:
     assert once.get("k", lambda: 2) == 2
 
 
-READ_METADATA = """
-import gc, os, pathlib
-from devmod import plugins
-site = pathlib.Path(sys.argv[3])
-sys.path.insert(0, str(site))
+OPEN_FILES = """
+import gc, os
 def open_files():
     gc.collect()
     return len(os.listdir("/dev/fd"))
+"""
+
+READ_METADATA = """
+from devmod import plugins
+site = sys.argv[3]
+sys.path.insert(0, site)
 
 def body():
     os.utime(site)  # metadata that has just changed is read again
@@ -130,18 +133,13 @@ def test_an_interrupt_leaves_no_metadata_file_open(tmp_path: Path, monkeypatch: 
         install(tmp_path, f"other-{number}", groups={"other": {"x": "x:y"}})
     install(tmp_path, "devmod-npu", groups={"devmod.create": {"npu": "npu:create"}})
     monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-npu")
-    assert run_storm(READ_METADATA, 1, 1000, tmp_path) == "0\n"
+    assert run_storm(OPEN_FILES + READ_METADATA, 1, 1000, tmp_path) == "0\n"
 
 
 LOAD = """
-import gc, os
 import devmod
 path = sys.argv[3]
 devmod.save(devmod.create_with_fallback("cuda", bytes(100), "cubin", {}), path)
-
-def open_files():
-    gc.collect()
-    return len(os.listdir("/dev/fd"))
 
 devmod.load(path)
 before = open_files()
@@ -153,7 +151,7 @@ print(open_files() - before)
 @pytest.mark.row("R37")
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="this system does not list the open files")
 def test_an_interrupted_load_leaves_no_file_open(tmp_path: Path) -> None:
-    assert run_storm(LOAD, 1, 1000, tmp_path / "k.devmod") == "0\n"
+    assert run_storm(OPEN_FILES + LOAD, 1, 1000, tmp_path / "k.devmod") == "0\n"
 
 
 FORKED_FLIGHT = """
