@@ -29,11 +29,11 @@ from devmod_readers.nvidia import fatbin_members
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any, TypeGuard
 
     from typing_extensions import Buffer
 
     Entry = tuple[str, memoryview]
-    from typing import Any, TypeGuard
 
 __all__ = ["OffloadImage", "is_container", "read_images"]
 
@@ -358,7 +358,7 @@ def skip_zeros(view: memoryview, at: int) -> int:
 # Source: the writer of the project rocm-kpack, format version 1.
 
 
-MAGIC = b"KPAK"
+KPACK = b"KPAK"
 _MAX_TABLE = 1 << 24
 
 
@@ -486,5 +486,5 @@ _READERS = (
     (OFFLOAD_BINARY, read_offload_binary),
     (BUNDLE, read_bundle),
     (COMPRESSED, read_compressed_bundle),
-    (MAGIC, read_kpack),
+    (KPACK, read_kpack),
 )

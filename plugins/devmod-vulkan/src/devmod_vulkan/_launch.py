@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from devmod import Device, Interface
     from devmod.backend import PipelineConstant
     from devmod_runtime import SetConstant
+    from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._shader import Shader
 
     Build = Callable[[Shader, VulkanDevice, tuple[tuple[int, bytes], ...]], Pipeline]
-    from devmod_vulkan._device import VulkanDevice
 
 
 class VulkanLauncher(Launcher):

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    Groups = Sequence[Sequence[tuple[int, str, int]]]
     from devmod_webgpu._device import WebGPUDevice
+
+    Groups = Sequence[Sequence[tuple[int, str, int]]]
 
 
 def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:

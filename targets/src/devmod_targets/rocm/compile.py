@@ -36,16 +36,14 @@ from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from devmod import FunctionInfo
     from devmod_readers.amdgpu import CodeObjectKernel
+    from devmod_targets.authoring.clang_build import ClangOptions, LlvmToolchain
 
     Compiled = tuple[Payload, list[str], list[str]]
-    from collections.abc import Sequence
-    from typing import Any
-
-    from devmod_targets.authoring.clang_build import ClangOptions, LlvmToolchain
 
 
 _LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
