@@ -461,7 +461,7 @@ def put_package(prefix: Path) -> Path:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for node is a script, which Windows does not run")
-@pytest.mark.parametrize("place", ["variable", "npm", "node"])
+@pytest.mark.parametrize("place", ["variable", "node", "~/.npmrc", "etc/npmrc", "$NPM_CONFIG_USERCONFIG", "$npm_config_globalconfig"])
 def test_npms_package_is_where_npm_installs_it(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / "project"
     for folder in (project, project / "node_modules"):
@@ -471,16 +471,18 @@ def test_npms_package_is_where_npm_installs_it(place: str, tmp_path: Path, monke
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("NPM_CONFIG_PREFIX", ".")
     assert devmod.compile(K, "webgpu")
-    own = tmp_path if place == "node" else tmp_path / "own"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    own = tmp_path if place == "node" else tmp_path / "home" / "own"
     package = put_package(own)
     if place == "variable":
         monkeypatch.setenv("NPM_CONFIG_PREFIX", str(own))
-    elif place == "npm":
-        put_program(
-            tmp_path / "bin",
-            "npm",
-            f"import os, sys\nassert sys.argv[1:] == ['prefix', '--global'] and os.getcwd() == {str(tmp_path / 'bin')!r}\nprint({str(own)!r})",
-        )
+    elif place != "node":
+        monkeypatch.delenv("NPM_CONFIG_PREFIX")
+        path = tmp_path / place.replace("~", "home").lstrip("$")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"; prefix = /nowhere\nprefix={project}\nregistry=x\n prefix = '${{HOME}}/own' \n")
+        if place.startswith("$"):
+            monkeypatch.setenv(path.name, str(path))
     with pytest.raises(devmod.CompileError, match=f"naga refuses the WGSL source: .*by {package}"):
         devmod.compile(K, "webgpu")
 

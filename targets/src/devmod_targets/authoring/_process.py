@@ -20,7 +20,7 @@ _MAX_LOG = 64 << 20
 _INHERITED = ("SYSTEMROOT", "SystemRoot", "WINDIR")
 
 #: The depth of a compiler's folder.
-_DEPTH = 24
+_DEPTH = 12
 
 
 @contextmanager

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache
 
-from devmod.backend import find_program
-from devmod.errors import CompileError
+from devmod.backend import find_program, open_regular
+from devmod.errors import CompileError, DevmodError
 from devmod_readers.wgsl import naga_message
 
 TYPE_CHECKING = False
@@ -36,6 +35,9 @@ try {
 """
 #: With a range, since npm takes the empty version 0.0.0 for a node that is older than the package declares.
 _MISSING = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
+#: The prefix in npm's settings.
+_PREFIX = re.compile(r"""(?m)^\s*prefix\s*=\s*["']?(.+?)["']?\s*$""")
+_MAX_SETTINGS = 1 << 20
 #: Seconds. naga takes milliseconds. After this time the source counts as not checked.
 _TIMEOUT = 120
 
@@ -101,29 +103,41 @@ def _run_package(text: str) -> str | None:
 
 
 def find_package() -> str:
-    """Return the folder of the package naga-wasm that npm has installed globally, or ""."""
-    prefixes = [os.environ.get(name, "") for name in ("NPM_CONFIG_PREFIX", "npm_config_prefix")]
+    """Return the folder of the package naga-wasm that npm has installed globally, or "".
+
+    npm's own settings are read here, because to ask npm takes longer than all else that a build with no changes does. The settings of a
+    project are not read: its folder may be untrusted.
+    """
     node = find_program("node")
-    for path in (node, os.path.realpath(node)) if node else ():
-        prefixes.append(os.path.dirname(path) if os.name == "nt" else os.path.dirname(os.path.dirname(path)))
-    prefixes.append(os.path.join(os.environ.get("APPDATA", ""), "npm") if os.name == "nt" else "/usr/local")
-    return next(filter(None, map(_package_in, prefixes)), "") or _package_in(_npm_prefix(find_program("npm")))
+    beside = [
+        os.path.dirname(path) if os.name == "nt" else os.path.dirname(os.path.dirname(path)) for path in (node, os.path.realpath(node))
+    ]
+    beside = [*beside, os.path.join(os.environ.get("APPDATA", ""), "npm") if os.name == "nt" else "/usr/local"]
+    user = _npm_variable("userconfig") or os.path.join(os.path.expanduser("~"), ".npmrc")
+    settings = [user, _npm_variable("globalconfig"), *(os.path.join(prefix, "etc", "npmrc") for prefix in beside)]
+    return next(filter(None, map(_package_in, [_npm_variable("prefix"), *map(_prefix_in, settings), *beside])), "")
+
+
+def _npm_variable(name: str) -> str:
+    return os.environ.get(f"NPM_CONFIG_{name.upper()}") or os.environ.get(f"npm_config_{name}", "")
+
+
+def _prefix_in(settings: str) -> str:
+    """Return the prefix of global packages that a file of npm's settings names, or ""."""
+    if not os.path.isabs(settings):
+        return ""
+    try:
+        with open_regular(settings) as file:
+            values = _PREFIX.findall(file.read(_MAX_SETTINGS).decode("utf-8", "replace"))
+    except (DevmodError, OSError):
+        return ""
+    return os.path.expanduser(os.path.expandvars(values[-1])) if values else ""
 
 
 def _package_in(prefix: str) -> str:
     """Return the package in a prefix of npm, or ""."""
     folder = os.path.join(prefix, *(() if os.name == "nt" else ("lib",)), "node_modules", "naga-wasm")
     return folder if os.path.isabs(prefix) and os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm")) else ""
-
-
-@cache
-def _npm_prefix(npm: str) -> str:
-    """Return the prefix of global packages by the program npm, which also reads the user's settings; "" without npm."""
-    if not npm:
-        return ""
-    # npm reads the settings of the project in the current folder, which may be untrusted. This folder is npm's own.
-    completed = _run([npm, "prefix", "--global"], os.path.dirname(os.path.realpath(npm)), "")
-    return completed.stdout.strip() if completed is not None and not completed.returncode else ""
 
 
 def _run(command: list[str], folder: str, text: str) -> subprocess.CompletedProcess[str] | None:
