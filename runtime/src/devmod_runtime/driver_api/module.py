@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from devmod.errors import DevmodError
 from devmod_runtime import RuntimeModule, global_array, has_compiler
 
 TYPE_CHECKING = False
@@ -33,8 +34,11 @@ class DriverModule(RuntimeModule):
 
         def make() -> DriverImages:
             images = self.make_images()
-            if images.fmt != images.source_format or not has_compiler(self.kind):  # a replaced compiler may take other sources
+            try:
                 images.check()
+            except DevmodError:
+                if images.fmt != images.source_format or not has_compiler(self.kind):  # a replaced compiler may take other sources
+                    raise
             return images
 
         return self.once("images", make)
