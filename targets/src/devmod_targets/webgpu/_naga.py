@@ -36,7 +36,7 @@ try {
 #: With a range, since npm takes the empty version 0.0.0 for a node that is older than the package declares.
 _MISSING = "naga is not installed, or it failed. To install it: npm install -g naga-wasm@30, or cargo install naga-cli"
 #: The prefix in npm's settings.
-_PREFIX = re.compile(r"""(?m)^\s*prefix\s*=\s*["']?(.+?)["']?\s*$""")
+_PREFIX = re.compile(r"(?m)^[ \t]*prefix[ \t]*=(.*)$")
 _MAX_SETTINGS = 1 << 20
 #: Seconds. naga takes milliseconds. After this time the source counts as not checked.
 _TIMEOUT = 120
@@ -105,14 +105,15 @@ def _run_package(text: str) -> str | None:
 def find_package() -> str:
     """Return the folder of the package naga-wasm that npm has installed globally, or "".
 
-    npm's own settings are read here, because to ask npm takes longer than all else that a build with no changes does. The settings of a
-    project are not read: its folder may be untrusted.
+    npm's settings are read here, since asking npm takes 0.1 s in each build. The settings of a project are not read: its folder may be
+    untrusted.
     """
     node = find_program("node")
-    beside = [
-        os.path.dirname(path) if os.name == "nt" else os.path.dirname(os.path.dirname(path)) for path in (node, os.path.realpath(node))
-    ]
-    beside = [*beside, os.path.join(os.environ.get("APPDATA", ""), "npm") if os.name == "nt" else "/usr/local"]
+    beside = [os.path.dirname(path) for path in (node, os.path.realpath(node))] if node else []
+    if os.name == "nt":
+        beside.append(os.path.join(os.environ.get("APPDATA", ""), "npm"))
+    else:
+        beside = [*map(os.path.dirname, beside), "/usr/local"]
     user = _npm_variable("userconfig") or os.path.join(os.path.expanduser("~"), ".npmrc")
     settings = [user, _npm_variable("globalconfig"), *(os.path.join(prefix, "etc", "npmrc") for prefix in beside)]
     return next(filter(None, map(_package_in, [_npm_variable("prefix"), *map(_prefix_in, settings), *beside])), "")
@@ -131,7 +132,7 @@ def _prefix_in(settings: str) -> str:
             values = _PREFIX.findall(file.read(_MAX_SETTINGS).decode("utf-8", "replace"))
     except (DevmodError, OSError):
         return ""
-    return os.path.expanduser(os.path.expandvars(values[-1])) if values else ""
+    return os.path.expanduser(os.path.expandvars(values[-1].strip().strip("\"'"))) if values else ""
 
 
 def _package_in(prefix: str) -> str:
