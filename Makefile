@@ -74,7 +74,7 @@ interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 process
 	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py
 
 bench: setup  ## run every benchmark and print its table
-	@failed=0; for file in benchmarks/bench_*.py; do echo; echo "== $$file"; env -u PYTHONDONTWRITEBYTECODE $(BIN)/python $$file || failed=1; done; exit $$failed
+	@failed=0; for file in benchmarks/bench_*.py; do echo; echo "== $$file"; $(BIN)/python $$file || failed=1; done; exit $$failed
 
 gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=bench, sanitize, others, wheels too
 	@$(or $(GPU_$(KIND)_$(DO)),$(error KIND=$(KIND) has no DO=$(DO)))

@@ -27,7 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from python_start import start_of_python
+from timing import process_time
 
 MAX_COLD = 1.15
 #: Of the start of Python.
@@ -108,7 +108,6 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
         folder.mkdir()
         write_project(folder, kernels, targets)
         env = os.environ | {"DEVMOD_CACHE_DIR": str(Path(place, "cache"))}
-        env.pop("PYTHONDONTWRITEBYTECODE", None)
         command("plugins", env=env)  # the index of entry points
         wall, compiles, whole = cold(folder, workers, env)
         ratio, had = wall / (compiles / workers), whole / (wall * workers)
@@ -118,7 +117,7 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
         print(f"    share of the processors: {had:.2f}")
         exceeded |= compiles >= SMALL and had >= 0.9 and ratio > MAX_COLD
 
-        runs = [(command("build", folder, "-q", env=env), start_of_python()) for _ in range(3 * rounds)]
+        runs = [(command("build", folder, "-q", env=env), process_time()) for _ in range(3 * rounds)]
         unchanged, processors = fastest([each for each, _ in runs])
         of_start = unchanged / min(start for _, start in runs)
         print(f"nothing changed: {unchanged:.0f} ms, {of_start:.1f} of the start of Python (at most {MAX_UNCHANGED}),")

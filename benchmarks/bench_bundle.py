@@ -15,14 +15,12 @@ import hashlib
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from python_start import start_of_python
+from timing import in_new_process, start_of_python, timed
 
 import devmod
 from devmod._formats.blobs import _library
@@ -56,21 +54,6 @@ with open("/proc/self/status") as file:
 """
 
 
-def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[float]:
-    """Return the numbers that a script prints, each the median of several processes."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    printed = [subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout for _ in range(processes)]
-    return [statistics.median(numbers) for numbers in zip(*([float(word) for word in each.split()] for each in printed), strict=True)]
-
-
-def timed(work: Callable[[], object]) -> float:
-    """Return the milliseconds that `work` takes."""
-    start = time.perf_counter()
-    work()
-    return (time.perf_counter() - start) * 1e3
-
-
 def module(code: bytes, name: str) -> devmod.Module:
     return devmod.create_with_fallback("cuda", code, "cubin", {name: devmod.FunctionInfo(name, ["handle", "int32"])})
 
@@ -88,7 +71,7 @@ def bench_open(folder: Path, size: int, functions: int) -> tuple[list[str], list
     del modules
     in_new_process(OPEN, path)
     first, cpu, again, load = in_new_process(OPEN, path, processes=9)
-    ratio = min(first, cpu) / statistics.median(start_of_python() for _ in range(9))
+    ratio = min(first, cpu) / start_of_python()
     path.unlink()
     lines = [
         f"opening {total / 1e6:.0f} MB with {functions} functions, and finding one",

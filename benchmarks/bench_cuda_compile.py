@@ -17,11 +17,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from python_start import start_of_python
+from timing import process_time, timed
 from vendor_driver import ADD, VendorDriver
 
 DRIVER = VendorDriver("cuda")
@@ -67,13 +66,6 @@ def compile_bare(text: str) -> None:
     check(*nvrtc.nvrtcDestroyProgram(program))
 
 
-def timed(act: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the milliseconds of a call."""
-    began = clock()
-    act()
-    return (clock() - began) * 1e3
-
-
 def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]:
     """Return the milliseconds of NVRTC, of devmod.compile without the signature and of the signature, and the ratio of the first two."""
     import devmod
@@ -117,7 +109,7 @@ def measure_receiver(rounds: int) -> tuple[float, float, float, float]:
     load(ptx)
     first = timed(lambda: load(source))
     # Processor time of this thread: the stand-in driver's interpreter and other processes do not count.
-    rows = [[*(timed(partial(load, module), time.thread_time) for module in (source, ptx)), start_of_python()] for _ in range(rounds)]
+    rows = [[*(timed(partial(load, module), time.thread_time) for module in (source, ptx)), process_time()] for _ in range(rounds)]
     cached, alone, start = (statistics.median(column) for column in zip(*rows, strict=True))
     return first, cached, alone, start
 

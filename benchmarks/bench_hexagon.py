@@ -127,13 +127,13 @@ def main() -> int:
     )
     bare = SIZE / 1e9 / copies.pop("NumPy")
     least = min(5.0, 0.8 * bare)
-    for text, seconds_, most in (
+    for text, took, most in (
         ("round trip of a call", calls["round trip"], MOST_CALL),
         ("a call in a batch of 1,000", calls["batch"] / 1e3, MOST_IN_BATCH),
     ):
-        ratio = seconds_ / calls["bare"]
-        text += f" (a bare round trip: {calls['bare'] * 1e6:.0f} µs)"
-        rows.append((text, f"{seconds_ * 1e6:.2f} µs ({ratio:.3f})", f"{most}", ratio <= most))
+        ratio = took / calls["bare"]
+        label = f"{text} (a bare round trip: {calls['bare'] * 1e6:.0f} µs)"
+        rows.append((label, f"{took * 1e6:.2f} µs ({ratio:.3f})", f"{most}", ratio <= most))
     for name, each in copies.items():
         rate = SIZE / 1e9 / each
         text = f"100 MB {name}, through shared memory (NumPy copies {bare:.1f} GB/s)"

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import subprocess
 import sys
-import time
+
+from timing import process_time
 
 #: The most milliseconds over bare Python.
 MOST = 8.0
@@ -33,16 +33,6 @@ UNWANTED = (
     "logging",
 )
 
-#: With bytecode, as an installed package has it.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
-def process(program: str) -> float:
-    """Return the milliseconds of a new process with that program, from start to end."""
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, check=True)
-    return (time.perf_counter() - start) * 1e3
-
 
 def main() -> int:
     """Measure, print, and return the exit code."""
@@ -54,7 +44,7 @@ def main() -> int:
     durations: dict[str, list[float]] = {name: [] for name in programs}
     for round_ in range(options.processes + 2):
         for name, program in programs.items():
-            took = process(program)
+            took = process_time(program)
             if round_ >= 2:  # the first two warm the caches
                 durations[name].append(took)
     quartile = {name: sorted(took)[options.processes // 4] for name, took in durations.items()}

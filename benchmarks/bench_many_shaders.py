@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from python_start import start_of_python
+from timing import process_time
 
 import devmod
 
@@ -200,7 +200,7 @@ def compare(kind: str, many: Path, singles: Sequence[Path], count: int, *, one_m
         turns = [(with_many, many, f"k{round_ * step}"), (with_one, single, single.stem.partition("-")[2])]
         for times, path, name in turns if round_ % 2 else reversed(turns):
             times.append(first_call(path, name))
-        starts.append(start_of_python())
+        starts.append(process_time())
     many_clock, many_busy = map(lower_quartile, zip(*with_many, strict=True))
     one_clock, one_busy = map(lower_quartile, zip(*with_one, strict=True))
     start = lower_quartile(starts)

@@ -13,14 +13,12 @@ import argparse
 import hashlib
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from python_start import start_of_python
+from timing import in_new_process, start_of_python, timed
 
 import devmod
 
@@ -70,21 +68,6 @@ print(memory("VmHWM") - before, first, sorted(times)[25])
 """
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Return the milliseconds that `work` takes."""
-    start = time.perf_counter()
-    work()
-    return (time.perf_counter() - start) * 1e3
-
-
-def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[float]:
-    """Return the numbers that a script prints, each the median of several processes. The first process writes the bytecode cache."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    printed = [subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout for _ in range(processes + 1)]
-    return [statistics.median(numbers) for numbers in zip(*([float(word) for word in each.split()] for each in printed[1:]), strict=True)]
-
-
 def write_raw(path: Path, code: bytes) -> None:
     """Write the payload without devmod."""
     with open(path, "wb", buffering=0) as file:
@@ -125,8 +108,9 @@ def main() -> int:
         ratio = medians["devmod.save"] / bound
         devmod.save(module, bundle)
         (extra_save, _, _) = in_new_process(PEAK_SAVE, Path(folder, "peak"), len(code))
+        in_new_process(PEAK_OPEN, bundle)  # it writes the bytecode cache
         (extra_open, first, again) = in_new_process(PEAK_OPEN, bundle, processes=9)
-        start = statistics.median(start_of_python() for _ in range(9))
+        start = start_of_python()
     print(f"\n{'start of Python':36}{start:8.2f} ms")
     print(f"{'open, first in a process':36}{first:8.2f} ms  {first / start:.2f} of it, at most {MAX_FIRST_OPEN}  (with what it imports)")
     print(f"{'open, again':36}{again:8.2f} ms  {again / start:.3f} of it, at most {MAX_OPEN}")
