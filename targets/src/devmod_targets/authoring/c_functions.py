@@ -224,7 +224,7 @@ class CFunctions:
         arguments += [f"-I{folder}" for folder in request.include]
         arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
         files = [(main, request.text + instance_variables(expressions))]
-        # Its functions are not the source's own: the pragma spares the comparison of hundreds.
+        # As system headers their hundreds of functions are skipped; a mangled name takes libclang 14 µs.
         files += [(os.path.join(VIRTUAL_FOLDER, name), f"#pragma clang system_header\n{text}") for name, text in headers.items()]
         description = f"the {request.language} source {request.name}"
         unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_SKIP_BODIES)

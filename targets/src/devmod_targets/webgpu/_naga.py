@@ -130,9 +130,9 @@ def _prefix_in(settings: str) -> str:
     try:
         with open_regular(settings) as file:
             values = _PREFIX.findall(file.read(_MAX_SETTINGS).decode("utf-8", "replace"))
-    except (DevmodError, OSError):
+        return os.path.expanduser(os.path.expandvars(values[-1].strip().strip("\"'"))) if values else ""
+    except (DevmodError, OSError, ValueError):  # a home folder of "~\0" is a ValueError
         return ""
-    return os.path.expanduser(os.path.expandvars(values[-1].strip().strip("\"'"))) if values else ""
 
 
 def _package_in(prefix: str) -> str:
