@@ -173,12 +173,12 @@ def dsp_softmax(module: Any, device: Any) -> Result:
     return Result(_largest(y.numpy(), e / e.sum(axis=1, keepdims=True)), 1e-6)
 
 
-def dsp_matmul(module: Any, device: Any) -> Result:
+def dsp_matmul(module: Any, device: Any, *, m: int = 50, n: int = 60, k: int = 70) -> Result:
     """Sizes that are no multiples of the tile."""
     rng = np.random.default_rng(2)
-    left, right = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((50, 70), (70, 60)))
-    a, b, c = device.from_numpy(left), device.from_numpy(right), device.empty((50, 60), "float32")
-    module["matmul_tiled"](a=a, b=b, c=c, m=50, n=60, k=70)
+    left, right = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    a, b, c = device.from_numpy(left), device.from_numpy(right), device.empty((m, n), "float32")
+    module["matmul_tiled"](a=a, b=b, c=c, m=m, n=n, k=k)
     return Result(_largest(c.numpy(), left.astype(np.float64) @ right), 1e-4)
 
 

@@ -10,12 +10,12 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -309,30 +309,29 @@ static void answer(int items, int is_shared)
     reply_error(id, "protocol", "unknown operation '%s' with %d items", name, items);
 }
 
-/* The runner ends after the host process ends or closes the connection, also during a call. Linux's signal for the former
- * (PR_SET_PDEATHSIG) is not used: it is sent at the end of the thread that started the runner. */
-static pid_t host;
-
-static void check_host(int number)
+/* The runner ends after the host process ends or closes the connection, also during a call. A thread waits for that, and no signal:
+ * in qemu-hexagon 7.2, a kernel that a signal handler has interrupted computes wrong results.
+ * Linux's signal for the end of a parent (PR_SET_PDEATHSIG) is sent at the end of the thread that started the runner. */
+static void *watch_host(void *parent)
 {
     struct pollfd input = {.fd = 0, .events = POLLRDHUP};
 
-    (void)number;
-    if (getppid() != host || (poll(&input, 1, 0) > 0 && input.revents & (POLLRDHUP | POLLHUP | POLLERR)))
-        _exit(0);
+    while (poll(&input, 1, 1000) <= 0 && getppid() == *(pid_t *)parent)
+        ;
+    _exit(0);
 }
 
-static void watch_host(void)
+static void start_watch(void)
 {
-    struct sigaction action;
-    struct itimerval every = {{1, 0}, {1, 0}};
+    static pid_t parent;
+    pthread_attr_t attributes;
+    pthread_t thread;
 
-    host = getppid();
-    memset(&action, 0, sizeof action);
-    action.sa_handler = check_host;
-    action.sa_flags = SA_RESTART | SA_ONSTACK;
-    sigaction(SIGALRM, &action, NULL);
-    setitimer(ITIMER_REAL, &every, NULL);
+    parent = getppid();
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 65536);
+    if (pthread_create(&thread, &attributes, watch_host, &parent))
+        reply_last("memory", "the thread that waits for the end of the host cannot be started");
 }
 
 int main(int count, char **texts)
@@ -346,7 +345,7 @@ int main(int count, char **texts)
     else if (count > 2)
         file = atoi(texts[2]);
     frames_open(0, 1);
-    watch_host();
+    start_watch();
     if (size == 0 || size > INT_MAX)
         reply_last("memory", "expected an arena of 1 to 2147483647 bytes");
     arena_size = (uint32_t)size;
