@@ -309,34 +309,24 @@ static void answer(int items, int is_shared)
     reply_error(id, "protocol", "unknown operation '%s' with %d items", name, items);
 }
 
-/* The runner ends after the host process ends or closes the connection, also during a call. A thread waits for that, and no signal:
- * in qemu-hexagon 7.2, a kernel that a signal handler has interrupted computes wrong results.
- * Linux's signal for the end of a parent (PR_SET_PDEATHSIG) is sent at the end of the thread that started the runner. */
+/* The runner ends within a second after the host process ends or closes the connection, also during a call. A thread checks that. A signal
+ * handler must not: in qemu-hexagon 7.2, a kernel that one has interrupted computes wrong results. The thread does not wait in `poll`, so
+ * that requests before the end of the input are answered. Linux's signal for the end of a parent (PR_SET_PDEATHSIG) is not used: it is sent
+ * at the end of the thread that started the runner. */
 static void *watch_host(void *parent)
 {
     struct pollfd input = {.fd = 0, .events = POLLRDHUP};
 
-    while (poll(&input, 1, 1000) <= 0 && getppid() == *(pid_t *)parent)
-        ;
+    do
+        sleep(1);
+    while (getppid() == (pid_t)parent && poll(&input, 1, 0) <= 0);
     _exit(0);
-}
-
-static void start_watch(void)
-{
-    static pid_t parent;
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    parent = getppid();
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 65536);
-    if (pthread_create(&thread, &attributes, watch_host, &parent))
-        reply_last("memory", "the thread that waits for the end of the host cannot be started");
 }
 
 int main(int count, char **texts)
 {
     int items, file = -1;
+    pthread_t watch;
     unsigned long long size = count > 1 ? strtoull(texts[1], NULL, 10) : 0;
 
     signal(SIGPIPE, SIG_IGN);
@@ -345,7 +335,8 @@ int main(int count, char **texts)
     else if (count > 2)
         file = atoi(texts[2]);
     frames_open(0, 1);
-    start_watch();
+    if (pthread_create(&watch, NULL, watch_host, (void *)getppid()))
+        reply_last("memory", "the thread that checks the host cannot be started");
     if (size == 0 || size > INT_MAX)
         reply_last("memory", "expected an arena of 1 to 2147483647 bytes");
     arena_size = (uint32_t)size;

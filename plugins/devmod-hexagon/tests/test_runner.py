@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hexagon_kernels import module, new_module
@@ -87,6 +89,22 @@ def test_the_runner_ends_after_its_process_is_killed_in_a_call(device: Any) -> N
         pid = int(process.stdout.readline())
         process.kill()
     wait_for_end(pid)
+
+
+def test_requests_before_the_end_of_the_input_are_answered(device: Any) -> None:
+    from devmod_hexagon import _emulator
+
+    command = [_emulator.find_emulator(), "-cpu", device.arch, str(_emulator.RUNNER), str(1 << 20)]
+    requests = [msgpack.packb(["clock", number]) for number in range(1, 200)]
+    sent = b"".join(struct.pack("<I", len(request)) + request for request in requests)
+    for _ in range(5):
+        replies = subprocess.run(command, input=sent, stdout=subprocess.PIPE, check=True).stdout
+        numbers = []
+        while replies:
+            end = 4 + struct.unpack("<I", replies[:4])[0]
+            numbers.append(msgpack.unpackb(replies[4:end])[0])
+            replies = replies[end:]
+        assert numbers == list(range(1, 200))
 
 
 def test_a_finalizer_at_the_exit_of_the_interpreter_gets_an_error(device: Any) -> None:
