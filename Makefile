@@ -73,8 +73,8 @@ fuzz: setup  ## fuzz every reader of files for SECONDS, guided by coverage where
 interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go
 	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py
 
-bench: setup  ## run every benchmark and print its table
-	@failed=0; for file in benchmarks/bench_*.py; do echo; echo "== $$file"; $(BIN)/python $$file || failed=1; done; exit $$failed
+bench: setup  ## run every benchmark (NAMES="opencl save"), and print one table of all ratios with their bounds
+	@$(BIN)/python benchmarks/all.py $(NAMES)
 
 gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=bench, sanitize, others, wheels too
 	@$(or $(GPU_$(KIND)_$(DO)),$(error KIND=$(KIND) has no DO=$(DO)))

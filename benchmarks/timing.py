@@ -1,4 +1,4 @@
-"""Times of calls and of new Python processes.
+"""Times of calls and of new Python processes, and the figures that have a bound.
 
 The start of Python is the measure of a machine, for bounds that have no peer beside them. The processes write and read bytecode, as an
 installed package has it: importing this module removes PYTHONDONTWRITEBYTECODE from the environment.
@@ -6,6 +6,7 @@ installed package has it: importing this module removes PYTHONDONTWRITEBYTECODE 
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -14,6 +15,8 @@ import time
 from collections.abc import Callable
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+#: The file to which `check` appends a line of JSON for each figure. `benchmarks/all.py` sets it, and prints the table.
+FIGURES = "DEVMOD_BENCH_FIGURES"
 
 
 def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
@@ -38,3 +41,20 @@ def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[
     command = [sys.executable, "-c", script, *map(str, arguments)]
     printed = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(processes)]
     return [statistics.median(numbers) for numbers in zip(*([float(word) for word in each.split()] for each in printed), strict=True)]
+
+
+def check(what: str, ratio: float, most: float, *, of: str) -> bool:
+    """Record a figure for the table at the end of `make bench`. Return whether it exceeds its bound.
+
+    Parameters
+    ----------
+    what, of
+        What was measured, and the unit of the ratio: ``"OpenCL, general call with 8 arguments"`` and ``"pyopencl, declared types"``.
+    ratio, most
+        The figure and its bound.
+    """
+    path = os.environ.get(FIGURES)
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"what": what, "ratio": ratio, "most": most, "of": of}) + "\n")
+    return ratio > most
