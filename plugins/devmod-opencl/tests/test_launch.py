@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,95 @@ def test_scalars_and_elements_of_every_type(dtype: str, device: Any) -> None:
         [Param("x", "buffer", dtype, "rw"), Param("s", "scalar", dtype)],
     )
     check_scalar(lambda x, value: f(x, value, grid=1, block=4), dtype)
+
+
+#: The numbers of a kernel that takes many: name, type, and the range of the type (of a float: its largest value).
+NUMBERS = {
+    "a": ("int8", "char", -(2**7), 2**7 - 1),
+    "b": ("uint8", "uchar", 0, 2**8 - 1),
+    "c": ("int16", "short", -(2**15), 2**15 - 1),
+    "d": ("uint16", "ushort", 0, 2**16 - 1),
+    "e": ("int32", "int", -(2**31), 2**31 - 1),
+    "f": ("uint32", "uint", 0, 2**32 - 1),
+    "g": ("int64", "long", -(2**63), 2**63 - 1),
+    "h": ("uint64", "ulong", 0, 2**64 - 1),
+    "s": ("float32", "float", -3.4028234663852886e38, 3.4028234663852886e38),
+}
+
+
+@pytest.fixture
+def many(device: Any) -> Any:
+    params = ", ".join(f"{type_} {name}" for name, (_, type_, _, _) in NUMBERS.items())
+    body = " ".join(f"out[{place}] = {name};" if name != "s" else f"out[{place}] = as_uint(s);" for place, name in enumerate(NUMBERS))
+    return devmod.compile(f"kernel void many(global long *out, {params}, global const float *x) {{ {body} out[9] = x[0]; }}", "opencl")[
+        "many"
+    ]
+
+
+def wanted(values: dict[str, Any]) -> list[int]:
+    integers = [np.array(value).astype(np.int64).item() for name, value in values.items() if name != "s"]
+    return [*integers, int(np.float32(values["s"]).view(np.uint32)), 3]
+
+
+@pytest.mark.row("R34")
+def test_a_call_with_many_numbers_passes_each(device: Any, many: Any) -> None:
+    out, x = device.zeros(10, "int64"), device.from_numpy(np.full(1, 3, np.float32))
+    middle: dict[str, Any] = {name: number + 1 for number, name in enumerate(NUMBERS)}
+    numpy_values = {name: np.dtype(NUMBERS[name][0]).type(value) for name, value in middle.items()}
+    for values in (
+        middle,
+        {name: each[2] for name, each in NUMBERS.items()},
+        {name: each[3] for name, each in NUMBERS.items()},
+        middle | {"e": True},
+        numpy_values,
+        middle | {"s": Decimal("0.5")},
+    ):
+        many(out, *values.values(), x, grid=1, block=1)
+        assert out.numpy().tolist() == wanted(values)
+        device.default_stream.synchronize()
+        out.copy_from(np.zeros(10, np.int64))
+        many(x=x, **values, out=out, grid=1, block=1)
+        assert out.numpy().tolist() == wanted(values)
+
+
+@pytest.mark.row("R34")
+def test_a_call_with_many_numbers_checks_each(device: Any, many: Any) -> None:
+    out, x = device.zeros(10, "int64"), device.from_numpy(np.full(1, 3, np.float32))
+    values: dict[str, Any] = dict.fromkeys(NUMBERS, 1)
+
+    def call(**changed: Any) -> None:
+        many(**({"out": out, "x": x} | values | changed), grid=1, block=1)
+
+    for _ in range(2):  # before and after a plain call
+        for name, (dtype, _, low, high) in NUMBERS.items():
+            for value, problem in [(low * 2 - 1, f"does not fit {dtype}"), (high * 2, f"does not fit {dtype}"), ("1", "is")]:
+                with pytest.raises(devmod.ArgumentError, match=f"argument {list(NUMBERS).index(name) + 2} '{name}'.*{problem}"):
+                    call(**{name: value})
+        with pytest.raises(devmod.ArgumentError, match="argument 6 'e': "):
+            call(e=1.0)
+        with pytest.raises(devmod.ArgumentError, match="argument 10 's': "):
+            call(s=np.ones(1, np.float32))
+        with pytest.raises(devmod.ArgumentError, match="argument 11 'x' is an array of int32, and the kernel takes float32"):
+            call(x=device.zeros(1, "int32"))
+        with pytest.raises(devmod.ArgumentError, match="has no argument 'y'"):
+            call(y=1)
+        call()
+        assert out.numpy().tolist() == wanted(values)
+
+
+@pytest.mark.row("R34")
+def test_calls_with_many_numbers_from_many_threads(device: Any, many: Any) -> None:
+    x = device.from_numpy(np.full(1, 3, np.float32))
+
+    def calls(number: int) -> bool:
+        outs = [device.zeros(10, "int64") for _ in range(50)]
+        rows = [{name: number + place for name in NUMBERS} for place in range(50)]
+        for out, values in zip(outs, rows, strict=True):
+            many(out, *values.values(), x, grid=1, block=1)
+        return all(out.numpy().tolist() == wanted(values) for out, values in zip(outs, rows, strict=True))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(calls, range(8)))
 
 
 @pytest.mark.row("R34")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from devmod_runtime._fork import driver_import_error as driver_import_error
     from devmod_runtime._fork import fork_safe as fork_safe
     from devmod_runtime._fork import open_driver as open_driver
+    from devmod_runtime._launch.arguments import Argument as Argument
     from devmod_runtime._launch.arguments import block_packer as block_packer
     from devmod_runtime._launch.arguments import write_access as write_access
     from devmod_runtime._launch.constants import SetConstant as SetConstant
@@ -65,6 +66,7 @@ if devmod.__version__ != __version__:
 
 #: The module of each name.
 _HOME = {
+    "Argument": "_launch.arguments",
     "Batch": "_device.stream",
     "Device": "_device.device",
     "DeviceArray": "_device.device_array",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from itertools import repeat, starmap
+from itertools import accumulate, chain, repeat, starmap
 from math import prod
 from operator import itemgetter
+from struct import Struct, calcsize
+from struct import error as struct_error
 
-from devmod.backend import ConversionError, DiskCache, Once, dtype_name_of
+from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
 from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, driver_error, no_time
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
+    from devmod_runtime import Argument
 
 
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
@@ -139,6 +142,8 @@ def _is_of_vendor(device: OpenCLDevice, fmt: str) -> bool:
 # -- Kernels: packing arguments and launching. Calls share kernel objects; each prepared launch has its own.
 
 
+#: The numbers from which on a call sets them together: packing them has a cost of its own.
+_MANY = 4
 # pyopencl's stubs do not allow all arguments by position.
 _enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
 
@@ -276,6 +281,64 @@ class OpenCLKernel(Kernel):
 
         return check_and_call
 
+    def plain_caller(self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]) -> Callable[[Sequence[Any]], Any]:
+        # The numbers are packed together into a block of memory, and one call of pyopencl sets them all.
+        queue, (size, block), device = stream.queue, shape, self._device
+        buffers = [
+            (2 * place + 1, each.number, each.type) for place, each in enumerate(each for each in arguments if each.kind == "buffer")
+        ]
+        pairs = [each.number for each in arguments if each.kind == "buffer" for _ in (0, 1)]
+        numbers = [each.number for each in arguments if each.kind != "buffer"]
+        formats = ["<" + STRUCT_FORMATS[arguments[number].type] for number in numbers]
+        ends = list(accumulate(map(calcsize, formats)))
+        pack_into = Struct("<" + "".join(each[1:] for each in formats)).pack_into
+        pick = itemgetter(*numbers)
+        # For an int the struct module takes what `Call` takes. For a float it takes more.
+        floats = [number for number, each in zip(numbers, formats, strict=True) if each[1:] in "efd"]
+
+        def new() -> tuple[Any, tuple[Any, ...], memoryview]:
+            memory = memoryview(bytearray(ends[-1]))
+            parts = [memory[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+            return self._new(), tuple(chain.from_iterable(zip(numbers, parts, strict=True))), memory
+
+        # As `self._free`: only one thread uses an object with its memory.
+        free: list[tuple[Any, tuple[Any, ...], memoryview]] = []
+        take, give, enqueue, error_type = free.pop, free.append, _enqueue, _driver.Error
+
+        def call(args: Sequence[Any]) -> Any:
+            objects: list[Any] = pairs.copy()
+            try:
+                for place, number, dtype in buffers:
+                    array = args[number]
+                    if array.device is not device or (array.dtype is not dtype and dtype):
+                        return NotImplemented
+                    objects[place] = array.memory
+                for number in floats:
+                    kind = type(args[number])
+                    if kind is not float and kind is not int:
+                        return NotImplemented
+            except AttributeError:
+                return NotImplemented
+            try:
+                handle, parts, memory = item = take()
+            except IndexError:
+                handle, parts, memory = item = new()
+            try:
+                pack_into(memory, 0, *pick(args))
+            except (struct_error, OverflowError):
+                give(item)
+                return NotImplemented
+            try:
+                handle._set_arg_multi(tuple(objects))
+                handle._set_arg_buf_multi(parts)
+                enqueue(queue, handle, size, block, None, None, False, False)
+            except error_type as error:
+                raise self._launch_error(error) from error
+            give(item)
+            return None
+
+        return call
+
     def prepare(self, stream: OpenCLStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         # A C function without arguments. A functools.partial would pass its arguments on to pyopencl.
         arguments = (stream.queue, self._with_arguments(values), shape[0], shape[1], None, None, False, False)
@@ -380,6 +443,10 @@ class OpenCLLauncher(ProgramLauncher):
     def default_device(self) -> Device:
         device: OpenCLDevice = self.programs.default_device()
         return device
+
+    def checks_plain(self, arguments: Sequence[Argument]) -> bool:
+        numbers = [each for each in arguments if each.plain_packer is not None]
+        return len(numbers) >= _MANY and all(each.kind == "buffer" and not each.size for each in arguments if each not in numbers)
 
     def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
         return OpenCLKernel(self.info, self.programs, device)

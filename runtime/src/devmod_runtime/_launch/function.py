@@ -30,7 +30,7 @@ from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Signature
 from devmod_runtime._launch.call import Call, HostCall
 from devmod_runtime._launch.config import LaunchConfigReader
-from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
+from devmod_runtime._launch.order import ArgumentOrder, MemberArgument, getter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,9 +155,12 @@ class Function(ProcessLocal):
     __slots__ = (
         "__weakref__",
         "_are_large",
+        "_by_name",
         "_callers",
+        "_checked_by_kernel",
         "_config_reader",
         "_count",
+        "_count_by_name",
         "_device",
         "_first_buffer",
         "_host_calls",
@@ -219,10 +222,15 @@ class Function(ProcessLocal):
         self._plans: dict[tuple[str, ...], Plan] = {}
         # For `__call__`: the number, type and converter of each plain argument. Numbers and Locals: the exact type, and the converter.
         # Buffers: the element type ("" for any), and None. Others: a type that no array has, and None.
-        self._plain = tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
+        # Empty if the kernel checks the arguments.
+        self._checked_by_kernel = launcher.checks_plain(signature.arguments)
+        self._plain = () if self._checked_by_kernel else tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
         self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer"), -1)
         #: The number of arguments by position that need no other order; -1 if there is no such number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
+        #: The number of names in a call without positions, and the function that returns their values; -1 if not all have a name.
+        names = self._order.names if self._order.is_plain else ()
+        self._count_by_name, self._by_name = len(names) or -1, getter(names)
         sizes = [(each.number, each.size) for each in signature.arguments if each.size]
         #: Whether the arrays have the sizes that the kernel declares; None if it declares none.
         self._are_large = (lambda args: all(args[number].nbytes >= size for number, size in sizes)) if sizes else None
@@ -286,12 +294,18 @@ class Function(ProcessLocal):
         queued.
         """
         if keywords or len(args) != self._count:
-            plan = self._plans.get(tuple(keywords))
-            if plan is None or plan[0] != len(args):
+            try:
+                if not args and len(keywords) == self._count_by_name:
+                    args = self._by_name(keywords)
+                else:
+                    count, get, rearrange = self._plans[*keywords,]
+                    if count != len(args):
+                        raise KeyError
+                    args += get(keywords)
+                    if rearrange is not None:
+                        args = rearrange(args)
+            except KeyError:  # the first call of this form, or a wrong name
                 return Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
-            args += plan[1](keywords)
-            if plan[2] is not None:
-                args = plan[2](args)
         if shared_memory is _NO_SHARED_MEMORY:
             values = [*args]
             call = None
@@ -320,7 +334,9 @@ class Function(ProcessLocal):
             except (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError):
                 pass
             if call is not None:
-                return call(values)
+                result = call(values)
+                if result is not NotImplemented:
+                    return result
             if self._host_calls and _are_counts(grid, block, threads) and (stream is not None or not is_in_stream()):
                 try:
                     host_call = self._host_calls.get((grid, block, threads, stream, environment_text(VARIABLE)))
@@ -370,7 +386,8 @@ class Function(ProcessLocal):
             enqueue = _with_sizes(set_sizes, enqueue)
         if len(self._callers) >= _MAX_CALLERS:
             self._callers.clear()
-        return self._callers.setdefault(key, enqueue)
+        self._callers[key] = kernel.plain_caller(stream, shape, self._signature.arguments) if self._checked_by_kernel else enqueue
+        return enqueue
 
     def keep_host_call(self, call: Call, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
         """Cache the form of a call with NumPy arrays, for the next one with the same grid, block and threads, `dims`, and stream."""

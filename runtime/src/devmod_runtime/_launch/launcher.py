@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.device_array import DeviceArray
     from devmod_runtime._device.stream import Stream
+    from devmod_runtime._launch.arguments import Argument
 
     Dims = tuple[int, int, int]
 
@@ -141,6 +142,15 @@ class Kernel(ABC):
         must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
         """
 
+    def plain_caller(self, stream: Any, shape: Any, arguments: Sequence[Argument]) -> Callable[[Sequence[Any]], Any]:
+        """Return a function that takes the arguments of a plain call, checks them, and queues the launch.
+
+        It is called for functions of which `Launcher.checks_plain` returns True. The returned function queues nothing and returns
+        NotImplemented unless each argument is what `arguments` has: an array of the kernel's device with the buffer's exact type, or an
+        int or a float that fits. Otherwise it does what the function of `caller` does.
+        """
+        raise NotImplementedError
+
     def prepare(self, stream: Any, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         """Return a function that queues this launch at each call, with as little work as possible.
 
@@ -191,6 +201,13 @@ class Launcher(ABC):
     def unset_constants(self) -> Sequence[PipelineConstant]:
         """The constants that a call needs and that have no value. A call is then an error."""
         return ()
+
+    def checks_plain(self, arguments: Sequence[Argument]) -> bool:
+        """Return whether the kernels check the arguments of plain calls themselves, by `Kernel.plain_caller`; by default, they do not.
+
+        It saves time where a driver takes many numbers at once: the runtime converts them one by one.
+        """
+        return False
 
     @abstractmethod
     def default_device(self) -> Device:

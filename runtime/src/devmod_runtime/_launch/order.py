@@ -82,6 +82,11 @@ class ArgumentOrder:
         self.positional = tuple(each for each in self.arguments if each.number not in self._optional)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The keyword of each argument of a call; () if one has none."""
+        return tuple(self._numbers) if len(self._numbers) == len(self.arguments) else ()
+
+    @property
     def is_plain(self) -> bool:
         """Whether the arguments of a call by position are the kernel's arguments."""
         return not self._optional and not self.keywords_only and self._group is None
@@ -184,7 +189,7 @@ class ArgumentOrder:
             raise self._missing(missing, count)
         # The arguments by name are taken in the kernel's order, whatever the order of the call.
         order = [*positions, *sorted(by_name)]
-        get = _getter([by_name[number] for number in sorted(by_name)])
+        get = getter([by_name[number] for number in sorted(by_name)])
         if order == list(range(len(self.arguments))):
             return count, get, self._group
         order += [number for number in self._optional if number not in present]
@@ -259,7 +264,8 @@ def _grouper(groups: Sequence[Sequence[str]]) -> Callable[[tuple[Any, ...]], tup
     return group
 
 
-def _getter(names: Sequence[str]) -> Names:
+def getter(names: Sequence[str]) -> Names:
+    """Return the function that takes a mapping and returns the values of these names."""
     if not names:
         return lambda keywords: ()
     if len(names) == 1:
