@@ -173,6 +173,7 @@ def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypa
     a, b, c = (device.zeros(64, "float32") for _ in range(3))
     name = "MEM_OBJECT_ALLOCATION_FAILURE"
     refused = f"{device} cannot allocate 256 bytes: {name}"
+    launch_refused = f"{device} has too little free memory: {name} in a launch of the opencl function 'add'"
     enqueue = _launch._enqueue
     # A launch caches the function of the driver.
     monkeypatch.setattr(_launch, "_enqueue", lambda *args: refuse() if _device.cl.enqueue_copy is refuse else enqueue(*args))
@@ -180,11 +181,8 @@ def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypa
         patch.setattr(_device.cl, "enqueue_copy", refuse)
         patch.setattr(_device.cl, "enqueue_fill_buffer", refuse)
         for work, text in (
-            (
-                lambda: add(a, b, c, 64, grid=1, block=64),
-                f"{device} has too little free memory: {name} in a launch of the opencl function 'add'",
-            ),
-            (lambda: add(np.zeros(64, "float32"), b, c, 64, grid=1, block=64), refused),
+            (lambda: add(a, b, c, 64, grid=1, block=64), launch_refused),
+            (lambda: add(np.zeros(64, "float32"), b, c, 64, grid=1, block=64), launch_refused),
             (lambda: a.copy_from(b), refused),
             (lambda: a.copy_from(np.zeros(64, "float32"), wait=False), refused),
             (a.numpy, refused),
@@ -193,6 +191,10 @@ def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypa
             with pytest.raises(devmod.DeviceMemoryError) as caught:
                 work()  # type: ignore[operator]
             assert str(caught.value) == text
+        patch.setattr(_device.cl, "Buffer", refuse)
+        with pytest.raises(devmod.DeviceMemoryError) as caught:
+            add(np.zeros(64, "float32"), b, c, 64, grid=1, block=64)
+        assert str(caught.value) == refused
     a.copy_from(np.ones(64, "float32"))
     add(a, b, c, 64, grid=1, block=64)
     assert c.numpy().tolist() == [1] * 64

@@ -130,7 +130,7 @@ def test_calls_with_many_numbers_from_many_threads(device: Any, many: Any) -> No
 
     def calls(number: int) -> bool:
         outs = [device.zeros(10, "int64") for _ in range(50)]
-        rows = [{name: number + place for name in NUMBERS} for place in range(50)]
+        rows = [dict.fromkeys(NUMBERS, number + place) for place in range(50)]
         for out, values in zip(outs, rows, strict=True):
             many(out, *values.values(), x, grid=1, block=1)
         return all(out.numpy().tolist() == wanted(values) for out, values in zip(outs, rows, strict=True))
@@ -574,3 +574,15 @@ def test_a_prepared_launch_takes_no_arguments(device: Any, add: Any) -> None:
 
 def test_a_device_by_kind_and_index(device: Any) -> None:
     assert devmod.device("opencl:0") is devmod.device("opencl")
+
+
+@pytest.mark.row("R34")
+def test_elements_that_a_kernel_does_not_write_stay(device: Any) -> None:
+    source = "kernel void even(global int *y) { y[2 * get_global_id(0)] = 1; }"
+    function = kernel(source, "even", [Param("y", "buffer", "int32", "w")])
+    for _ in range(3):
+        y = np.full(8, 7, np.int32)
+        function(y, grid=4, block=1)
+        assert y.tolist() == [1, 7] * 4
+        read_only = np.frombuffer(np.full(8, 7, np.int32).tobytes(), np.int32)
+        assert device.from_numpy(read_only).numpy().tolist() == [7] * 8

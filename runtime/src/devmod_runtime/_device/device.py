@@ -96,6 +96,13 @@ class Device(ProcessLocal, ABC):
         The caller may change `data` as soon as this method returns. Any stream may use new memory then: its first copy is done.
         """
 
+    def upload(self, data: memoryview, stream: Any) -> Any:
+        """Return new memory with a copy of `data` (bytes, contiguous, may be empty), as `allocate` and `write` do, which is the default."""
+        memory = self.allocate(data.nbytes or 1)
+        if data.nbytes:
+            self.write(memory, data, stream)
+        return memory
+
     @abstractmethod
     def read(self, memory: Any, out: memoryview, stream: Any) -> None:
         """Copy the start of `memory` to `out` (bytes, contiguous, not empty), in the stream's order, and wait for the copy."""
@@ -256,11 +263,7 @@ class Device(ProcessLocal, ABC):
         except (TypeError, ValueError) as error:  # NumPy's errors for an object that is no array
             raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
         assert view is not None
-        data = view.read()
-        result = DeviceArray(self, self.allocate(max(data.nbytes, 1)), view.shape, view.dtype)
-        if data.nbytes:
-            self.write(result.memory, data, self.current_stream)
-        return result
+        return DeviceArray(self, self.upload(view.read(), self.current_stream), view.shape, view.dtype)
 
     def __repr__(self) -> str:
         return escape_line(f"{self.kind} device {self.index} ({self.name})")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from struct import error as struct_error
+
 from devmod import Local
 from devmod._values.dtypes import NUMBERS, describe_value
 from devmod.backend import ConversionError
@@ -140,10 +143,7 @@ class Call:
         device = stream.device
         memories = []
         for transfer in self.transfers:
-            memory = device.allocate(max(transfer.nbytes, 1))
-            if transfer.nbytes:
-                device.write(memory, transfer.source.read(), stream)
-            memories.append(memory)
+            memories.append(device.upload(transfer.source.read(), stream))
         values = list(self.values)
         for number, transfer_number in self._transfer_of.items():
             values[number] = memories[transfer_number]
@@ -385,7 +385,7 @@ class HostCall:
         self._buffers = [
             (each.number, args[each.number].dtype, each.unit, each.size, each.written) for each in arguments if each.kind == "buffer"
         ]
-        self._scalars = [(each.number, each.pack) for each in arguments if each.pack is not None]
+        self._scalars = [(each.number, each.pack, *(each.plain_packer or (None, None))) for each in arguments if each.pack is not None]
 
     @staticmethod
     def repeats(call: Call, args: Sequence[Any]) -> bool:
@@ -399,35 +399,40 @@ class HostCall:
         )
 
     def values_of(self, args: Sequence[Any]) -> list[Any] | None:
-        """Return the values of the scalars, and None for arrays; None if `Call` must check the arguments."""
-        values: list[Any] = [None] * len(args)
-        arrays: list[Any] = []
-        ndarray, may_share = self._ndarray, self._may_share
+        """Return the values of the scalars, and the arrays themselves; None if `Call` must check the arguments."""
+        values: list[Any] = [*args]
+        owners: list[Any] = []
+        others: list[Any] = []
+        ndarray = self._ndarray
         for number, dtype, unit, size, written in self._buffers:
             array = args[number]
             # NumPy's own dtypes are one object each.
-            if type(array) is not ndarray or array.dtype is not dtype or not array.nbytes or array.nbytes % unit or array.nbytes < size:
+            if type(array) is not ndarray or array.dtype is not dtype:
                 return None
-            flags = array.flags
-            if not flags.c_contiguous or (written and not flags.writeable) or any(may_share(array, other) for other in arrays):
+            nbytes, flags = array.nbytes, array.flags
+            if not nbytes or nbytes % unit or nbytes < size or not flags.c_contiguous or (written and not flags.writeable):
                 return None
-            arrays.append(array)
+            # Arrays with memory of their own share none, unless they are one array.
+            (owners if flags.owndata else others).append(array)
+        if len(owners) > 1 and len(set(map(id, owners))) < len(owners):
+            return None
+        if others and any(self._may_share(one, two) for one, two in combinations(owners + others, 2)):
+            return None
         try:
-            for number, pack in self._scalars:
-                values[number] = pack(args[number])
-        except ConversionError:
+            for number, pack, expected, plain_pack in self._scalars:
+                value = args[number]
+                values[number] = plain_pack(value) if plain_pack is not None and type(value) is expected else pack(value)
+        except (ConversionError, struct_error, OverflowError):
             return None
         return values
 
-    def launch(self, values: list[Any], args: Sequence[Any]) -> Any:
+    def launch(self, values: list[Any]) -> Any:
         """Copy the arrays to the device, launch, and copy those back that the kernel may write to."""
-        device, stream = self._device, self._stream
+        device, stream, uint8 = self._device, self._stream, self._uint8
         results = []
-        uint8 = self._uint8
         for number, _, _, _, written in self._buffers:
-            data = args[number].reshape(-1).view(uint8).data
-            memory = values[number] = device.allocate(data.nbytes)
-            device.write(memory, data, stream)
+            data = values[number].reshape(-1).view(uint8).data
+            memory = values[number] = device.upload(data, stream)
             if written:
                 results.append((memory, data))
         result = self._enqueue(values)

@@ -344,7 +344,7 @@ class Function(ProcessLocal):
                     host_call = None
                 converted = host_call.values_of(args) if host_call is not None else None
                 if host_call is not None and converted is not None:
-                    return host_call.launch(converted, args)
+                    return host_call.launch(converted)
         return Call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
