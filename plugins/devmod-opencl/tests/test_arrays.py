@@ -191,10 +191,6 @@ def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypa
             with pytest.raises(devmod.DeviceMemoryError) as caught:
                 work()  # type: ignore[operator]
             assert str(caught.value) == text
-        patch.setattr(_device.cl, "Buffer", refuse)
-        with pytest.raises(devmod.DeviceMemoryError) as caught:
-            add(np.zeros(64, "float32"), b, c, 64, grid=1, block=64)
-        assert str(caught.value) == refused
     a.copy_from(np.ones(64, "float32"))
     add(a, b, c, 64, grid=1, block=64)
     assert c.numpy().tolist() == [1] * 64
