@@ -239,6 +239,23 @@ def test_one_build_serves_all_functions_of_a_module(builds: list[str]) -> None:
     assert builds == [""]
 
 
+@pytest.fixture
+def no_cache_of_the_driver(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make devmod take the driver for one that keeps no builds, such as AMD's of 2020."""
+    from devmod_opencl import _launch
+
+    monkeypatch.setattr(_launch, "_KEEP_BUILDS", ())
+
+
+def test_a_driver_that_keeps_its_builds_gets_no_second_cache(builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        run_add(adder(ADD + "// no second cache")["add"])
+    assert len(builds) == 2
+    assert all(each.stat().st_size < 1000 for each in (tmp_path / "opencl").glob("*"))
+
+
+@pytest.mark.usefixtures("no_cache_of_the_driver")
 def test_binaries_are_cached_and_damaged_ones_are_built_again(builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     run_add(adder()["add"])
@@ -255,6 +272,7 @@ def test_binaries_are_cached_and_damaged_ones_are_built_again(builds: list[str],
     assert [each.name for each in (tmp_path / "opencl").iterdir()] == [entry.name]
 
 
+@pytest.mark.usefixtures("no_cache_of_the_driver")
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 @pytest.mark.parametrize("which", ["entry", "folder"])
 def test_a_cached_binary_that_other_users_can_write_is_ignored(
@@ -276,6 +294,7 @@ def test_a_cached_binary_that_other_users_can_write_is_ignored(
     assert len(builds) == (2 if which == "entry" else 3)
 
 
+@pytest.mark.usefixtures("no_cache_of_the_driver")
 def test_a_source_is_built_without_a_cache_folder(builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "file"))
@@ -432,7 +451,12 @@ def test_a_function_that_the_source_does_not_define(device: Any) -> None:
         ("long x", "handle", "buffer", "a value (long) as argument 2, and the payload's fmap has buffer"),
     ],
 )
-def test_arguments_that_do_not_match_the_kernel_are_refused(argument: str, declared: str, kind: str, text: str, device: Any) -> None:
+@pytest.mark.parametrize("kept", [True, False], ids=["kept by the driver", "not kept"])
+def test_arguments_that_do_not_match_the_kernel_are_refused(
+    kept: bool, argument: str, declared: str, kind: str, text: str, device: Any, request: pytest.FixtureRequest
+) -> None:
+    if not kept:
+        request.getfixturevalue("no_cache_of_the_driver")
     params = [devmod.Param("n", "scalar", "int32"), devmod.Param("x", kind or "buffer", "" if declared == "handle" else declared)]
     info = FunctionInfo("k", ["int32", declared], (), (), devmod.Interface(params) if kind else None)
     module = devmod.create("opencl", f"__kernel void k(int n, {argument}) {{}}".encode(), "cl", {"k": info})

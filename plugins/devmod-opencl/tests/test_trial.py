@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -136,18 +137,29 @@ def test_a_machine_without_a_linker_is_an_error(path: str, device: Any, binary: 
         assert process.stdout.decode().splitlines() == [text, text]
 
 
-def test_the_linker_is_tried_once(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linker_that_links_needs_no_process_with_a_driver(device: Any, trials: list[int]) -> None:
+    if not shutil.which("ld") or not shutil.which("gcc"):
+        pytest.skip("no linker, or no library of gcc")
+    assert devmod.create("opencl", ADD.encode(), "cl", {"add": add_info()})["add"]
+    assert trials == []
+
+
+@pytest.fixture
+def no_link(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the linker alone fail, as where PoCL finds gcc's library and devmod does not."""
     if device.platform != _driver.POCL:
         pytest.skip("the device is not PoCL's, which runs the system's linker")
+    monkeypatch.setattr(_trial, "_LIBRARIES", ("-l-missing",))
+
+
+def test_the_linker_is_tried_once(no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2):
         monkeypatch.setattr(_trial, "_tried", set())  # as in a new process
         assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
     assert len(trials) == 1
 
 
-def test_the_linker_is_tried_again_after_a_change_of_path(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    if device.platform != _driver.POCL:
-        pytest.skip("the device is not PoCL's, which runs the system's linker")
+def test_the_linker_is_tried_again_after_a_change_of_path(no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     path = os.environ["PATH"]
     for number, value in enumerate((path, f"{path}{os.pathsep}/nowhere", path)):
         monkeypatch.setenv("PATH", value)

@@ -146,24 +146,21 @@ def kernel_names(program: Any) -> list[str]:
         return []
 
 
-def arguments_of(program: Any) -> dict[str, list[list[str]]]:
-    """Return the address space and the type of each argument of each kernel, for a program built from source.
+def arguments_of(program: Any, name: str) -> list[list[str]]:
+    """Return the address space and the type of each argument of a kernel, for a program built from source; [] if the driver has none.
 
-    The address space is "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value). Kernels that the driver does not describe are missing.
+    The address space is "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value).
     """
     info = cl.kernel_arg_info
     spaces = {value: name for name, value in vars(cl.kernel_arg_address_qualifier).items() if name.isupper()}
-    arguments = {}
-    for name in kernel_names(program):
-        try:
-            kernel = cl.Kernel(program, name)
-            arguments[name] = [
-                [spaces.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), ""), str(kernel.get_arg_info(number, info.TYPE_NAME))]
-                for number in range(kernel.num_args)
-            ]
-        except Error:
-            continue
-    return arguments
+    try:
+        kernel = cl.Kernel(program, name)
+        return [
+            [spaces.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), ""), str(kernel.get_arg_info(number, info.TYPE_NAME))]
+            for number in range(kernel.num_args)
+        ]
+    except Error:
+        return []
 
 
 def build_log(program: Any, device: Any) -> str:

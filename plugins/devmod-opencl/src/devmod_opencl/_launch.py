@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 #: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
-#: The version of the cache entries: a line of JSON (`arguments_of` the program, which a binary does not contain) and the binary.
+#: The platforms that keep what they build from a source on the disk. A cache of binaries beside theirs costs time: for a binary PoCL
+#: compiles every kernel to machine code, and without one those that run.
+_KEEP_BUILDS = (_driver.POCL, "NVIDIA CUDA")
+#: The version of the cache entries: a line of JSON (`arguments_of` each kernel, which a binary does not contain) and the binary.
 _FORM = "arguments and binary"
 _BINARIES = DiskCache("opencl")
 
@@ -101,8 +104,10 @@ class OpenCLPrograms(Programs):
 
     def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
         """Return the address space and type of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
-        self.get(device)
-        return self._arguments.get(device, {}).get(name, ())
+        program = self.get(device)
+        if not self.text:
+            return ()
+        return self._arguments[device].get(name, ()) if device in self._arguments else _driver.arguments_of(program, name)
 
     def _build(self, device: OpenCLDevice) -> Any:
         from devmod_opencl._trial import try_binary, try_linker
@@ -117,8 +122,9 @@ class OpenCLPrograms(Programs):
         return _driver.build_binary(device.context, device.handle, self.code)
 
     def _build_source(self, device: OpenCLDevice) -> Any:
-        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)
-        line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
+        keep = device.platform not in _KEEP_BUILDS
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text) if keep else ""
+        line, _, binary = ((_BINARIES.read(key) if keep else None) or b"").partition(b"\n")
         if binary:
             try:
                 program = _driver.build_binary(device.context, device.handle, binary)
@@ -127,10 +133,11 @@ class OpenCLPrograms(Programs):
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
         program = _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
-        self._arguments[device] = arguments = _driver.arguments_of(program)
-        binary = _driver.binary_of(program)
-        if binary:
-            _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
+        if keep:
+            self._arguments[device] = arguments = {name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)}
+            binary = _driver.binary_of(program)
+            if binary:
+                _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
         return program
 
 

@@ -2,7 +2,7 @@
 
 - PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary
   first, for PoCL down to the machine code of each kernel.
-- PoCL runs the system's linker for each kernel, and ends the process if that fails.
+- PoCL runs the system's linker for each kernel, and ends the process if that fails. The linker alone is tried first.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import os
 import subprocess
 import sys
 import tempfile
+from glob import glob
 
-from devmod.backend import DiskCache, array_bytes, parse_dtype
+from devmod.backend import DiskCache, array_bytes, find_program, parse_dtype
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError
 from devmod.worker import answer_writer, describe_exit, python_command, read_answers, search_path
 from devmod_opencl import _driver
@@ -37,13 +38,15 @@ _CACHE = DiskCache("opencl")
 #: The cached result for a binary that the process has built.
 _PASSED = b"done"
 _TRIAL = Trial("opencl", "binary")
+#: What PoCL links kernels with.
+_LIBRARIES = ("-lgcc", "--as-needed", "-lgcc_s", "--no-as-needed", "-lc")
 _PROBE = b"kernel void probe(global int *x) { x[get_global_id(0)] = 1; }"
 #: The keys of the successful trials of linkers.
 _tried: set[str] = set()
 
 
 def try_linker(device: OpenCLDevice) -> None:
-    """Build and run a kernel in another process, if the device is PoCL's and no process has done so before.
+    """Check the linker, if the device is PoCL's and no process has done so before: link a library, or else run a kernel in a process.
 
     Raises
     ------
@@ -56,22 +59,49 @@ def try_linker(device: OpenCLDevice) -> None:
     if key in _tried:
         return
     if _CACHE.read(key) != _PASSED:
-        request = {"device": device.identity, "source": True, "kernels": [["probe", ["buffer"]]]}
-        try:
-            with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
-                code, _, log = _run(request, _PROBE, folder)
-        except FormatError:
-            return  # the process was not started or was killed, which shows nothing
-        if code:
-            reason = next((line for line in log.splitlines() if "error:" in line or line.startswith("/")), log.strip()[-200:])
-            raise ToolchainNotFoundError(
-                f"{device} cannot run kernels: PoCL runs the system's linker (ld), which needs gcc's library, and the process that tried "
-                f"it {describe_exit(code).replace('ends', 'ended', 1)} ({reason}). Install gcc (Debian, Ubuntu: apt-get install gcc; "
-                "Fedora: dnf install gcc; macOS: xcode-select --install). DEVMOD_OPENCL_TRIAL=0 disables this check",
-                kind="opencl",
-            )
+        if not _links() and not _runs_probe(device):
+            return
         _CACHE.write(key, _PASSED)
     _tried.add(key)
+
+
+def _links() -> bool:
+    """Return whether the linker in PATH makes a library with gcc's library and C's, as PoCL's command does (30 ms; a kernel 1 s)."""
+    linker = find_program("ld") if "PATH" in os.environ else ""  # without PATH PoCL finds no linker
+    folders = [f"-L{folder}" for folder in glob("/usr/lib*/gcc/*/*/")]
+    if not linker or not folders:
+        return False  # PoCL may find others
+    try:
+        with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
+            subprocess.run(  # noqa: S603 - a program of the user's PATH, as PoCL runs it
+                [linker, "-shared", "-o", os.path.join(folder, "probe.so"), *folders, *_LIBRARIES],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TIMEOUT,
+                check=True,
+            )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def _runs_probe(device: OpenCLDevice) -> bool:
+    """Build and run a kernel in another process. Return False if it was not started or was killed, which shows nothing."""
+    request = {"device": device.identity, "source": True, "kernels": [["probe", ["buffer"]]]}
+    try:
+        with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
+            code, _, log = _run(request, _PROBE, folder)
+    except FormatError:
+        return False
+    if code:
+        reason = next((line for line in log.splitlines() if "error:" in line or line.startswith("/")), log.strip()[-200:])
+        raise ToolchainNotFoundError(
+            f"{device} cannot run kernels: PoCL runs the system's linker (ld), which needs gcc's library, and the process that tried "
+            f"it {describe_exit(code).replace('ends', 'ended', 1)} ({reason}). Install gcc (Debian, Ubuntu: apt-get install gcc; "
+            "Fedora: dnf install gcc; macOS: xcode-select --install). DEVMOD_OPENCL_TRIAL=0 disables this check",
+            kind="opencl",
+        )
+    return True
 
 
 def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo]) -> None:
