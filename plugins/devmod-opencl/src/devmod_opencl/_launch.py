@@ -50,7 +50,7 @@ class OpenCLPrograms(Programs):
     constants
         Values for constants of the source.
     functions
-        The functions of the module, which the trial of a binary runs.
+        The functions of the module by name, which the trial of a binary runs.
     """
 
     kind = "opencl"
@@ -59,12 +59,12 @@ class OpenCLPrograms(Programs):
     is_option = staticmethod(is_supported)
 
     def __init__(
-        self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
+        self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Mapping[str, FunctionInfo] | None = None
     ) -> None:
         super().__init__(fmt, code, constants)
         if self.text:
             self.check_options()
-        self._functions = functions
+        self._functions = functions or {}
         self._built = Once()
         self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
 
@@ -118,7 +118,7 @@ class OpenCLPrograms(Programs):
             return self._build_source(device)
         if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
             raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
-        try_binary(device, self.code, self._functions)
+        try_binary(device, self.code, list(self._functions.values()))
         return _driver.build_binary(device.context, device.handle, self.code)
 
     def _build_source(self, device: OpenCLDevice) -> Any:

@@ -41,7 +41,7 @@ class OpenCLModule(RuntimeModule):
             check_payload(fmt, code)
             from devmod_opencl._launch import OpenCLPrograms
 
-            return OpenCLPrograms(fmt, bytes(code), functions=list(self.functions.values()))
+            return OpenCLPrograms(fmt, bytes(code), functions=self.functions)
 
         programs: OpenCLPrograms = self.once("programs", create)
         return programs
