@@ -15,7 +15,7 @@ import pytest
 from opencl_kernels import ADD, add_info
 
 import devmod
-from devmod_opencl import _driver, _trial
+from devmod_opencl import _driver, _linker, _trial
 
 
 @pytest.fixture
@@ -33,22 +33,22 @@ def load_add(binary: bytes) -> Any:
 def trials(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     """Return the sizes of the tried programs, a list that grows. The cache is empty."""
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(_trial, "_tried", set())
+    monkeypatch.setattr(_linker, "_tried", set())
     sizes: list[int] = []
-    run = _trial._run
+    run = _trial.run_trial
 
     def count(request: Any, binary: bytes, folder: str) -> Any:
         sizes.append(len(binary))
         return run(request, binary, folder)
 
-    monkeypatch.setattr(_trial, "_run", count)
+    monkeypatch.setattr(_trial, "run_trial", count)
     return sizes
 
 
 @pytest.fixture
 def binary_trials(device: Any, trials: list[int]) -> list[int]:
     """Return the same list after a trial of the linker, which is not in it."""
-    _trial.try_linker(device)
+    _linker.try_linker(device)
     trials.clear()
     return trials
 
@@ -149,12 +149,12 @@ def no_link(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> 
     """Make the linker alone fail, as where PoCL finds gcc's library and devmod does not."""
     if device.platform != _driver.POCL:
         pytest.skip("the device is not PoCL's, which runs the system's linker")
-    monkeypatch.setattr(_trial, "_LIBRARIES", ("-l-missing",))
+    monkeypatch.setattr(_linker, "_LIBRARIES", ("-l-missing",))
 
 
 def test_the_linker_is_tried_once(no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2):
-        monkeypatch.setattr(_trial, "_tried", set())  # as in a new process
+        monkeypatch.setattr(_linker, "_tried", set())  # as in a new process
         assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
     assert len(trials) == 1
 

@@ -14,6 +14,7 @@ from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, Launc
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, driver_error, no_time
 from devmod_opencl._driver import cl
+from devmod_opencl._linker import try_linker
 from devmod_opencl._pocl import name_processor
 from devmod_readers.options.opencl import is_supported
 from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted
@@ -110,14 +111,14 @@ class OpenCLPrograms(Programs):
         return self._arguments[device].get(name, ()) if device in self._arguments else _driver.arguments_of(program, name)
 
     def _build(self, device: OpenCLDevice) -> Any:
-        from devmod_opencl._trial import try_binary, try_linker
-
         name_processor(device.handle)
         try_linker(device)
         if self.fmt == "cl":
             return self._build_source(device)
         if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
             raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+        from devmod_opencl._trial import try_binary
+
         try_binary(device, self.code, list(self._functions.values()))
         return _driver.build_binary(device.context, device.handle, self.code)
 

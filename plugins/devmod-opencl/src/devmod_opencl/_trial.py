@@ -1,8 +1,7 @@
 """Work of a driver that may end the process is done in another process first, and its success is cached on disk.
 
-- PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary
-  first, for PoCL down to the machine code of each kernel.
-- PoCL runs the system's linker for each kernel, and ends the process if that fails. The linker alone is tried first.
+PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary
+first, for PoCL down to the machine code of each kernel.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from glob import glob
 
-from devmod.backend import DiskCache, array_bytes, find_program, parse_dtype
-from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError
-from devmod.worker import answer_writer, describe_exit, python_command, read_answers, search_path
+from devmod.backend import DiskCache, array_bytes, parse_dtype
+from devmod.errors import DevmodError, FormatError
+from devmod.worker import answer_writer, python_command, read_answers, search_path
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
 from devmod_runtime import Trial, was_killed
@@ -37,71 +35,8 @@ BUILT, RUNS, DONE = "built", "runs", "done"
 _CACHE = DiskCache("opencl")
 #: The cached result for a binary that the process has built.
 _PASSED = b"done"
-_TRIAL = Trial("opencl", "binary")
-#: What PoCL links kernels with.
-_LIBRARIES = ("-lgcc", "--as-needed", "-lgcc_s", "--no-as-needed", "-lc")
-_PROBE = b"kernel void probe(global int *x) { x[get_global_id(0)] = 1; }"
-#: The keys of the successful trials of linkers.
-_tried: set[str] = set()
-
-
-def try_linker(device: OpenCLDevice) -> None:
-    """Check the linker, if the device is PoCL's and no process has done so before: link a library, or else run a kernel in a process.
-
-    Raises
-    ------
-    ToolchainNotFoundError
-        The process crashed.
-    """
-    if device.platform != _driver.POCL or not _TRIAL.is_enabled:
-        return
-    key = _CACHE.key("linker 2", device.identity, json.dumps(os.environ.get("PATH")))
-    if key in _tried:
-        return
-    if _CACHE.read(key) != _PASSED:
-        if not _links() and not _runs_probe(device):
-            return
-        _CACHE.write(key, _PASSED)
-    _tried.add(key)
-
-
-def _links() -> bool:
-    """Return whether the linker in PATH makes a library with gcc's library and C's, as PoCL's command does (30 ms; a kernel 1 s)."""
-    linker = find_program("ld") if "PATH" in os.environ else ""  # without PATH PoCL finds no linker
-    folders = [f"-L{folder}" for folder in glob("/usr/lib*/gcc/*/*/")]
-    if not linker or not folders:
-        return False  # PoCL may find others
-    try:
-        with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
-            subprocess.run(  # noqa: S603 - a program of the user's PATH, as PoCL runs it
-                [linker, "-shared", "-o", os.path.join(folder, "probe.so"), *folders, *_LIBRARIES],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TIMEOUT,
-                check=True,
-            )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return True
-
-
-def _runs_probe(device: OpenCLDevice) -> bool:
-    """Build and run a kernel in another process. Return False if it was not started or was killed, which shows nothing."""
-    request = {"device": device.identity, "source": True, "kernels": [["probe", ["buffer"]]]}
-    try:
-        with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
-            code, _, log = _run(request, _PROBE, folder)
-    except FormatError:
-        return False
-    if code:
-        reason = next((line for line in log.splitlines() if "error:" in line or line.startswith("/")), log.strip()[-200:])
-        raise ToolchainNotFoundError(
-            f"{device} cannot run kernels: PoCL runs the system's linker (ld), which needs gcc's library, and the process that tried "
-            f"it {describe_exit(code).replace('ends', 'ended', 1)} ({reason}). Install gcc (Debian, Ubuntu: apt-get install gcc; "
-            "Fedora: dnf install gcc; macOS: xcode-select --install). DEVMOD_OPENCL_TRIAL=0 disables this check",
-            kind="opencl",
-        )
-    return True
+#: Whether other processes try programs, and the text if one cannot.
+TRIAL = Trial("opencl", "binary")
 
 
 def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo]) -> None:
@@ -121,7 +56,7 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     FormatError
         The process crashed or could not be started.
     """
-    if not _TRIAL.is_enabled:
+    if not TRIAL.is_enabled:
         return
     request = {
         "device": device.identity,
@@ -132,7 +67,7 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     if _CACHE.read(key) == _PASSED:
         return
     with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
-        code, reports, _ = _run(request, binary, folder)
+        code, reports, _ = run_trial(request, binary, folder)
         # A kernel that crashes on arrays of zeros may be valid. PoCL's cache then contains its machine code.
         valid = code == 0 or (reports[-1:] == [RUNS] and bool(machine_code(folder)))
     if not valid:
@@ -145,7 +80,7 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     _CACHE.write(key, _PASSED)
 
 
-def _run(request: Mapping[str, object], program: bytes, folder: str) -> tuple[int, list[str], str]:
+def run_trial(request: Mapping[str, object], program: bytes, folder: str) -> tuple[int, list[str], str]:
     """Return the exit status of the process, its reports and its output. The status is also 0 if a kernel runs until the timeout."""
     # What PoCL unpacks from a damaged binary must not enter the user's PoCL cache.
     environment = {**os.environ, "POCL_CACHE_DIR": folder}
@@ -203,7 +138,7 @@ def _argument(kind: str, dtype: str) -> str:
 
 
 def _failure(why: str) -> FormatError:
-    return FormatError(_TRIAL.failure("the opencl binary", why), kind="opencl")
+    return FormatError(TRIAL.failure("the opencl binary", why), kind="opencl")
 
 
 # -- In the other process: it builds a binary or a source, and runs each kernel on zeros.
