@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import peers
+import bare
 from timing import check
 
 import devmod
@@ -51,9 +51,9 @@ THEIRS = (
     + """
 import sys
 sys.path.insert(0, {folder!r})
-import peers
+import bare
 with open({path!r}, "rb") as file:
-    peers.{peer}(file.read(), {entry!r})(x, y, 1000, {rows})
+    bare.{peer}(file.read(), {entry!r})(x, y, 1000, {rows})
 assert abs(y.sum() - {rows}) < 0.1
 """
 )
@@ -66,7 +66,7 @@ def programs(kind: str, folder: Path, rows: int) -> tuple[str, str]:
     devmod.save(module, path)
     code = module.code["softmax"] if kind != "opencl" else module.code  # type: ignore[attr-defined]
     source.write_bytes(bytes(code)[12:] if kind == "vulkan" else bytes(code))  # devmod's payload has a flag and a length before the SPIR-V
-    peer, entry = peers.PEERS[kind][0].__name__, module.functions["softmax"].name
+    peer, entry = bare.PEERS[kind][0].__name__, module.functions["softmax"].name
     theirs = THEIRS.format(rows=rows, folder=str(Path(__file__).parent), path=str(source), peer=peer, entry=entry)
     return OURS.format(rows=rows, path=str(path)), theirs
 
@@ -85,7 +85,7 @@ def measure(program: str, caches: Path) -> tuple[float, float]:
 def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     """Measure one kind and print its lines. Return whether a bound is exceeded."""
     own, bare = programs(kind, folder, rows)
-    package = peers.PEERS[kind][1]
+    package = bare.PEERS[kind][1]
     contenders = [("devmod", own), (package, bare)]
     times: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     for round_ in range(rounds + 1):

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import peers
+import bare
 from timing import check
 
 import devmod
@@ -61,9 +61,9 @@ def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
     module = devmod.compile(SOURCES[kind], kind, name="add", **({"language": "GLSL"} if kind == "vulkan" else {}))
     function = module["add"]
     n = size // 4
-    grid = -(-n // peers.BLOCK)
+    grid = -(-n // bare.BLOCK)
     code = bytes(module.code["add"])[12:] if kind == "vulkan" else SOURCES[kind].encode()  # type: ignore[attr-defined]
-    peer_type, package = peers.PEERS[kind]
+    peer_type, package = bare.PEERS[kind]
     peer = peer_type(code, module.functions["add"].name)
     x, y, z = np.ones(n, np.float32), np.zeros(n, np.float32), np.zeros(n, np.float32)
 
@@ -96,7 +96,7 @@ def compare(kind: str, size: int, rounds: int) -> bool:
                 call()
             times[name].append((time.perf_counter() - start) / repeats * 1e6)
     ours, theirs = (statistics.median(each) for each in times.values())
-    package = peers.PEERS[kind][1]
+    package = bare.PEERS[kind][1]
     few, limit, many = MOST[kind]
     most = few if size <= limit else many
     what = f"{kind}, a call with two NumPy arrays of {f'{size} B' if size < 1024 else f'{size >> 10} kB'}"

@@ -1,11 +1,16 @@
 """The host's time of an OpenCL launch: devmod's prepared launch, general call and call by keywords beside pyopencl's own.
 
-    python benchmarks/bench_launch_opencl.py [--rounds 201] [--launches 100]
+    python benchmarks/bench_launch_opencl.py [--rounds 101] [--launches 100]
 
-The kernel adds 64 floats and takes three buffers and an int. The scalar types of pyopencl's ``kernel(queue, …)`` are declared, which is
-its fastest way. Each round runs every contender once. While one is measured, a user event holds its queue. The launches then wait in the
-queue, and the device's work is not in the time: PoCL's threads are on the same cores. The figures are medians over the rounds. The exit
-code is 1 if a ratio is over its bound. The bound of the call by keywords is a ratio to the general call.
+The kernels take 1 to 32 arguments, with names and types as in the kernels of ggml: float buffers, offsets of 64 bits, sizes, a float. The
+scalar types of pyopencl's ``kernel(queue, …)`` are declared, which is its fastest way. Each round runs every contender once. While one is
+measured, a user event holds its queue. The launches then wait in the queue, and the device's work is not in the time: PoCL's threads are on
+the same cores. The figures are medians over the rounds.
+
+Threads: each calls the kernel of four arguments on a queue of its own. With pyopencl each has a kernel object of its own, because
+clSetKernelArg is not thread-safe; with devmod all call one function. The figure is devmod's throughput, of pyopencl's with as many threads.
+
+The exit code is 1 if a figure exceeds its bound.
 """
 
 from __future__ import annotations
@@ -14,77 +19,99 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
+from timing import check
 
 import devmod
 
-SOURCE = """
-__kernel void add(__global const float *a, __global const float *b, __global float *c, int n)
-{
-    int i = get_global_id(0);
-    if (i < n) c[i] = a[i] + b[i];
-}
-"""
 N = 64
-PYOPENCL = "pyopencl, kernel(queue, …)"
-GENERAL = "devmod, general call"
-KEYWORDS = "devmod, call by keywords"
-#: The most that the ratio of a contender's time to another's may be, and that other contender.
-MOST = {"devmod, prepared": (0.6, PYOPENCL), GENERAL: (1.5, PYOPENCL), KEYWORDS: (1.3, GENERAL)}
+PYOPENCL, PREPARED, GENERAL, KEYWORDS = "pyopencl, kernel(queue, …)", "devmod, prepared", "devmod, general call", "devmod, call by keywords"
+#: For each number of arguments: the buffers, 64-bit offsets, ints and floats, and the most that the general call and that by keywords take.
+SHAPES = {
+    1: ((1, 0, 0, 0), 1.65, 1.85),
+    4: ((3, 0, 1, 0), 1.65, 2.0),
+    8: ((3, 0, 4, 1), 1.75, 2.25),
+    16: ((3, 3, 9, 1), 1.5, 2.15),
+    32: ((3, 3, 25, 1), 1.3, 2.0),
+}
+MOST_PREPARED = 0.6
+THREADS = (1, 2, 4, 8)
+#: pyopencl's throughput of devmod's, at most.
+MOST_THREADS = 1.8
 
 
-def contenders() -> dict[str, tuple[cl.CommandQueue, Callable[[int], None]]]:
-    """Return the queues and the loops of launches by name."""
-    params = [devmod.Param(name, "buffer", "float32", access) for name, access in (("a", "r"), ("b", "r"), ("c", "w"))]
-    interface = devmod.Interface([*params, devmod.Param("n", "scalar", "int32")])
-    info = devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"], interface=interface)
-    function = devmod.create("opencl", SOURCE.encode(), "cl", {"add": info})["add"]
-    device = devmod.device("opencl")
-    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
-    prepared = function.bind(a, b, c, N, grid=1, block=N)
+class Contenders(NamedTuple):
+    """What is measured of one kernel: the queues and the loops of launches by name."""
+
+    loops: dict[str, tuple[cl.CommandQueue, Callable[[int], None]]]
+    function: Any
+    arguments: list[Any]
+    source: str
+
+
+def params_of(buffers: int, offsets: int, sizes: int, floats: int) -> list[tuple[str, str]]:
+    """Return the type and the name of each parameter."""
+    names = [("global const float *", f"src{number}") for number in range(buffers - 1)] + [("global float *", "dst")]
+    names += [("ulong ", f"offset{number}") for number in range(offsets)]
+    names += [("int ", f"ne{number // 4}{number % 4}") for number in range(sizes)]
+    return names + [("float ", f"scale{number}") for number in range(floats)]
+
+
+def call_loop(call: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]) -> Callable[[int], None]:
+    """Return a loop of calls with the arguments as variables, as a program writes them."""
+    # `call(*arguments)` would pass a tuple that exists already.
+    names = [f"a{number}" for number in range(len(arguments))]
+    given = ", ".join([*names, *(f"{name}=k[{name!r}]" for name in keywords)])
+    unpack = f"{''.join(f'{name}, ' for name in names)}= arguments" if names else "pass"
+    text = f"def loop(launches):\n    {unpack}\n    for _ in range(launches):\n        call({given})\n"
+    space: dict[str, Any] = {"call": call, "arguments": arguments, "k": keywords}
+    exec(text, space)
+    loop: Callable[[int], None] = space["loop"]
+    return loop
+
+
+def contenders(shape: tuple[int, int, int, int]) -> Contenders:
+    """Return the contenders for a kernel."""
+    params = params_of(*shape)
+    source = f"kernel void kernel_op({', '.join(map(''.join, params))}) {{ dst[get_global_id(0)] = 1; }}"
+    function: Any = devmod.compile(source, "opencl")["kernel_op"]
+    device: Any = devmod.device("opencl")
+    buffers, offsets, sizes, floats = shape
+    numbers = [8 * each for each in range(offsets)] + [3 + each for each in range(sizes)] + [0.5 + each for each in range(floats)]
+    ours = [*(device.from_numpy(np.ones(N, np.float32)) for _ in range(buffers)), *numbers]
+    prepared = function.bind(*ours, grid=1, block=N)
 
     context = cl.Context([device.handle])
     queue = cl.CommandQueue(context)
-    kernel = cl.Kernel(cl.Program(context, SOURCE).build(), "add")
-    kernel.set_scalar_arg_dtypes([None, None, None, np.int32])
-    x, y, z = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(3))
-    bare = cl.Kernel(cl.Program(context, SOURCE).build(), "add")
-    bare.set_args(x, y, z, np.int32(N))
-    enqueue = cl.enqueue_nd_range_kernel
-    size, block = (N,), (N,)
-    ours = device.default_stream.queue
-
-    # A loop of its own for each, as a program would write it.
-    def call_pyopencl(launches: int) -> None:
-        for _ in range(launches):
-            kernel(queue, size, block, x, y, z, N)
-
-    def enqueue_alone(launches: int) -> None:
-        for _ in range(launches):
-            enqueue(queue, bare, size, block)
+    kernel = kernel_of(context, source, shape)
+    theirs = [*(cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(buffers)), *numbers]
 
     def call_prepared(launches: int) -> None:
         for _ in range(launches):
             prepared()
 
-    def call_devmod(launches: int) -> None:
-        for _ in range(launches):
-            function(a, b, c, N, grid=1, block=N)
-
-    def call_by_keywords(launches: int) -> None:
-        for _ in range(launches):
-            function(a=a, b=b, c=c, n=N, grid=1, block=N)
-
-    return {
-        PYOPENCL: (queue, call_pyopencl),
-        "pyopencl, enqueue alone": (queue, enqueue_alone),
-        "devmod, prepared": (ours, call_prepared),
-        GENERAL: (ours, call_devmod),
-        KEYWORDS: (ours, call_by_keywords),
+    launch = {"grid": 1, "block": N}
+    own_queue = device.default_stream.queue
+    loops = {
+        PYOPENCL: (queue, call_loop(kernel, [queue, (N,), (N,), *theirs], {})),
+        PREPARED: (own_queue, call_prepared),
+        GENERAL: (own_queue, call_loop(function, ours, launch)),
+        KEYWORDS: (own_queue, call_loop(function, [], {name: value for (_, name), value in zip(params, ours, strict=True)} | launch)),
     }
+    return Contenders(loops, function, ours, source)
+
+
+def kernel_of(context: cl.Context, source: str, shape: tuple[int, int, int, int]) -> Any:
+    """Return a kernel of pyopencl with its declared types."""
+    buffers, offsets, sizes, floats = shape
+    kernel: Any = cl.Kernel(cl.Program(context, source).build(), "kernel_op")
+    kernel.set_scalar_arg_dtypes([None] * buffers + [np.uint64] * offsets + [np.int32] * sizes + [np.float32] * floats)
+    return kernel
 
 
 def launch_time(queue: cl.CommandQueue, loop: Callable[[int], None], launches: int) -> float:
@@ -99,30 +126,83 @@ def launch_time(queue: cl.CommandQueue, loop: Callable[[int], None], launches: i
     return took / launches * 1e6
 
 
-def main() -> int:
-    """Measure, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=201)
-    parser.add_argument("--launches", type=int, default=100)
-    options = parser.parse_args()
-    loops = contenders()
+def launches_of(arguments: int, rounds: int, launches: int) -> bool:
+    """Measure a kernel with so many arguments and print its lines. Return whether a bound is exceeded."""
+    shape, general, keywords = SHAPES[arguments]
+    loops = contenders(shape).loops
     durations: dict[str, list[float]] = {name: [] for name in loops}
-    for round_ in range(options.rounds + 2):
+    for round_ in range(rounds + 2):
         for name, (queue, loop) in loops.items():
-            took = launch_time(queue, loop, options.launches)
+            took = launch_time(queue, loop, launches)
             if round_ >= 2:  # the first two warm up
                 durations[name].append(took)
     medians = {name: statistics.median(times) for name, times in durations.items()}
     missed = False
-    print(f"{'launch':<28} {'µs':>7} {'ratio':>6} {'most':>5}")
-    for name, median in medians.items():
-        most, unit = MOST.get(name, (None, PYOPENCL))
-        ratio = median / medians[unit]
-        over = most is not None and ratio > most
+    print(f"\n{f'{arguments} arguments':<28} {'µs':>7} {'ratio':>6} {'most':>5}")
+    for name, most in ((PYOPENCL, None), (PREPARED, MOST_PREPARED), (GENERAL, general), (KEYWORDS, keywords)):
+        ratio = medians[name] / medians[PYOPENCL]
+        over = most is not None and check(f"OpenCL, {name[8:]}, {arguments} arguments", ratio, most, of=PYOPENCL)
         missed |= over
-        of = f"  of {unit}" if unit != PYOPENCL else ""
-        print(f"{name:<28} {median:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{of}{'  over' if over else ''}")
-    return int(missed)
+        print(f"{name:<28} {medians[name]:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if over else ''}")
+    return missed
+
+
+def throughput(threads: int, launches: int, queues: Sequence[cl.CommandQueue], loops: Sequence[Callable[[int], None]]) -> float:
+    """Return the launches in a microsecond of so many threads, while events hold their queues."""
+    holds = [cl.UserEvent(queue.context) for queue in queues]
+    for queue, hold in zip(queues, holds, strict=True):
+        cl.enqueue_barrier(queue, wait_for=[hold])
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda _: time.sleep(0.001), range(threads)))  # the threads have started
+        start = time.perf_counter()
+        list(pool.map(lambda loop: loop(launches), loops))
+        took = time.perf_counter() - start
+    for queue, hold in zip(queues, holds, strict=True):
+        hold.set_status(cl.command_execution_status.COMPLETE)
+        queue.finish()
+    return threads * launches / took * 1e-6
+
+
+def threads_of(rounds: int, launches: int) -> bool:
+    """Measure calls from several threads and print a line for each number. Return whether a bound is exceeded."""
+    shape = SHAPES[4][0]
+    _, function, arguments, source = contenders(shape)
+    device: Any = devmod.device("opencl")
+    context = cl.Context([device.handle])
+    buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(shape[0])]
+    streams = [device.stream() for _ in range(max(THREADS))]
+    queues = [cl.CommandQueue(context) for _ in streams]
+    kernels = [kernel_of(context, source, shape) for _ in streams]
+    ours = [call_loop(function, arguments, {"grid": 1, "block": N, "stream": stream}) for stream in streams]
+    theirs = [
+        call_loop(kernel, [queue, (N,), (N,), *buffers, *arguments[shape[0] :]], {}) for kernel, queue in zip(kernels, queues, strict=True)
+    ]
+    missed = False
+    print(f"\n{'threads':<28} {'pyopencl':>9} {'devmod':>9}  launches in a µs")
+    for threads in THREADS:
+        figures: dict[str, list[float]] = {"pyopencl": [], "devmod": []}
+        for round_ in range(rounds + 1):
+            their = throughput(threads, launches, queues[:threads], theirs[:threads])
+            our = throughput(threads, launches, [stream.queue for stream in streams[:threads]], ours[:threads])
+            if round_:
+                figures["pyopencl"].append(their)
+                figures["devmod"].append(our)
+        their, our = (statistics.median(each) for each in figures.values())
+        over = check(f"OpenCL, pyopencl's launches in a µs from {threads} threads", their / our, MOST_THREADS, of="devmod's")
+        missed |= over
+        print(f"{threads:<28} {their:9.3f} {our:9.3f}  devmod has {our / their:.2f} of pyopencl's{'  over' if over else ''}")
+    return missed
+
+
+def main() -> int:
+    """Measure, print, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--launches", type=int, default=100)
+    options = parser.parse_args()
+    missed = [launches_of(arguments, options.rounds, options.launches) for arguments in SHAPES]
+    missed.append(threads_of(max(options.rounds // 5, 3), 5 * options.launches))
+    return int(any(missed))
 
 
 if __name__ == "__main__":
