@@ -1,4 +1,4 @@
-"""Times of calls and of new Python processes, and the figures that have a bound.
+"""Times of calls and of new Python processes, and the figures for the tables: those with a bound, and others.
 
 The start of Python is the measure of a machine, for bounds that have no peer beside them. The processes write and read bytecode, as an
 installed package has it: importing this module removes PYTHONDONTWRITEBYTECODE from the environment.
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-#: The file to which `check` appends a line of JSON for each figure. `benchmarks/all.py` sets it, and prints the table.
+#: The file to which `check` and `record` append a line of JSON for each figure. `benchmarks/all.py` sets it, and writes the tables.
 FIGURES = "DEVMOD_BENCH_FIGURES"
 
 
@@ -53,8 +53,27 @@ def check(what: str, ratio: float, most: float, *, of: str) -> bool:
     ratio, most
         The figure and its bound.
     """
+    _append({"what": what, "ratio": ratio, "most": most, "of": of})
+    return ratio > most
+
+
+def record(table: str, row: str, value: float, unit: str, *, size: int | None = None) -> None:
+    """Record a figure without a bound, for a table or a picture of docs/performance.md.
+
+    Parameters
+    ----------
+    table, row
+        The title of the table, and what was measured: ``"import in a new process"`` and ``"devmod"``.
+    value, unit
+        The figure: 0.16 and ``"ms"``. A table has one unit.
+    size
+        The bytes of each array, if the table has a column for each size.
+    """
+    _append({"table": table, "row": row, "value": value, "unit": unit, "size": size})
+
+
+def _append(figure: dict[str, object]) -> None:
     path = os.environ.get(FIGURES)
     if path:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"what": what, "ratio": ratio, "most": most, "of": of}) + "\n")
-    return ratio > most
+            file.write(json.dumps(figure) + "\n")
