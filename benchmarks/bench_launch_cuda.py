@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from timing import check
+from timing import check, record
 from vendor_driver import ADD, VendorDriver
 
 DRIVER = VendorDriver("cuda")
@@ -155,6 +155,7 @@ def main() -> int:
         print(f"with {driver}")
         for name, median in medians.items():
             ratio, most = median / medians[UNIT], bounds.get(name)
+            record(f"A CUDA launch {DRIVER.place()}", name, median, "µs", column=f"with {driver}")
             is_over = most is not None and check(f"CUDA with {driver}, {name}", ratio, most, of=UNIT)
             if CUPY in medians and most is not None:
                 is_over |= check(f"CUDA with {driver}, {name}", median / medians[CUPY], most, of=CUPY)

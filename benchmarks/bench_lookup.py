@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from timing import check
+from timing import check, record
 
 HIT = """
 import time
@@ -151,6 +151,7 @@ def report(count: int, found: dict[str, list[float]]) -> bool:
 
     def row(name: str, took: float, most: float | None = None) -> None:
         nonlocal over
+        record("Looking up a kind", name.removesuffix(", its cache warm"), took, "ms", column=f"beside {count:,} distributions")
         if most is not None:
             over |= check(f"{name}, beside {count} distributions", took / peer, most, of="importlib.metadata, first look-up")
         print(f"  {name:46}{took:9.4f}{took / peer:24.5f}{'' if most is None else f'{most:.5f}':>10}")

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import check
+from timing import check, record
 from vendor_driver import ROOT, VendorDriver
 
 import devmod
@@ -200,6 +200,7 @@ def print_launches(rounds: int, launches: int) -> bool:
         ratio, most = figure / figures[BARE], MOST_PREPARED if name == PREPARED else None
         is_over = most is not None and check(f"ROCm, {name}", ratio, most, of=BARE)
         over |= is_over
+        record(f"A ROCm launch {DRIVER.place()}", name, figure, "µs")
         print(f"{name:<40} {figure:7.2f} {ratio:6.2f} {most or '':>5}{'  over' * is_over}")
     return over
 
