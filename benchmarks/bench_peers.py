@@ -4,7 +4,8 @@
     python benchmarks/bench_peers.py [--rounds 7] [--only devmod NumPy]
 
 Without build/peers nothing is measured, and one line says how to install it. The contenders are in peers.py, each in a process of its own.
-The processes take turns, and each figure is the least of the turns: other processes on the machine only add time.
+The processes take turns, and each figure is the least of the turns: other processes on the machine only add time. A process is stopped
+while another has its turn, because some runtimes keep a core busy while they wait for work.
 
 - A call: from two NumPy arrays of float32 to the result in one, with all copies. Each turn is the median of the calls of 30 ms.
 - The first result: from the start of a new process to the result of axpy with 4 kB, Python's start and the imports included. "Cold" is
@@ -22,6 +23,7 @@ import argparse
 import importlib.metadata
 import os
 import re
+import signal
 import site
 import subprocess
 import sys
@@ -31,15 +33,18 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from peers import CONTENDERS
-from timing import process_time, record
+from peers import CONTENDERS, SIZES
+from timing import note, process_time, record
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+
+import environments  # noqa: E402
+import wheels  # noqa: E402
+
 PEERS = ROOT / "build" / "peers"
 REQUIREMENTS = ("taichi", "warp-lang", "iree-base-runtime", "iree-base-compiler", "numba", "pyopencl[pocl]", "numpy")
 JOBS = ("axpy", "softmax")
-SIZES = (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
 #: What a program imports.
 IMPORTS = {
     "devmod": "devmod",
@@ -67,15 +72,13 @@ DISTRIBUTIONS = {
 
 def install() -> None:
     """Make the environment of the peers."""
-    import environments
-
     environments.install(environments.make_venv(PEERS), REQUIREMENTS)
     print(f"{PEERS.relative_to(ROOT)} has {', '.join(REQUIREMENTS)}")
 
 
 def python_for(name: str) -> str:
     """Return the interpreter with a project: devmod's is this one."""
-    return sys.executable if name.startswith("devmod") else str(PEERS / "bin" / "python")
+    return sys.executable if name.startswith("devmod") else str(environments.python_of(PEERS))
 
 
 def command(do: str, name: str, folder: Path) -> list[str]:
@@ -161,8 +164,6 @@ def bench_import(names: list[str], rounds: int) -> None:
 
 def bench_size() -> None:
     """Measure what is installed."""
-    import wheels
-
     print(f"\n{'installed size beside NumPy, MB':36}")
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as unpacked:
         for wheel in wheels.build(Path(folder)):
@@ -196,7 +197,7 @@ def size_of(distribution: importlib.metadata.Distribution) -> int:
 
 
 class Worker:
-    """A process that makes calls.
+    """A process that makes calls, and is stopped between its turns.
 
     Parameters
     ----------
@@ -215,6 +216,7 @@ class Worker:
         )
         self._name = name
         self._line()
+        os.kill(self._process.pid, signal.SIGSTOP)
 
     def _line(self) -> str:
         assert self._process.stdout is not None
@@ -226,12 +228,16 @@ class Worker:
     def turn(self, job: str, size: int) -> float:
         """Return the microseconds of a call."""
         assert self._process.stdin is not None
+        os.kill(self._process.pid, signal.SIGCONT)
         self._process.stdin.write(f"{job} {size}\n")
         self._process.stdin.flush()
-        return float(self._line())
+        result = float(self._line())
+        os.kill(self._process.pid, signal.SIGSTOP)
+        return result
 
     def close(self) -> None:
         """End the process."""
+        self._process.kill()
         self._process.communicate()
 
 
@@ -261,10 +267,12 @@ def human(size: int) -> str:
 
 def versions() -> str:
     """Return the versions of the peers and of what devmod calls."""
-    here = [f"{name} {importlib.metadata.version(name)}" for name in ("pyopencl", "vulkan", "wgpu")]
     place = [str(next(PEERS.glob("lib/*/site-packages")))]
-    there = [next(iter(importlib.metadata.Distribution.discover(name=name.partition("[")[0], path=place))) for name in REQUIREMENTS]
-    return ", ".join([*(f"{each.name} {each.version}" for each in there), *(f"{each} with devmod" for each in here)])
+    names = [name.partition("[")[0] for name in REQUIREMENTS]
+    found = [next(iter(importlib.metadata.Distribution.discover(name=name, path=place))) for name in names]
+    below = ("pyopencl", "pocl-binary-distribution", "vulkan", "wgpu")
+    own = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in below)
+    return f"The versions: {', '.join(f'{each.name} {each.version}' for each in found)}; devmod with {own}."
 
 
 def main() -> int:
@@ -281,6 +289,7 @@ def main() -> int:
         print("not measured: build/peers is missing. `python benchmarks/bench_peers.py --install` installs the peers (1.4 GB)")
         return 0
     print(versions())
+    note(versions())
     bench_size()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-#: The file to which `check` and `record` append a line of JSON for each figure. `benchmarks/all.py` sets it, and writes the tables.
+#: The file to which `check`, `record` and `note` append a line of JSON for each figure. `benchmarks/all.py` sets it, and writes the tables.
 FIGURES = "DEVMOD_BENCH_FIGURES"
 
 
@@ -70,6 +70,11 @@ def record(table: str, row: str, value: float, unit: str, *, column: int | str =
         The column, if the table has several: the bytes of each array, or a name.
     """
     _append({"table": table, "row": row, "value": value, "unit": unit, "column": column})
+
+
+def note(text: str) -> None:
+    """Record a sentence about the benchmark's figures, such as the versions of the peers."""
+    _append({"note": text})
 
 
 def _append(figure: dict[str, object]) -> None:
