@@ -8,7 +8,7 @@ The processes take turns, and each figure is the least of the turns: other proce
 while another has its turn, because some runtimes keep a core busy while they wait for work.
 
 - A call: from two NumPy arrays of float32 to the result in one, with all copies. Each turn is the median of the calls of 30 ms.
-- The first result: from the start of a new process to the result of axpy with 4 kB, Python's start and the imports included. "Cold" is
+- The first result: from the start of a new process to the result of axpy with 4 KiB, Python's start and the imports included. "Cold" is
   with new folders for all caches of kernels, devmod's index of plugins included; "warm" is the next process with the same folders.
   Bytecode is compiled in both. devmod and IREE load a file that was compiled before; the others compile.
 - The import: a new process that imports the project, less one that does nothing.
@@ -262,7 +262,7 @@ def bench_calls(names: list[str], folder: Path, rounds: int) -> None:
 
 def human(size: int) -> str:
     """Return a size for a person."""
-    return f"{size >> 20} MB" if size >> 20 else f"{size >> 10} kB" if size >> 10 else f"{size} B"
+    return f"{size >> 20} MiB" if size >> 20 else f"{size >> 10} KiB" if size >> 10 else f"{size} B"
 
 
 def versions() -> str:

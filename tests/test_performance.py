@@ -32,7 +32,7 @@ RUNS = {
 def test_a_recorded_table_has_its_columns_and_its_origin() -> None:
     page = performance.fill("a\n<!-- table: A call -->\nold\n<!-- end -->\nb <!-- table: An import -->\n<!-- end -->\n", RUNS)
     assert page == (
-        "a\n<!-- table: A call -->\n\n| µs | 64 B | 16 MB |\n| --- | --: | --: |\n| devmod | 0.12 | 15,600 |\n| peer |  | 96.5 |\n"
+        "a\n<!-- table: A call -->\n\n| µs | 64 B | 16 MiB |\n| --- | --: | --: |\n| devmod | 0.12 | 15,600 |\n| peer |  | 96.5 |\n"
         "\n*2026-11-22, a box*\n\n<!-- end -->\n"
         "b <!-- table: An import -->\n\n|  | ms |\n| --- | --: |\n| devmod | 0 |\n\n*2026-11-22, a box*\n\n<!-- end -->\n"
     )
@@ -45,9 +45,9 @@ def test_the_notes_of_a_benchmark() -> None:
 
 
 def test_a_table_of_bounds_has_the_ratios_of_its_benchmarks() -> None:
-    page = performance.fill("<!-- bounds: save absent load -->\n<!-- end -->\n", RUNS)
+    page = performance.fill("<!-- bounds: save absent load/open save/open -->\n<!-- end -->\n", RUNS)
     assert page == (
-        "<!-- bounds: save absent load -->\n\n| what | ratio | at most | of |\n| --- | --: | --: | --- |\n| saving | 1.01 | 1.5 | a write |\n| opening | **over:** 0.2 | 0.00003 | a read |\n"
+        "<!-- bounds: save absent load/open save/open -->\n\n| what | ratio | at most | of |\n| --- | --: | --: | --- |\n| saving | 1.01 | 1.5 | a write |\n| opening | **over:** 0.2 | 0.00003 | a read |\n"
         "\n*2026-11-21, a box*\n\n<!-- end -->\n"
     )
 

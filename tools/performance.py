@@ -1,9 +1,13 @@
 """`make performance`: the tables and pictures of docs/performance.md, from the figures that `make bench` wrote to build/figures.json.
 
-A table of the page stands between a comment with its name and `<!-- end -->`. `<!-- table: TITLE -->` has the figures that a benchmark
-recorded with that title, `<!-- bounds: NAME … -->` the ratios of the benchmarks with these names, and `<!-- notes: NAME -->` a benchmark's
-notes. A table without figures stays as it is, so the page can be filled from runs on several machines. The pictures follow the reader's
-colour scheme by a style sheet in each file.
+A table of the page stands between a comment with its name and `<!-- end -->`:
+
+- `<!-- table: TITLE -->`: the figures that a benchmark recorded with that title
+- `<!-- bounds: NAME … -->`: the ratios of the benchmarks with these names; `NAME/BEGIN` has those whose text begins so, in one word
+- `<!-- notes: NAME -->`: the notes of a benchmark
+
+A table without figures stays as it is, so the page can be filled from runs on several machines. The pictures follow the reader's colour
+scheme by a style sheet in each file.
 """
 
 from __future__ import annotations
@@ -80,7 +84,7 @@ def size(bytes_: int | str) -> str:
     """Return a column's name: a size in its unit."""
     if isinstance(bytes_, str):
         return bytes_
-    for unit, shift in (("MB", 20), ("kB", 10)):
+    for unit, shift in (("MiB", 20), ("KiB", 10)):
         if bytes_ >> shift:
             return f"{bytes_ >> shift} {unit}"
     return f"{bytes_} B"
@@ -115,17 +119,20 @@ def table_text(table: Table) -> str:
     return markdown([head, *rows]) + f"\n*{table.origin}*\n"
 
 
-def bounds_text(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of ratios of some benchmarks."""
+def bounds_text(names: Sequence[str], runs: Mapping[str, Any]) -> str:
+    """Return the table of ratios of some benchmarks, or "" without figures."""
     rows = [["what", "ratio", "at most", "of"]]
     origins: list[str] = []
-    for run in runs:
-        checks = [each for each in run["figures"] if "ratio" in each]
+    for name, _, begin in (each.partition("/") for each in names):
+        run = runs.get(name, {"figures": ()})
+        checks = [each for each in run["figures"] if "ratio" in each and each["what"].startswith(begin)]
         for each in checks:
             over = "**over:** " if each["ratio"] > each["most"] else ""
             rows.append([each["what"], over + ratio(each["ratio"]), ratio(each["most"]), each["of"]])
         if checks and origin(run) not in origins:
             origins.append(origin(run))
+    if not origins:
+        return ""
     return markdown(rows).replace("--: |\n", "--- |\n", 1) + "".join(f"\n*{each}*\n" for each in origins)
 
 
@@ -139,9 +146,8 @@ def fill(page: str, runs: Mapping[str, Any]) -> str:
             return f"{begin}\n{table_text(recorded[name])}\n{end}"
         if sort == "notes" and name in runs:
             return f"{begin}\n{' '.join(each['note'] for each in runs[name]['figures'] if 'note' in each)}\n\n{end}"
-        chosen = [runs[each] for each in name.split() if each in runs] if sort == "bounds" else []
-        if any("ratio" in each for run in chosen for each in run["figures"]):
-            return f"{begin}\n{bounds_text(chosen)}\n{end}"
+        if sort == "bounds" and (text := bounds_text(name.split(), runs)):
+            return f"{begin}\n{text}\n{end}"
         print(f"no figures for the table: {name}")
         return match[0]
 
