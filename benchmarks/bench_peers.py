@@ -247,8 +247,8 @@ def bench_calls(names: list[str], folder: Path, rounds: int) -> None:
     for job in JOBS:
         print(f"\n{f'a call of {job} with NumPy arrays, µs':36}" + "".join(f"{human(size):>11}" for size in SIZES))
         least: dict[tuple[str, int], float] = {}
-        for size in SIZES:
-            for _ in range(rounds):
+        for _ in range(rounds):
+            for size in SIZES:
                 for name, worker in workers.items():
                     took = worker.turn(job, size)
                     least[name, size] = min(took, least.get((name, size), took))

@@ -222,7 +222,7 @@ def save(drawing: Figure, name: str, title: str, description: str) -> None:
 
 def draw_calls(found: Mapping[str, Table]) -> None:
     """Draw the cost of a call against the size of its arrays."""
-    jobs = {"axpy": "axpy: y += x / 2", "softmax": "softmax of rows of 1,024"}
+    jobs = {"axpy": "axpy: y += x / 2", "softmax": "softmax of rows of at most 1,024"}
     titles = [f"A call of {job} with NumPy arrays" for job in jobs]
     drawing, axes = figure(2, 4.9)
     for axis, title, text in zip(axes, titles, jobs.values(), strict=True):
