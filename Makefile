@@ -19,7 +19,7 @@ GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/dev
 GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py runtime/tests/toy/test_shared_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures docs wheels clean
+.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures performance docs wheels clean
 
 ##@ Start
 
@@ -73,7 +73,7 @@ fuzz: setup  ## fuzz every reader of files for SECONDS, guided by coverage where
 interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go
 	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py
 
-bench: setup  ## run every benchmark (NAMES="opencl save"), and print one table of all ratios with their bounds
+bench: setup  ## run every benchmark (NAMES="opencl save"), print one table of all ratios with their bounds, and write build/figures.json
 	@$(BIN)/python benchmarks/all.py $(NAMES)
 
 gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=bench, sanitize, others, wheels too
@@ -92,6 +92,9 @@ commands: setup  ## write docs/commands.md anew: every command with its options
 
 pictures: setup test-setup  ## draw the pictures of docs/ anew: a build, an inspection, the page of devmod view
 	@$(BIN)/python tools/pictures.py
+
+performance: setup  ## write the tables and pictures of docs/performance.md from the figures of make bench
+	@$(BIN)/python tools/performance.py
 
 hexagon-runner: setup  ## build the program that runs Hexagon kernels on the device anew, from its C sources
 	@$(BIN)/python tools/hexagon_runner.py

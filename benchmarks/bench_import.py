@@ -14,7 +14,7 @@ import importlib.util
 import subprocess
 import sys
 
-from timing import process_time
+from timing import check, process_time
 
 #: The most milliseconds over bare Python.
 MOST = 8.0
@@ -63,7 +63,7 @@ def main() -> int:
     unwanted = [name for name in imported if name in UNWANTED]
     if unwanted:
         print(f"  forbidden modules: {', '.join(unwanted)}")
-    return 0 if over["devmod"] <= MOST and not unwanted else 1
+    return int(check("import devmod, over bare Python", over["devmod"], MOST, of="1 ms") or bool(unwanted))
 
 
 if __name__ == "__main__":

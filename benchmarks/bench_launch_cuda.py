@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from timing import check, record
 from vendor_driver import ADD, VendorDriver
 
 DRIVER = VendorDriver("cuda")
@@ -154,9 +155,10 @@ def main() -> int:
         print(f"with {driver}")
         for name, median in medians.items():
             ratio, most = median / medians[UNIT], bounds.get(name)
-            is_over = most is not None and ratio > most
+            record(f"A CUDA launch {DRIVER.place()}", name, median, "µs", column=f"with {driver}")
+            is_over = most is not None and check(f"CUDA with {driver}, {name}", ratio, most, of=UNIT)
             if CUPY in medians and most is not None:
-                is_over |= median / medians[CUPY] > most
+                is_over |= check(f"CUDA with {driver}, {name}", median / medians[CUPY], most, of=CUPY)
             over |= is_over
             print(f"  {name:<44} {median:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if is_over else ''}")
     return int(over)

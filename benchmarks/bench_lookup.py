@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from timing import check, record
+
 HIT = """
 import time
 import devmod
@@ -141,15 +143,17 @@ def measure(count: int, processes: int, base: Path) -> dict[str, list[float]]:
 
 
 def report(count: int, found: dict[str, list[float]]) -> bool:
-    """Print one table. Return whether every figure is within its bound."""
+    """Print one table. Return whether a figure exceeds its bound."""
     peer = found["importlib.metadata"][1]
-    within_bounds = True
+    over = False
     print(f"\n{count} other distributions, index warm; lower quartiles")
     print(f"  {'':46}{'ms':>9}{'of importlib.metadata':>24}{'at most':>10}")
 
     def row(name: str, took: float, most: float | None = None) -> None:
-        nonlocal within_bounds
-        within_bounds = within_bounds and (most is None or took / peer <= most)
+        nonlocal over
+        record("Looking up a kind", name.removesuffix(", its cache warm"), took, "ms", column=f"beside {count:,} distributions")
+        if most is not None:
+            over |= check(f"{name}, beside {count} distributions", took / peer, most, of="importlib.metadata, first look-up")
         print(f"  {name:46}{took:9.4f}{took / peer:24.5f}{'' if most is None else f'{most:.5f}':>10}")
 
     first = FIRST.get(count)
@@ -166,7 +170,7 @@ def report(count: int, found: dict[str, list[float]]) -> bool:
         row("stevedore, its import", found["stevedore"][0])
     else:
         print("  stevedore is not installed; `pip install stevedore` adds it to the table")
-    return within_bounds
+    return over
 
 
 def main() -> int:
@@ -175,11 +179,11 @@ def main() -> int:
     parser.add_argument("--distributions", type=int, nargs="+", default=[1000, 2000])
     parser.add_argument("--processes", type=int, default=15)
     options = parser.parse_args()
-    within_bounds = True
+    over = False
     with tempfile.TemporaryDirectory() as base:
         for count in options.distributions:
-            within_bounds = report(count, measure(count, options.processes, Path(base))) and within_bounds
-    return 0 if within_bounds else 1
+            over |= report(count, measure(count, options.processes, Path(base)))
+    return int(over)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from timing import process_time
+from timing import check, process_time
 
 import devmod
 
@@ -209,7 +209,8 @@ def compare(kind: str, many: Path, singles: Sequence[Path], count: int, *, one_m
         f"{kind:8} {shape:30} {many_clock:8.2f} ms   alone {one_clock:6.2f} ms   more {many_clock - one_clock:6.2f} ms   "
         f"{(many_clock - one_clock) / start:5.2f} of the start (at most {MOST:g}; processor: {many_busy - one_busy:.2f} ms more)"
     )
-    return many_clock - one_clock > MOST * start
+    ratio = (many_clock - one_clock) / start
+    return check(f"{kind}: a call from {shape}, over one alone", ratio, MOST, of="the start of Python")
 
 
 def lower_quartile(times: Sequence[float]) -> float:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import check, record
 from vendor_driver import ROOT, VendorDriver
 
 import devmod
@@ -106,7 +107,7 @@ def measure_compile(rounds: int) -> bool:
 
             seconds = medians({"bare": bare, "devmod": whole}, rounds)
         ratio = seconds["devmod"] / seconds["bare"]
-        is_over = ratio > MOST_COMPILE
+        is_over = check(f"compiling HIP with its signatures: {name}", ratio, MOST_COMPILE, of="clang and lld alone")
         over |= is_over
         print(f"{name:<20} {seconds['bare'] * 1e3:9.0f} {seconds['devmod'] * 1e3:11.0f} {ratio:6.2f} {MOST_COMPILE:5}{'  over' * is_over}")
     return over
@@ -197,8 +198,9 @@ def print_launches(rounds: int, launches: int) -> bool:
     figures = json.loads(output)
     for name, figure in figures.items():
         ratio, most = figure / figures[BARE], MOST_PREPARED if name == PREPARED else None
-        is_over = most is not None and ratio > most
+        is_over = most is not None and check(f"ROCm, {name}", ratio, most, of=BARE)
         over |= is_over
+        record(f"A ROCm launch {DRIVER.place()}", name, figure, "µs")
         print(f"{name:<40} {figure:7.2f} {ratio:6.2f} {most or '':>5}{'  over' * is_over}")
     return over
 

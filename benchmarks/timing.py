@@ -1,4 +1,4 @@
-"""Times of calls and of new Python processes, and the figures that have a bound.
+"""Times of calls and of new Python processes, and the figures for the tables: those with a bound, and others.
 
 The start of Python is the measure of a machine, for bounds that have no peer beside them. The processes write and read bytecode, as an
 installed package has it: importing this module removes PYTHONDONTWRITEBYTECODE from the environment.
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-#: The file to which `check` appends a line of JSON for each figure. `benchmarks/all.py` sets it, and prints the table.
+#: The file to which `check`, `record` and `note` append a line of JSON for each figure. `benchmarks/all.py` sets it, and writes the tables.
 FIGURES = "DEVMOD_BENCH_FIGURES"
 
 
@@ -26,9 +26,9 @@ def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_cou
     return (clock() - began) * 1e3
 
 
-def process_time(program: str = "") -> float:
+def process_time(program: str = "", *, python: str = sys.executable) -> float:
     """Return the milliseconds of a new process with that program, from start to end; by default, of one that does nothing."""
-    return timed(lambda: subprocess.run([sys.executable, "-c", program], check=True))
+    return timed(lambda: subprocess.run([python, "-c", program], check=True, stdout=subprocess.DEVNULL))
 
 
 def start_of_python() -> float:
@@ -53,8 +53,32 @@ def check(what: str, ratio: float, most: float, *, of: str) -> bool:
     ratio, most
         The figure and its bound.
     """
+    _append({"what": what, "ratio": ratio, "most": most, "of": of})
+    return ratio > most
+
+
+def record(table: str, row: str, value: float, unit: str, *, column: int | str = "") -> None:
+    """Record a figure without a bound, for a table or a picture of docs/performance.md.
+
+    Parameters
+    ----------
+    table, row
+        The title of the table, and what was measured: ``"A call of axpy with NumPy arrays"`` and ``"devmod, OpenCL"``.
+    value, unit
+        The figure: 96.5 and ``"µs"``. A table has one unit.
+    column
+        The column, if the table has several: the bytes of each array, or a name.
+    """
+    _append({"table": table, "row": row, "value": value, "unit": unit, "column": column})
+
+
+def note(text: str) -> None:
+    """Record a sentence about the benchmark's figures, such as the versions of the peers."""
+    _append({"note": text})
+
+
+def _append(figure: dict[str, object]) -> None:
     path = os.environ.get(FIGURES)
     if path:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"what": what, "ratio": ratio, "most": most, "of": of}) + "\n")
-    return ratio > most
+            file.write(json.dumps(figure) + "\n")
