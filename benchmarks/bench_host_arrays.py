@@ -18,8 +18,8 @@ import tempfile
 import time
 from collections.abc import Callable
 
-import numpy as np
 import bare
+import numpy as np
 from timing import check
 
 import devmod
