@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from devmod import Local, Target, load_metadata_from_json
 from devmod.errors import FormatError, did_you_mean, list_names
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.matrix import Use
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One run of a compiler: one source for one variant of a target. All fields are strings, numbers and tuples of them.
 
     A worker runs ``devmod.compile(pathlib.Path(job.path), job.target, **job.arguments())``. The result depends on all fields but
@@ -103,8 +101,7 @@ class Job:
         return f"{self.source} for {self.target}"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The jobs of a build, and the settings of the file that it writes.
 
     Parameters
@@ -153,7 +150,7 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
     FormatError
         The manifest does not have one of `targets`.
     """
-    manifest = replace(manifest, strict=manifest.strict or strict)
+    manifest = manifest._replace(strict=manifest.strict or strict)
     chosen = [_choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)]
     uses = [
         use

@@ -154,8 +154,8 @@ def _entry(table: Table, value: object, name: str, index: int, missing: str) -> 
 # -- Read the settings of a kernel, of a target or of the whole manifest.
 
 
-_MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
-_SIZE = re.compile(r"([1-9][0-9]{0,17})(/thread)?", re.ASCII)
+_MACRO = r"(?a)[A-Za-z_]\w*(?:\([\w\s,.]*\))?"
+_SIZE = r"([1-9][0-9]{0,17})(/thread)?"
 _THREADS = "expected the threads of a block, an integer of 1 or more, or an array of up to three for x, y, z"
 #: Likely mistakes in the name of a key, each with the end of the message about an unknown key.
 _SECTION_HINTS = {
@@ -229,7 +229,7 @@ def _include(table: Table) -> tuple[str, ...]:
 def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
     result: list[tuple[str, Define]] = []
     for macro, text in (table.typed("defines", dict, "a table of macros, such as { WIDTH = 16 }") or {}).items():
-        if not _MACRO.fullmatch(macro):
+        if not re.fullmatch(_MACRO, macro):
             table.add('expected the name of a macro, or a name with parameters such as "F(x)"', "defines", macro)
         elif not isinstance(text, (str, int, float)):
             table.add(f"expected a string, a number or a boolean, got {describe(text)}", "defines", macro)
@@ -325,7 +325,7 @@ def _locals(table: Table) -> Iterator[tuple[str, str, int, bool]]:
 
 
 def _local(table: Table, function: str, parameter: str, size: object) -> tuple[str, str, int, bool] | None:
-    match = _SIZE.fullmatch(size) if isinstance(size, str) else _SIZE.fullmatch(str(size)) if type(size) is int else None
+    match = re.fullmatch(_SIZE, size) if isinstance(size, str) else re.fullmatch(_SIZE, str(size)) if type(size) is int else None
     if match is None:
         keys = ("local", function, parameter) if function else ("local", parameter)
         table.add(f'expected bytes of 1 or more, such as 1024, or "4/thread", got {describe(size)}', *keys)
@@ -412,12 +412,9 @@ class Table:
                 self.add(f"unknown key{hint or f'; the keys here are {list_names(dict.fromkeys(self._known))}'}", name)
 
 
-_DRIVE = re.compile(r"[A-Za-z]:")
-
-
 def check_path(table: Table, value: str, *keys: str | int) -> str:
     """Return a relative path without ``.`` and needless ``..``; "" for an empty one, and after a mistake."""
-    if value.startswith(("/", "~")) or _DRIVE.match(value):
+    if value.startswith(("/", "~")) or (value[1:2] == ":" and value[0].isascii() and value[0].isalpha()):
         table.add(f"expected a path relative to the manifest's folder, got {value!r}: other machines have other folders", *keys)
     elif "\\" in value:
         table.add(f"expected slashes in a path, got {value!r}; write {value.replace(chr(92), '/')!r}", *keys)

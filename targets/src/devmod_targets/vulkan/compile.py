@@ -12,6 +12,7 @@ from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, com
 from devmod.targets.vulkan import SPEC
 from devmod_readers.reflection import ReflectedFunction, ReflectedShader, reflected_function
 from devmod_readers.spirv import read_module, reflect
+from devmod_targets._programs import version_of
 from devmod_targets.authoring import (
     CompileRequest,
     Inliner,
@@ -304,8 +305,7 @@ def version(path: str) -> str:
 
 @cache
 def _version(path: str, _: int) -> str:
-    match = _VERSION.search(run([path, "--version"], os.sep)[1])
-    return match[1] if match else "unknown"
+    return version_of(path, lambda: next(iter(_VERSION.findall(run([path, "--version"], os.sep)[1])), "unknown"))
 
 
 def run(command: Sequence[str], folder: str) -> tuple[int, str]:
