@@ -465,7 +465,7 @@ def test_a_url_without_fsspec_names_the_command(tmp_path: Path, monkeypatch: pyt
     def refuse(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr("devmod_targets.build.url_cache.import_module", refuse)
+    monkeypatch.setattr("devmod_targets.build.cache.import_module", refuse)
     with pytest.raises(CacheError) as caught:
         open_entries("s3://bucket")
     assert str(caught.value) == (

@@ -17,7 +17,6 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_readers.sources import closed_source
 from devmod_targets._languages import architecture_problem, import_compiler, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
@@ -59,6 +58,7 @@ def compile_source(
     block: Blocks | None,
     local: Locals | None,
     runtime: bool = True,
+    listings: bool = True,
 ) -> Module:
     """Return the module of a source. `devmod.compile` documents the parameters and the errors.
 
@@ -70,6 +70,8 @@ def compile_source(
         The arguments of `devmod.compile`, with the target parsed.
     runtime
         Whether to make the module of an installed runtime. A fallback saves the same bytes, and imports no runtime.
+    listings
+        Whether the module's source may be used: that of `CompileRequest`.
     """
     try:
         compiler, variants = import_compiler(spec)
@@ -97,6 +99,7 @@ def compile_source(
             defines=_macros(defines),
             include=_folders(include),
             name_expressions=_strings("name_expressions", name_expressions),
+            listings=listings,
         )
         modules = []
         for variant in variants(target):
@@ -150,6 +153,8 @@ def validation_of(module: Module) -> tuple[str, str]:
 
 def _check_closed(payload: Payload) -> None:
     """Raise CompileError for a source that receivers refuse because it could name one of their files."""
+    from devmod_readers.sources import closed_source
+
     codes = [payload.code] if isinstance(payload.code, (bytes, memoryview)) else payload.code.values()
     for code in dict.fromkeys(map(bytes, codes)):  # the kernels of one file have equal texts
         try:

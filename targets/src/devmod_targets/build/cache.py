@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from hashlib import sha256
+from importlib import import_module
 
 import devmod
 from devmod.backend import cache_dir, enforce_bound, environment_text, file_name, folder_problem, read_private, size_bound, write_private
-from devmod.errors import DevmodError, FormatError
+from devmod.errors import DevmodError, FormatError, describe_error
 from devmod_targets.build.result import Outcome
 
 TYPE_CHECKING = False
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from devmod import Module
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
-    from devmod_targets.build.url_cache import UrlEntries
 
     #: A cache. Its methods do not raise for errors of the disk or the network.
     Entries: TypeAlias = "FolderEntries | UrlEntries"
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 VARIABLE = "DEVMOD_BUILD_CACHE"
 #: The format of the keys. Another number makes all entries of older releases unknown.
 _FORMAT = "devmod build 4"
-SUFFIX = ".devmod"
+_SUFFIX = ".devmod"
 #: The folder of the entries below the folder or the URL. Other files there are the user's.
-FOLDER = "build"
+_NAME = "build"
 #: The name of the constant with the warnings and the compiler's reports: two arrays in one of JSON.
 _TEXTS = "devmod.build.texts"
 #: The fields of a job on which its result does not depend.
@@ -102,16 +103,13 @@ def open_entries(place: str | os.PathLike[str] | bool = True, *, default: bool =
     if place is False:
         return None
     place = "" if default else ("" if place is True else os.fspath(place)) or environment_text(VARIABLE)
-    if ":" in place:
-        from devmod_targets.build.url_cache import UrlEntries, local_place
-
-        place = local_place(place)
-        if "://" in place:
-            return UrlEntries(place)
+    place = place and local_place(place)
+    if "://" in place:
+        return UrlEntries(place)
     base = os.path.abspath(os.path.expanduser(file_name(place))) if place else cache_dir()
     if not base:
         return None
-    folder = os.path.join(base, FOLDER)
+    folder = os.path.join(base, _NAME)
     problem = folder_problem(base) or folder_problem(folder)
     if place and not (problem or os.path.exists(folder)):
         problem = _write_problem(folder)
@@ -151,7 +149,7 @@ class FolderEntries:
 
     def __init__(self, base: str, why: str = "") -> None:
         self._base = base
-        self._folder = os.path.join(base, FOLDER)
+        self._folder = os.path.join(base, _NAME)
         #: Why no entry is written any more; "" while it works.
         self.problem = why and _not_cached(why)
 
@@ -169,7 +167,7 @@ class FolderEntries:
         if self.problem or len(data) > bound:
             return
         if write_private(self._path(key), data):
-            enforce_bound(self._base, len(data), bound, "" if self._base == cache_dir() else FOLDER)
+            enforce_bound(self._base, len(data), bound, "" if self._base == cache_dir() else _NAME)
         else:
             self.problem = _not_cached(_write_problem(self._folder, len(data)) or f"{self._folder!r} cannot be written")
 
@@ -177,4 +175,186 @@ class FolderEntries:
         """Do nothing: each write enforces the bound."""
 
     def _path(self, key: str) -> str:
-        return os.path.join(self._folder, key + SUFFIX)
+        return os.path.join(self._folder, key + _SUFFIX)
+
+
+# -- A build's cache at a URL: object stores and servers, through fsspec.
+
+
+_ENTRY = r"[0-9a-f]{64}\.devmod"
+#: A URL of a folder on this machine, as fsspec reads it.
+_LOCAL = r"(?is)(?:file|local):(?://)?(?:/(?=[A-Za-z]:))?(.+)"
+#: The credentials and the query of a URL.
+_SECRETS = r"(?<=://)[^/?]+@|\?.+"
+#: The number of requests at once: each waits for the network.
+_REQUESTS = 16
+#: The keys of the time of the last change in the listings of file systems.
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Created")
+
+
+def local_place(place: str) -> str:
+    """Return the folder of a URL on this machine, which has an owner to check, and any other place as it is.
+
+    Raises
+    ------
+    CacheError
+        A chain of file systems ends in a folder of this machine.
+    """
+    chain, _, last = place.rpartition("::")
+    match = re.fullmatch(_LOCAL, last)
+    if chain and "://" in place and (match or "://" not in last):
+        folder = match[1] if match else last
+        raise CacheError(
+            f"the build cache {_without_secrets(place)!r} cannot be used: it is a folder of this machine; name it alone: {folder}"
+        )
+    return match[1] if match else place
+
+
+class UrlEntries:
+    """The entries below a URL. Everyone who can write there can change the contents of later builds.
+
+    After an error of the network, the rest of the build works without the cache; `problem` has the reason.
+
+    Raises
+    ------
+    CacheError
+        The URL cannot be read.
+    """
+
+    def __init__(self, url: str) -> None:
+        from devmod_targets.build.threads import Threads
+
+        self._shown = _without_secrets(url)
+        try:
+            fsspec = import_module("fsspec")
+        except ImportError as error:
+            from devmod_targets.build.packages import import_problem
+
+            why = import_problem(error, "fsspec", "devmod-core[remote]", subject="fsspec, which reads URLs,")
+            raise CacheError(f"the build cache {self._shown!r} cannot be used: {why}") from None
+        self._url = url
+        self._written = False
+        self._writes = Threads(_REQUESTS)
+        #: Why the cache is no longer used; "" while it works.
+        self.problem = ""
+        try:
+            self._files, root = fsspec.core.url_to_fs(url)
+            self._root = f"{str(root).rstrip('/')}/{_NAME}"
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.exists(self._path("0" * 64))
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
+            cause = error if self._shown == url else None  # the exceptions of file systems have the URL
+            raise CacheError(f"the build cache {self._shown!r} cannot be reached: {self._describe(error)}") from cause
+
+    def read(self, key: str) -> bytes | None:
+        """Return an entry; None if there is none."""
+        if self.problem:
+            return None
+        try:
+            data = self._files.cat_file(self._path(key))
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
+            self._fail("read", error)
+            return None
+        return bytes(data)
+
+    def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
+        """Return the entries by key, as `read` does."""
+        from devmod_targets.build.threads import Threads
+
+        result: dict[str, bytes | None] = {}
+
+        def read(key: str) -> None:
+            result[key] = self.read(key)
+
+        threads = Threads(_REQUESTS)
+        try:
+            for key in keys:
+                threads.start(read, key)
+            threads.wait()
+        finally:
+            threads.close()
+        return result
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store an entry in another thread. A reader that gets only a part of it finds a wrong digest."""
+        if not self.problem and len(data) <= size_bound():
+            self._writes.start(self._write, self._path(key), data)
+
+    def _write(self, path: str, data: bytes) -> None:
+        if self.problem:
+            return
+        try:
+            self._files.pipe_file(path, data)
+            self._written = True
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
+            self._fail("written", error)
+
+    @property
+    def unwritten(self) -> int:
+        """The number of entries that are not written yet."""
+        return self._writes.open
+
+    def close(self, seconds: float | None = None) -> None:
+        """Complete the writes, and remove the oldest entries over the size bound.
+
+        The age is that of the write: most stores have no time of the last use.
+
+        Parameters
+        ----------
+        seconds
+            For an interrupted build: the longest wait for the writes. No entry is removed.
+        """
+        if seconds is not None:
+            try:
+                self._writes.wait(seconds)
+            finally:
+                self._writes.close()
+            return
+        self._writes.wait()  # not closed after Ctrl-C: the interrupted build completes the writes
+        self._writes.close()
+        if self.problem or not self._written:
+            return
+        try:
+            found = self._files.ls(self._root, detail=True, refresh=True)
+            files = [each for each in found if each.get("type") == "file" and re.fullmatch(_ENTRY, str(each["name"]).rpartition("/")[2])]
+            total = sum(each.get("size") or 0 for each in files)
+            for each in sorted(files, key=_written_at):
+                if total <= size_bound():
+                    return
+                self._files.rm_file(each["name"])
+                total -= each.get("size") or 0
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
+            self._fail("listed", error)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}{_SUFFIX}"
+
+    def _fail(self, action: str, error: Exception) -> None:
+        self.problem = f"the build cache {self._shown!r} cannot be {action}, and is not used any more: {self._describe(error)}"
+
+    def _describe(self, error: Exception) -> str:
+        """Return the text of an exception without the credentials and the query of the URL."""
+        text = (_import_text(error) or describe_error(error)).replace(self._url, self._shown)
+        for secret in re.findall(_SECRETS, self._url):
+            text = text.replace(secret.strip("?@"), "…")
+        return text
+
+
+def _import_text(error: Exception) -> str:
+    """Return what to install for a file system whose package is missing; "" for another error, or without devmod-remote."""
+    try:
+        return str(import_module("devmod_remote").describe_import(error)) if isinstance(error, ImportError) else ""
+    except ImportError:
+        return ""
+
+
+def _without_secrets(url: str) -> str:
+    """Return a URL for messages, without credentials and queries: the logs of builds are often public."""
+    return re.sub(_SECRETS, "", url)
+
+
+def _written_at(file: dict[str, Any]) -> tuple[str, str]:
+    time = next((file[name] for name in _TIMES if file.get(name) is not None), "")
+    return f"{time:020.6f}" if isinstance(time, (int, float)) else str(time), str(file["name"])

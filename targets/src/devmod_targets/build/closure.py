@@ -19,8 +19,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from devmod.backend import open_regular
+from devmod_targets._included import IncludedNames, included_names, macro_files
 from devmod_targets._programs import state_from_stat, state_of
-from devmod_targets.authoring._included import IncludedNames, included_names, macro_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

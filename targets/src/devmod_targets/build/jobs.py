@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
@@ -48,6 +46,16 @@ class PackedFile(NamedTuple):
     data: bytes | str
 
 
+class _SourcePath:
+    """A path of a file. pathlib takes longer to import than a small compile."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __fspath__(self) -> str:
+        return self._path
+
+
 def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = False) -> Outcome:
     """Compile a job. An exception of the job is in the result: its class may be in a package that the caller lacks.
 
@@ -62,6 +70,8 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
     """
     if not files:
         return _attempt(job, with_sources)
+    import tempfile
+
     toolchain = toolchain_of(job)
     with tempfile.TemporaryDirectory(prefix="devmod-build-") as folder:
         folder = os.path.realpath(folder)
@@ -114,7 +124,7 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         try:
             target = Target.parse(job.target)
             spec = lookup("devmod.targets", target.kind)
-            module = compile_source(spec, Path(job.path), target, **job.arguments(), runtime=False)
+            module = compile_source(spec, _SourcePath(job.path), target, **job.arguments(), runtime=False, listings=with_sources)
             unvalidated = validation_of(module)[1]
             notes = (f"not validated: {unvalidated}",) if unvalidated else ()
             outcome = Outcome(devmod.dumps(module, with_sources=with_sources), files=files_read(module), reports=notes)

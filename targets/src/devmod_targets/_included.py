@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from devmod_readers.sources import OPTIONS_LINE
+from devmod_readers.options import OPTIONS_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
