@@ -105,7 +105,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
         return "\n".join([*parts, own]) if own else ""
     if kind == "metal" and "metallib" in target:
         return ""  # the version of Xcode cannot be read without running it
-    installed = _installed()
+    installed = _installed() if _WHEELS[kind] else {}
     if "libclang" in _WHEELS[kind] and "libclang" not in installed and importlib.util.find_spec("clang"):
         return ""  # the library of another package, whose version is unknown
     parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
