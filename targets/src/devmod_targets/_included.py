@@ -36,11 +36,12 @@ _TEST = re.compile(
 _CONDITION = re.compile(_SPACE + rb"*+" + _HASH + _BLANK + rb"(?:el)?if\b(?:(?!\*/)[^\n])*+")
 _MAX_CONDITION = 1000
 #: The start of an operator, which ``##`` may complete; a letter by its number, which some compilers accept there; and pragmas that look for
-#: a file.
-_OPAQUE = re.compile(
-    rb"\b(?:" + "|".join({name[:end] for name in _OPERATORS for end in range(1, len(name))} - {*_OPERATORS}).encode() + rb")\b"
-    rb"|\\(?:u00[0-7]|U000000[0-7]|[uxo]\{|N\{)|\b(?:dependency|include_alias|pch_preprocess|clang\s+module)\b"
-)
+#: a file. Each begins with a literal, or needs one of some words: such a search takes a tenth of the time of one for a word's boundary.
+_STARTS = {name[1:end] for name in _OPERATORS for end in range(1, len(name))} - {name[1:] for name in _OPERATORS}
+_OPAQUE_NAME = re.compile(rb"_(?<!\w_)(?:" + "|".join(sorted(_STARTS)).encode() + rb")\b")
+_OPAQUE_LETTER = re.compile(rb"\\(?:u00[0-7]|U000000[0-7]|[uxo]\{|N\{)")
+_OPAQUE_PRAGMA = re.compile(rb"\b(?:dependency|include_alias|pch_preprocess|clang\s+module)\b")
+_PRAGMA_WORDS = (b"dependency", b"include_alias", b"pch_preprocess", b"clang")
 #: Every other text with an include contains one of these names.
 _WORDS = (b"include", b"import", b"embed")
 _SPLICE = re.compile(rb"(?:\\|\?\?/)[^\S\n]*\n")
@@ -151,7 +152,8 @@ def _first_line(data: bytes) -> bytes:
 
 def _joined(data: bytes) -> bytes:
     """Return a text with joined lines: without a backslash, or its trigraph, at the end of a line."""
-    return _SPLICE.sub(b"", data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return _SPLICE.sub(b"", data) if b"\\" in data or b"??/" in data else data
 
 
 def _without_comments(data: bytes) -> bytes:
@@ -165,10 +167,10 @@ def _without_comments(data: bytes) -> bytes:
 def _search(data: bytes) -> IncludedNames:
     names: dict[bytes, None] = {}
     macros: dict[bytes, None] = {}
-    opaque = _OPAQUE.search(data) is not None
+    opaque = _is_opaque(data)
     if not any(word in data for word in _WORDS):
         return IncludedNames(opaque=opaque)
-    for match in (*_DIRECTIVE.finditer(data), *_TEST.finditer(data)):
+    for match in (*_DIRECTIVE.finditer(data), *(_TEST.finditer(data) if b"__has_" in data else ())):
         is_operator = "operator" in match.re.groupindex
         if is_operator and not match["operator"]:
             continue  # the text asks for the operator alone
@@ -181,6 +183,12 @@ def _search(data: bytes) -> IncludedNames:
         else:
             opaque = True
     return IncludedNames(names, macros, opaque=opaque)
+
+
+def _is_opaque(data: bytes) -> bool:
+    """Return whether a text may name a file in a way that is not evaluated."""
+    pragma = any(word in data for word in _PRAGMA_WORDS) and _OPAQUE_PRAGMA.search(data)
+    return bool(_OPAQUE_NAME.search(data) or _OPAQUE_LETTER.search(data) or pragma)
 
 
 def _is_condition(data: bytes, end: int) -> bool:
