@@ -10,6 +10,7 @@ from functools import partial as partial_call
 import devmod
 from devmod.backend import DiskCache, file_name, path_problem
 from devmod.errors import FormatError
+from devmod.plugins import shared_scan
 from devmod_targets._programs import file_digest
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
@@ -136,7 +137,7 @@ class _Build:
         toolchains.clear()
         if self._within:
             check_output(self._plan)
-        with ExitStack() as stack:
+        with shared_scan(), ExitStack() as stack:  # each entry with warnings has a module of constants, whose loader is looked up
             self._entries = self._open_cache(cache, or_local)
             cluster = self._open_cluster(dask, or_local) if dask else None
             if cluster is not None:

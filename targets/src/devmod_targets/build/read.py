@@ -13,6 +13,7 @@ from typing import Any
 from devmod import load_metadata_from_json
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
+from devmod.plugins import shared_scan
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, Section, Source
@@ -75,7 +76,8 @@ def manifest_of(document: Document) -> Manifest:
     table.check_keys(_HINTS)
     if not manifest.kernels and not manifest.constants.files and not document.problems:
         table.add("the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources", "kernels")
-    Checks(manifest, document).run()
+    with shared_scan():
+        Checks(manifest, document).run()
     if document.problems:
         raise ManifestError(document.path, [*document.problems])
     return manifest
