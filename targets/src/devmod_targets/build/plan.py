@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from devmod import Local, Target, load_metadata_from_json
+from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, uses_of
 
@@ -80,6 +80,8 @@ class Job(NamedTuple):
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `devmod.compile`."""
+        from devmod import Local, load_metadata_from_json
+
         block: Any = {function: dims for function, dims in self.block}  # noqa: C416 - the key "" is for all functions
         local: dict[str, Any] = {}
         for function, parameter, nbytes, per_thread in self.local:

@@ -10,7 +10,6 @@ from datetime import date, datetime, time
 from math import isfinite
 from typing import Any
 
-from devmod import load_metadata_from_json
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod.plugins import shared_scan
@@ -265,6 +264,8 @@ def _sources(table: Table) -> tuple[Source, ...] | None:
 
 def _functions(table: Table) -> Iterator[tuple[str, str]]:
     """Yield the declared functions, each as JSON of a metadata file."""
+    from devmod import load_metadata_from_json
+
     for name, function in table.tables("functions", "functions, such as [kernels.twice.functions.twice]"):
         fields: dict[str, Any] = {"name": function.string("name", name)}
         for key in ("arg_types", "launch_param_tags", "arg_extra_tags"):
