@@ -36,10 +36,15 @@ autodoc_default_options = {"members": True, "inherited-members": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Give the index of the design notes its table of contents; on GitHub the list there is enough."""
+    """Give the index of the design notes its table of contents: on GitHub the list there is enough. Skip the fields of named tuples."""
 
     def read(_: Sphinx, name: str, source: list[str]) -> None:
         if name == "design/README":
             source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
+    def skip(*event: object) -> bool | None:
+        """Skip the fields of named tuples, which the text of the class describes; Python's text has their numbers alone."""
+        return True if str(getattr(event[3], "__doc__", "")).startswith("Alias for field number") else None
+
     app.connect("source-read", read)
+    app.connect("autodoc-skip-member", skip)

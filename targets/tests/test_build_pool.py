@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from build_project import die, die_once, is_running, jobs_in, leave_program, note, print_and_read, run_count, wait_for
+from build_project import (
+    KERNEL,
+    die,
+    die_once,
+    is_running,
+    jobs_in,
+    leave_program,
+    note,
+    note_and_compile,
+    print_and_read,
+    run_count,
+    wait_for,
+    write_kernels,
+)
 
+import devmod
 from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
 
@@ -123,3 +138,49 @@ def test_a_build_that_is_killed_before_it_has_a_worker_leaves_nothing(tmp_path: 
     done = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
     assert list(tmp_path.iterdir()) == []
+
+
+SHADER = (
+    "#version 450\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer X {{ float x[]; }};\nvoid main() {{ x[0] = {0}; }}\n"
+)
+
+
+@pytest.mark.skipif(not shutil.which("glslangValidator") or not shutil.which("spirv-opt"), reason="glslang or spirv-opt is not installed")
+def test_one_compile_by_programs_alone_needs_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library in the process of a compile may crash it, so such a compile has a worker. Without sources in the file nothing lists them."""
+    for name in ("glslangValidator", "spirv-dis"):
+        script = tmp_path / "bin" / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f'#!/bin/sh\n[ "$1" = --version ] || echo $PPID >> {tmp_path}/{name}\nexec {shutil.which(name) or "true"} "$@"\n')
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+
+    def parents(program: str) -> list[str]:
+        path = tmp_path / program
+        lines = path.read_text().split() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return lines
+
+    folder = tmp_path / "p"
+    write_kernels(folder, 2)
+    for number in range(2):
+        (folder / f"k{number}.comp").write_text(SHADER.format(number))
+    manifest = folder / "devmod.toml"
+    manifest.write_text(manifest.read_text().replace('["opencl"]', '["opencl", "vulkan"]').replace('.cl"', '.cl", "k#.comp"'))
+    manifest.write_text(manifest.read_text().replace("k#", "k0", 1).replace("k#", "k1", 1))
+    devmod.build(manifest).raise_for_failures()
+    assert str(os.getpid()) not in parents("glslangValidator")
+    (folder / "k0.comp").write_text(SHADER.format(7))
+    assert [each.status for each in devmod.build(manifest).results] == ["cached", "compiled", "cached", "cached"]
+    assert parents("glslangValidator") == [str(os.getpid())]
+    one = (folder / "k.devmod").read_bytes()
+    assert parents("spirv-dis") == []
+    assert devmod.build(manifest, cache=False).failures == ()
+    assert (folder / "k.devmod").read_bytes() == one
+
+    monkeypatch.setattr("devmod_targets.build.jobs.attempt", note_and_compile)
+    (folder / "k1.cl").write_text(KERNEL.format(name="k1", factor=7))
+    assert [each.status for each in devmod.build(manifest).results] == ["cached", "cached", "compiled", "cached"]
+    assert len(runs := [path.read_text() for path in folder.glob("*.run")]) == 1
+    assert runs != [str(os.getpid())]

@@ -16,7 +16,7 @@ from build_project import InProcess
 from random_project import TARGETS, RandomProject
 
 import devmod
-from devmod_targets.authoring._included import IncludedNames
+from devmod_targets._included import IncludedNames
 from devmod_targets.build.jobs import attempt
 from devmod_targets.build.plan import Job
 from devmod_targets.build.result import BuildResult, Outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import devmod
+from devmod_targets._programs import file_digest, version_of
 from devmod_targets.build import toolchains
 from devmod_targets.build.plan import Job
 
@@ -96,7 +98,7 @@ def test_the_digest_of_a_file_that_was_just_written_is_not_stored(tmp_path: Path
     now = path.stat().st_ctime_ns
 
     def stored() -> int:
-        toolchains.file_digest(str(path))
+        file_digest(str(path))
         return sum(each.is_file() for each in (tmp_path / "cache").rglob("*"))
 
     monkeypatch.setattr("time.time_ns", lambda: now + 10**9)
@@ -169,3 +171,25 @@ def test_a_compiler_of_another_wheel_gives_its_versions_by_a_function(monkeypatc
         assert key("toy") == ""
     finally:
         devmod.register("devmod.targets", "toy", None, replace=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
+def test_a_program_is_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it, or a library beside it, changes. A script may run another program, and is asked each time."""
+    now = time.time_ns()
+    monkeypatch.setattr("time.time_ns", lambda: now + 10**10)  # a change within a step of the file system's clock is not stored
+    compiler = program(tmp_path / "bin" / "glslangValidator", "\x7fELF one")
+    script = program(tmp_path / "bin" / "glslc", "#!/bin/sh\n")
+    (tmp_path / "lib").mkdir()
+    asked: list[str] = []
+
+    def version(path: Path) -> str:
+        toolchains.clear()
+        return version_of(str(path), lambda: asked.append(path.name) or f"{path.name} {len(asked)}")  # type: ignore[func-returns-value]
+
+    assert [version(compiler), version(compiler)] == ["glslangValidator 1"] * 2
+    program(compiler, "\x7fELF another")
+    assert [version(compiler), version(compiler)] == ["glslangValidator 2"] * 2
+    (tmp_path / "lib" / "libSPIRV-Tools.so").write_text("the optimizer")
+    assert [version(compiler), version(compiler)] == ["glslangValidator 3"] * 2
+    assert [version(script), version(script)] == ["glslc 4", "glslc 5"]

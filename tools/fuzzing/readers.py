@@ -626,7 +626,7 @@ def read_hexagon_image(data: bytes) -> None:
 
 def read_includes(data: bytes) -> None:
     """The includes that a build finds in a source, and those that are left in a text without includes."""
-    from devmod_targets.authoring._included import unresolved_names
+    from devmod_targets._included import unresolved_names
     from devmod_targets.build.closure import SourceTree, closure_of
 
     source = scratch("k.inc.cl", data)

@@ -10,26 +10,25 @@ from __future__ import annotations
 import operator
 import os
 from functools import partial
-from importlib import import_module
 from math import isfinite
 
 import devmod
 from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
-from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names, not_installed
+from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_readers.sources import closed_source
+from devmod_targets._languages import architecture_problem, import_compiler, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod import FunctionInfo, Module, TargetSpec
+    from devmod_targets._languages import Compiler
 
-    Compiler = Callable[[CompileRequest], Payload]
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
     Source = str | os.PathLike[str]
@@ -58,6 +57,8 @@ def compile_source(
     name_expressions: Iterable[str],
     block: Blocks | None,
     local: Locals | None,
+    runtime: bool = True,
+    listings: bool = True,
 ) -> Module:
     """Return the module of a source. `devmod.compile` documents the parameters and the errors.
 
@@ -67,9 +68,13 @@ def compile_source(
         The spec of the target's kind. It names a compiler.
     source, target, name, language, fmap, options, defines, include, name_expressions, block, local
         The arguments of `devmod.compile`, with the target parsed.
+    runtime
+        Whether to make the module of an installed runtime. A fallback saves the same bytes, and imports no runtime.
+    listings
+        Whether the module's source may be used: that of `CompileRequest`.
     """
     try:
-        compiler, variants = _import_compiler(spec)
+        compiler, variants = import_compiler(spec)
         text, data, file_name, folder, suffix = _read_source(source, spec, language)
         if name is not None and not (isinstance(name, str) and name):
             raise CompileError(f"name= is a function's name, not {name!r}")
@@ -94,11 +99,12 @@ def compile_source(
             defines=_macros(defines),
             include=_folders(include),
             name_expressions=_strings("name_expressions", name_expressions),
+            listings=listings,
         )
         modules = []
         for variant in variants(target):
             try:
-                modules.append(_build(spec, compiler, request(variant), block, local))
+                modules.append(_build(spec, compiler, request(variant), block, local, runtime=runtime))
             except CompileError as error:
                 if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
                     error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
@@ -109,38 +115,9 @@ def compile_source(
         raise
 
 
-def variants_of(target: Target) -> tuple[Target, ...]:
-    """Return the targets of single payloads: one for each architecture, or one for all of a fatbin."""
-    if len(target.archs) < 2:
-        return (target,)
-    spec = find_spec(target.kind)
-    if spec is None or not spec.compiler:
-        return target.variants()
-    return tuple(_import_compiler(spec)[1](target))
-
-
-def _import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
-    """Return the compiler of a kind, and the function that splits a target into the targets of single payloads.
-
-    That function is `Target.variants`, or the function ``variants`` of the compiler's module.
-    """
-    module, _, function = spec.compiler.partition(":")
-    try:
-        compiler_module = import_module(module)
-        return getattr(compiler_module, function), getattr(compiler_module, "variants", devmod.Target.variants)
-    except Exception as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else ""
-        if missing != module.partition(".")[0] or not spec.build_extra:
-            raise PluginError(
-                f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: {type(error).__name__}: {error}",
-                kind=spec.kind,
-                key=f"devmod.targets.{spec.kind}",
-            ) from error
-        text = not_installed("its compiler", spec.build_distribution)
-        raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
-
-
-def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block: Blocks | None, local: Locals | None) -> Module:
+def _build(
+    spec: TargetSpec, compiler: Compiler, request: CompileRequest, block: Blocks | None, local: Locals | None, *, runtime: bool
+) -> Module:
     payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
         got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
@@ -154,7 +131,12 @@ def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block:
     if payload.fmt in spec.source_formats and spec.preprocessed:
         _check_closed(payload)
     fmap = _with_defaults(payload.kind, payload.fmap, block, local)
-    module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
+    if runtime:
+        module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
+    else:
+        from devmod.backend import FallbackModule
+
+        module = FallbackModule(spec, payload.fmt, fmap, payload.code, payload.source)
     # `create` has no parameter for the origin and for the files.
     module.__dict__["_devmod_origin"] = payload.origin
     module.__dict__[_VALIDATION] = (payload.validator, payload.unvalidated)
@@ -171,6 +153,8 @@ def validation_of(module: Module) -> tuple[str, str]:
 
 def _check_closed(payload: Payload) -> None:
     """Raise CompileError for a source that receivers refuse because it could name one of their files."""
+    from devmod_readers.sources import closed_source
+
     codes = [payload.code] if isinstance(payload.code, (bytes, memoryview)) else payload.code.values()
     for code in dict.fromkeys(map(bytes, codes)):  # the kernels of one file have equal texts
         try:
@@ -347,16 +331,6 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
         )
 
 
-def owner_of(name: str) -> TargetSpec | None:
-    """Return the spec of the first of core's kinds with a language, or a suffix of source files, of this name."""
-    return next((spec for spec in map(find_spec, KINDS) if name in languages_of(spec)), None)
-
-
-def languages_of(spec: TargetSpec | None) -> frozenset[str]:
-    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
-    return frozenset(spec.languages) | frozenset(spec.languages.values()) if spec is not None else frozenset()
-
-
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
     """Return the languages that are not text."""
     return {
@@ -381,38 +355,10 @@ def _suffixes(spec: TargetSpec) -> set[str]:
 def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     if language is None:
         return spec.languages.get(suffix, "")
-    if language not in languages_of(spec):
+    if not takes(spec, language):
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
     return spec.languages.get(language, language)
-
-
-# -- The check that a target names an architecture where its kind needs one.
-
-
-def architecture_problem(spec: TargetSpec, target: Target, language: str, *, assumed: bool = False) -> str:
-    """Return the message that a target must name an architecture; "" if it names one, or need not for sources of the language.
-
-    Parameters
-    ----------
-    spec, target
-        The target, and the spec of its kind.
-    language
-        The language.
-    assumed
-        Whether the caller of `devmod.compile` may have omitted another language.
-    """
-    example = spec.needs_arch.get(language)
-    if target.archs or not example or dict(target.options).get("format") in spec.source_formats:
-        return ""
-    text = f"the target {str(target)!r} names no architecture. Name those of the devices: {str(Target(spec.kind, arch=example))!r}"
-    formats = [spec.suffixes.get(suffix) for suffix, name in spec.languages.items() if name == language]
-    kept = next((fmt for fmt in formats if fmt in spec.source_formats), "")
-    if kept:
-        text += f". Or keep the source, which the receiver compiles: '{spec.kind} -format={kept}'"
-    others = [name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch]
-    hint = f": pass the language, as in devmod.compile(…, language={others[0]!r})" if others and assumed else ""
-    return text + (f". {', '.join(others)} need none{hint}" if others else "")
 
 
 # -- The defaults of calls that `devmod.compile` stores in the interfaces: the block of threads, and the sizes of local memory.

@@ -102,20 +102,15 @@ def size_bound() -> int:
     """Return the largest disk space of all entries in bytes: ``DEVMOD_CACHE_SIZE``, 1 GiB by default."""
     text = environment_text("DEVMOD_CACHE_SIZE")
     bound = _bytes_in(text)
-    if bound is None:
-        if text:
-            debug(f"DEVMOD_CACHE_SIZE={text} is ignored: expected a number of bytes such as 500000000, 500M or 2G")
-        return 1 << 30
-    return bound
+    if bound is None and text:
+        debug(f"DEVMOD_CACHE_SIZE={text} is ignored: expected a number of bytes such as 500000000, 500M or 2G")
+    return 1 << 30 if bound is None else bound
 
 
 def _bytes_in(text: str) -> int | None:
-    digits, unit = text, 1
-    if text[-1:].upper() in ("K", "M", "G", "T"):
-        digits, unit = text[:-1], 1 << 10 * ("KMGT".index(text[-1].upper()) + 1)
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-        return None
-    return int(digits) * unit
+    power = "KMGT".find(text[-1:].upper() or " ") + 1
+    digits = text[:-1] if power else text
+    return int(digits) << 10 * power if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
 def _digest(key: str, data: bytes | memoryview) -> bytes:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from pathlib import Path
 
 import click
 
@@ -31,10 +29,10 @@ Examples:
   devmod build --dask tcp://scheduler:8786    # compile on a Dask cluster
 """,
 )
-@click.argument("manifest", default=".", type=click.Path(path_type=Path))
+@click.argument("manifest", default=".", type=click.Path())
 @click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
               help="Build only this target, a kind or a target of the manifest.")  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="The file to write. [default: that of the manifest]")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The file to write. [default: that of the manifest]")
 @click.option("-j", "--workers", metavar="N", type=click.IntRange(min=1),
               help="The number of worker processes. [default: the number of processors]")  # fmt: skip
 @click.option("--cache", metavar="PLACE",
@@ -55,9 +53,9 @@ Examples:
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
 @debug_option
 def command(
-    manifest: Path,
+    manifest: str,
     targets: tuple[str, ...],
-    output: Path | None,
+    output: str | None,
     workers: int | None,
     cache: str | None,
     no_cache: bool,
@@ -87,7 +85,7 @@ def command(
 
     def plan_now() -> Plan:
         plan = plan_of(read_manifest(manifest), targets, strict=strict)
-        return replace(plan, compress=plan.compress if compress is None else compress, with_sources=plan.with_sources or with_sources)
+        return plan._replace(compress=plan.compress if compress is None else compress, with_sources=plan.with_sources or with_sources)
 
     def build() -> BuildResult:
         plan = plan_now()

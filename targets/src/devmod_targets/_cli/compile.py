@@ -14,11 +14,12 @@ from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
+from devmod_targets._languages import architecture_problem, languages_of, owner_of
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import describe_languages, suffix_of
-from devmod_targets.compilation import architecture_problem, languages_of, owner_of, validation_of
+from devmod_targets.compilation import validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

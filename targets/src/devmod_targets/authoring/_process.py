@@ -10,7 +10,7 @@ from devmod.errors import CompileError, DevmodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 #: The time limit of one program in seconds.
 TIMEOUT = 600
@@ -78,7 +78,13 @@ def own_environment(home: str, path: str = "") -> dict[str, str]:
 
 
 def run_program(
-    command: Sequence[str], folder: str, *, name: str, kind: str, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    folder: str,
+    *,
+    name: str,
+    kind: str,
+    environment: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Run a program and return its exit status and its messages.
 
@@ -92,6 +98,8 @@ def run_program(
         The program's name, and the target's kind, for errors.
     environment
         The program's environment, such as `own_environment`; None for that of this process.
+    meanwhile
+        What to do while the program runs.
 
     Raises
     ------
@@ -101,18 +109,18 @@ def run_program(
     import subprocess
 
     try:
-        completed = subprocess.run(  # noqa: S603 - a compiler of a wheel, of PATH or of the user, with checked arguments
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=TIMEOUT,
-            check=False,
+        process = subprocess.Popen(  # noqa: S603 - a compiler of a wheel, of PATH or of the user, with checked arguments
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
     except OSError as error:
         raise CompileError(f"{name} cannot be run: {error.strerror}", kind=kind) from error
-    return completed.returncode, completed.stdout[:_MAX_LOG].decode("utf-8", "replace")
+    with process:
+        try:
+            meanwhile()
+            output, _ = process.communicate(timeout=TIMEOUT)
+        except BaseException as error:
+            process.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
+            raise
+    return process.returncode, output[:_MAX_LOG].decode("utf-8", "replace")

@@ -61,6 +61,8 @@ class CompileRequest(Value):
         Whether the compiler's warnings are errors. The payload does not depend on this.
     strict
         Whether a warning about what the receiver's compiler may refuse is an error, and a source that no validator checked.
+    listings
+        Whether `Payload.source` may be used. A compiler need not run a program for it alone, such as a disassembler, otherwise.
     """
 
     __slots__ = (
@@ -70,6 +72,7 @@ class CompileRequest(Value):
         "folder",
         "include",
         "language",
+        "listings",
         "name",
         "name_expressions",
         "options",
@@ -93,6 +96,7 @@ class CompileRequest(Value):
     data: bytes
     warnings_as_errors: bool
     strict: bool
+    listings: bool
 
     def __init__(
         self,
@@ -111,6 +115,7 @@ class CompileRequest(Value):
         *,
         warnings_as_errors: bool = False,
         strict: bool = False,
+        listings: bool = True,
     ) -> None:
         self._set(
             text=text,
@@ -127,6 +132,7 @@ class CompileRequest(Value):
             data=data,
             warnings_as_errors=warnings_as_errors,
             strict=strict,
+            listings=listings,
         )
 
     def error(self, text: str, **fields: Any) -> CompileError:

@@ -21,7 +21,7 @@ import re
 from typing import NamedTuple
 
 from devmod.errors import FormatError, list_names
-from devmod_readers.sources import OPTIONS_LINE, option_problem, split_options
+from devmod_readers.options import OPTIONS_LINE, option_problem, split_options
 from devmod_targets._text import decode_source
 
 TYPE_CHECKING = False

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial as partial_call
 
 import devmod
 from devmod.backend import DiskCache, file_name, path_problem
 from devmod.errors import FormatError
+from devmod.plugins import shared_scan
+from devmod_targets._programs import file_digest
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import SourceTree, closure_of
-from devmod_targets.build.constants import load_constants
 from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
-from devmod_targets.build.spelling import bundle_text
-from devmod_targets.build.toolchains import file_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +137,7 @@ class _Build:
         toolchains.clear()
         if self._within:
             check_output(self._plan)
-        with ExitStack() as stack:
+        with shared_scan(), ExitStack() as stack:  # each entry with warnings has a module of constants, whose loader is looked up
             self._entries = self._open_cache(cache, or_local)
             cluster = self._open_cluster(dask, or_local) if dask else None
             if cluster is not None:
@@ -262,6 +260,8 @@ class _Build:
         if cluster is not None:
             closures = [task.closure for task in leaders if task.closure is not None]
             return members, cluster.run([task.job for task in leaders], closures, partial_call(attempt, with_sources=with_sources))
+        if len(leaders) == 1 and toolchains.runs_programs(leaders[0].job):  # a worker would take longer to start than to compile
+            return members, ((number, attempt(task.job, with_sources=with_sources)) for number, task in enumerate(leaders))
         from devmod_targets.build.pool import Pool
 
         pool = stack.enter_context(Pool(self._workers, attempt, with_sources=with_sources))
@@ -298,7 +298,7 @@ class _Build:
 
     def _result(self, modules: tuple[Module, ...] | None = None) -> BuildResult:
         results = tuple(task.result for task in self._tasks if task.result is not None)
-        return BuildResult(self._output, results, problems=tuple(self._problems), _modules=modules)
+        return BuildResult(self._output, results, tuple(self._problems), modules)
 
     def _close_cache(self, seconds: float | None = None) -> None:
         """Complete the writes to the cache, in at most so many seconds."""
@@ -340,6 +340,8 @@ class _Build:
         try:
             save_bundle(self._plan, modules, self._output, self._within)
         except FormatError as error:
+            from devmod_targets.build.spelling import bundle_text
+
             error.args = (bundle_text(str(error), built),)
             raise
         result.written = True
@@ -366,15 +368,15 @@ def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[
     return rows
 
 
-@dataclass(slots=True, eq=False)
 class Task:
     """A job of a build, with its files, its key ("" if its inputs are unknown), its module and its result."""
 
-    job: Job
-    closure: Closure | None = None
-    key: str = ""
-    module: Module | None = None
-    result: JobResult | None = None
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.closure: Closure | None = None
+        self.key = ""
+        self.module: Module | None = None
+        self.result: JobResult | None = None
 
     def find_inputs(self, tree: SourceTree, toolchain_of: Callable[[Job], str], *, with_sources: bool) -> None:
         """Find the files and the key. Raise OSError if the source cannot be read."""
@@ -485,7 +487,11 @@ def check_output(plan: Plan) -> None:
 
 def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str) -> None:
     """Write the bundle of a plan's modules. `within` is the parameter of `devmod.save`."""
-    constants = load_constants(plan.folder, plan.constants)
+    constants = None
+    if plan.constants.files:
+        from devmod_targets.build.constants import load_constants
+
+        constants = load_constants(plan.folder, plan.constants)
     nodes = [*modules, *([constants] if constants is not None else [])]
     root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
     with noting_interrupts(path):

@@ -18,9 +18,7 @@ from importlib import import_module
 import devmod
 from devmod.backend import cache_dir, enforce_bound, environment_text, file_name, folder_problem, read_private, size_bound, write_private
 from devmod.errors import DevmodError, FormatError, describe_error
-from devmod_targets.build.packages import import_problem
 from devmod_targets.build.result import Outcome
-from devmod_targets.build.threads import Threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = 
     """
     if not closure.digest or not toolchain:
         return ""
-    fields = {name: getattr(job, name) for name in job.__slots__ if name not in _IGNORED}
+    fields = {name: value for name, value in job._asdict().items() if name not in _IGNORED}
     inputs = [_FORMAT, toolchain, closure.digest, with_sources, fields]
     return sha256(json.dumps(inputs, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -104,7 +102,8 @@ def open_entries(place: str | os.PathLike[str] | bool = True, *, default: bool =
     """
     if place is False:
         return None
-    place = "" if default else local_place(("" if place is True else os.fspath(place)) or environment_text(VARIABLE))
+    place = "" if default else ("" if place is True else os.fspath(place)) or environment_text(VARIABLE)
+    place = place and local_place(place)
     if "://" in place:
         return UrlEntries(place)
     base = os.path.abspath(os.path.expanduser(file_name(place))) if place else cache_dir()
@@ -182,11 +181,11 @@ class FolderEntries:
 # -- A build's cache at a URL: object stores and servers, through fsspec.
 
 
-_ENTRY = re.compile(r"[0-9a-f]{64}" + re.escape(_SUFFIX))
+_ENTRY = r"[0-9a-f]{64}\.devmod"
 #: A URL of a folder on this machine, as fsspec reads it.
-_LOCAL = re.compile(r"(?:file|local):(?://)?(?:/(?=[A-Za-z]:))?(.+)", re.IGNORECASE | re.DOTALL)
+_LOCAL = r"(?is)(?:file|local):(?://)?(?:/(?=[A-Za-z]:))?(.+)"
 #: The credentials and the query of a URL.
-_SECRETS = re.compile(r"(?<=://)[^/?]+@|\?.+")
+_SECRETS = r"(?<=://)[^/?]+@|\?.+"
 #: The number of requests at once: each waits for the network.
 _REQUESTS = 16
 #: The keys of the time of the last change in the listings of file systems.
@@ -202,7 +201,7 @@ def local_place(place: str) -> str:
         A chain of file systems ends in a folder of this machine.
     """
     chain, _, last = place.rpartition("::")
-    match = _LOCAL.fullmatch(last)
+    match = re.fullmatch(_LOCAL, last)
     if chain and "://" in place and (match or "://" not in last):
         folder = match[1] if match else last
         raise CacheError(
@@ -223,10 +222,14 @@ class UrlEntries:
     """
 
     def __init__(self, url: str) -> None:
+        from devmod_targets.build.threads import Threads
+
         self._shown = _without_secrets(url)
         try:
             fsspec = import_module("fsspec")
         except ImportError as error:
+            from devmod_targets.build.packages import import_problem
+
             why = import_problem(error, "fsspec", "devmod-core[remote]", subject="fsspec, which reads URLs,")
             raise CacheError(f"the build cache {self._shown!r} cannot be used: {why}") from None
         self._url = url
@@ -258,6 +261,8 @@ class UrlEntries:
 
     def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
         """Return the entries by key, as `read` does."""
+        from devmod_targets.build.threads import Threads
+
         result: dict[str, bytes | None] = {}
 
         def read(key: str) -> None:
@@ -313,7 +318,7 @@ class UrlEntries:
             return
         try:
             found = self._files.ls(self._root, detail=True, refresh=True)
-            files = [each for each in found if each.get("type") == "file" and _ENTRY.fullmatch(str(each["name"]).rpartition("/")[2])]
+            files = [each for each in found if each.get("type") == "file" and re.fullmatch(_ENTRY, str(each["name"]).rpartition("/")[2])]
             total = sum(each.get("size") or 0 for each in files)
             for each in sorted(files, key=_written_at):
                 if total <= size_bound():
@@ -332,7 +337,7 @@ class UrlEntries:
     def _describe(self, error: Exception) -> str:
         """Return the text of an exception without the credentials and the query of the URL."""
         text = (_import_text(error) or describe_error(error)).replace(self._url, self._shown)
-        for secret in _SECRETS.findall(self._url):
+        for secret in re.findall(_SECRETS, self._url):
             text = text.replace(secret.strip("?@"), "…")
         return text
 
@@ -347,7 +352,7 @@ def _import_text(error: Exception) -> str:
 
 def _without_secrets(url: str) -> str:
     """Return a URL for messages, without credentials and queries: the logs of builds are often public."""
-    return _SECRETS.sub("", url)
+    return re.sub(_SECRETS, "", url)
 
 
 def _written_at(file: dict[str, Any]) -> tuple[str, str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from functools import cached_property
 
 from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
+from devmod_targets._languages import architecture_problem, languages_of, owner_of, takes
 from devmod_targets.build.matrix import (
     covers,
     describe_languages,
+    kernel_macro_mistakes,
     kernel_targets,
     kernel_variants,
     macro_mistakes,
@@ -22,7 +25,6 @@ from devmod_targets.build.matrix import (
     uses_of,
     variants,
 )
-from devmod_targets.compilation import architecture_problem, languages_of, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 _LOW_LEVEL = ("ll", "bc", "s", "o")
 #: Options that name a program or files to load, with what is expected in a manifest.
 _UNTRUSTED = (
-    (re.compile(r"-toolchain=(?!clang(?:-\d+)?$)"), "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program"),
-    (re.compile(r"-device-libs="), "the library in DEVMOD_ROCM_DEVICE_LIBS, without this option"),
+    (r"-toolchain=(?!clang(?:-\d+)?$)", "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program"),
+    ("-device-libs=", "the library in DEVMOD_ROCM_DEVICE_LIBS, without this option"),
 )
 
 
@@ -50,8 +52,15 @@ class Checks:
         self._add = document.add
         self._problems = document.problems
         self._folders: dict[str, dict[str, None]] = {}
-        self._kinds = dict.fromkeys((*KINDS, *registered("devmod.targets")))
-        self._specs = [spec for spec in map(find_spec, self._kinds) if spec is not None]
+
+    @cached_property
+    def _kinds(self) -> dict[str, None]:
+        """The kinds of core and of all distributions."""
+        return dict.fromkeys((*KINDS, *registered("devmod.targets")))
+
+    @cached_property
+    def _specs(self) -> list[TargetSpec]:
+        return [spec for spec in map(find_spec, self._kinds) if spec is not None]
 
     def run(self) -> None:
         """Check the targets, the files, and then the sources of each kernel for its targets."""
@@ -68,11 +77,14 @@ class Checks:
             return
         owners: dict[tuple[str, str], tuple[KernelEntry, Source]] = {}
         self._check_architectures()
-        for kernel in self._manifest.kernels:
-            self._check_kernel(kernel)
-            self._check_names(kernel, owners)
         for keys, text in macro_mistakes(self._manifest):
             self._add(keys, text)
+        for kernel in self._manifest.kernels:
+            uses = [*uses_of(self._manifest, kernel)]
+            self._check_kernel(kernel, uses)
+            self._check_names(kernel, uses, owners)
+            for keys, text in kernel_macro_mistakes(uses).items():
+                self._add(keys, text)
 
     # -- targets
 
@@ -83,7 +95,9 @@ class Checks:
                 continue
             try:
                 target = Target.parse(text)
-                spec = find_spec(target.kind) if target.kind in self._kinds else None  # a miss looks at every distribution
+                spec = (
+                    find_spec(target.kind) if target.kind in KINDS or target.kind in self._kinds else None
+                )  # a miss looks at every distribution
             except DevmodError as error:
                 self._add((*keys, index), str(error))
                 continue
@@ -93,7 +107,7 @@ class Checks:
             elif not spec.compiler:
                 self._add((*keys, index), f"this release of devmod has no compiler for {target.kind}")
             else:
-                for variant in map(str, variants(target)):
+                for variant in map(str, variants(text)):
                     if variant in seen:
                         where = "is listed twice" if seen[variant] == text else f"is a part of {seen[variant]!r} as well"
                         self._add((*keys, index), f"the target {variant!r} {where}")
@@ -101,11 +115,13 @@ class Checks:
                     seen[variant] = text
 
     def _check_target_tables(self) -> None:
-        every = [variant for kernel in self._manifest.kernels for variant in kernel_variants(self._manifest, kernel)]
-        self._check_keys_of_targets(self._manifest.target_sections, every, (), "the manifest")
+        if self._manifest.target_sections:
+            every = [variant for kernel in self._manifest.kernels for variant in kernel_variants(self._manifest, kernel)]
+            self._check_keys_of_targets(self._manifest.target_sections, every, (), "the manifest")
         for kernel in self._manifest.kernels:
-            own = [*kernel_variants(self._manifest, kernel)]
-            self._check_keys_of_targets(kernel.target_sections, own, ("kernels", kernel.name), "the kernel")
+            if kernel.target_sections:
+                own = [*kernel_variants(self._manifest, kernel)]
+                self._check_keys_of_targets(kernel.target_sections, own, ("kernels", kernel.name), "the kernel")
 
     def _check_keys_of_targets(self, sections: Iterable[Section], known: Sequence[Target], keys: KeyPath, owner: str) -> None:
         for section in sections:
@@ -194,7 +210,7 @@ class Checks:
         for keys, section in self._sections():
             for index, option in enumerate(section.options):
                 for pattern, expected in _UNTRUSTED:
-                    if pattern.match(option):
+                    if re.match(pattern, option):
                         text = f"{option!r} is not an option of a manifest, which may come from a stranger; expected {expected}"
                         self._add((*keys, "options", index), text)
 
@@ -209,9 +225,9 @@ class Checks:
 
     # -- kernels
 
-    def _check_kernel(self, kernel: KernelEntry) -> None:
+    def _check_kernel(self, kernel: KernelEntry, uses: Sequence[Use]) -> None:
         keys: KeyPath = ("kernels", kernel.name)
-        kinds = [target.kind for target in map(Target.parse, kernel.targets or self._manifest.targets)]
+        kinds = [parse_target(text).kind for text in kernel.targets or self._manifest.targets] if kernel.skip else []
         for index, kind in enumerate(kernel.skip):
             if kind not in kinds:
                 hint = did_you_mean(kind, kinds)
@@ -223,44 +239,46 @@ class Checks:
             self._add((*keys, "skip"), "it leaves out every target of the kernel")
             return
         if self._check_languages(kernel, keys) and self._check_sources(kernel, targets, keys):
-            self._check_served(kernel, keys)
+            self._check_served(kernel, uses, keys)
 
     def _check_languages(self, kernel: KernelEntry, keys: KeyPath) -> bool:
         """Check that each language that a kernel names exists."""
-        specs = self._specs
-        known = frozenset[str]().union(*map(languages_of, specs))
         before = len(self._problems)
         sections = [(keys, kernel.section), *(((*keys, "target", each.target), each) for each in kernel.target_sections)]
         for place, section in sections:
             names: list[tuple[KeyPath, str]] = [((*place, "language"), section.language)]
             names += [((*place, "sources", index, "language"), each.language) for index, each in enumerate(section.sources or ())]
             for where, language in names:
-                if language and language not in known:
-                    languages = list(dict.fromkeys(each for spec in specs for each in spec.languages.values()))
-                    hint = did_you_mean(language, known) or f"; the languages are {', '.join(languages)}"
+                if language and not any(takes(spec, language) for spec in self._specs):
+                    languages = list(dict.fromkeys(each for spec in self._specs for each in spec.languages.values()))
+                    hint = (
+                        did_you_mean(language, frozenset[str]().union(*map(languages_of, self._specs)))
+                        or f"; the languages are {', '.join(languages)}"
+                    )
                     self._add(where, f"unknown language {language!r}{hint}")
         return len(self._problems) == before
 
-    def _check_sources(self, kernel: KernelEntry, targets: Sequence[Target], keys: KeyPath) -> bool:
+    def _check_sources(self, kernel: KernelEntry, targets: Sequence[str], keys: KeyPath) -> bool:
         """Check that each source of a kernel is for one target at least."""
         before = len(self._problems)
         sections = [(keys, kernel.section, targets)]
         for each in kernel.target_sections:
-            own = [target for target in targets if any(covers(Target.parse(each.target), variant) for variant in variants(target))]
+            own = [text for text in targets if any(covers(parse_target(each.target), variant) for variant in variants(text))]
             sections.append(((*keys, "target", each.target), each, own))
         for place, section, takers in sections:
             seen: set[str] = set()
+            kinds = [*dict.fromkeys(parse_target(text).kind for text in takers)]
             for index, source in enumerate(section.sources or ()):
                 where = (*place, "sources", index)
                 if source.path in seen:
                     self._add(where, f"{source.path!r} is listed twice")
                 seen.add(source.path)
-                self._check_source(kernel, source, source.language or section.language or kernel.section.language, takers, where)
+                self._check_source(kernel, source, source.language or section.language or kernel.section.language, kinds, where)
         return len(self._problems) == before
 
-    def _check_source(self, kernel: KernelEntry, source: Source, language: str, targets: Sequence[Target], keys: KeyPath) -> None:
+    def _check_source(self, kernel: KernelEntry, source: Source, language: str, kinds: Sequence[str], keys: KeyPath) -> None:
         name = language or suffix_of(source.path)
-        kinds = list(dict.fromkeys(target.kind for target in targets if name in languages_of(find_spec(target.kind))))
+        kinds = [kind for kind in kinds if takes(find_spec(kind), name)]
         if name in _LOW_LEVEL and not language and len(kinds) > 1:
             one = f'[kernels.{kernel.name}.target.{kinds[0]}] with sources = ["{source.path}"]'
             self._add(keys, f"{' and '.join(kinds)} both take files such as {source.path!r}, and each is for one kind. Name it: {one}")
@@ -277,13 +295,13 @@ class Checks:
             f"{source.path!r} is {title}, which no target of the kernel takes. Add a target, such as {spec.kind!r}, or remove the source",
         )
 
-    def _check_served(self, kernel: KernelEntry, keys: KeyPath) -> None:
+    def _check_served(self, kernel: KernelEntry, uses: Sequence[Use], keys: KeyPath) -> None:
         """Check that each target of a kernel has a source, and that settings for one source are not for several."""
         if kernel.section.sources is None and not kernel.target_sections:
             self._add(keys, 'the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]')
             return
         missing: dict[str, TargetSpec] = {}
-        for use in uses_of(self._manifest, kernel):
+        for use in uses:
             spec = find_spec(use.variant.kind)
             if not use.sources and spec is not None:
                 missing[str(use.variant) if len(use.own) > 1 else use.variant.kind] = spec
@@ -311,9 +329,9 @@ class Checks:
                 have = f"{str(use.variant)!r} has {len(use.sources)}"
                 self._add((*place, key), f"{what} is for one source, and {have}; make each source a kernel of its own")
 
-    def _check_names(self, kernel: KernelEntry, owners: dict[tuple[str, str], tuple[KernelEntry, Source]]) -> None:
+    def _check_names(self, kernel: KernelEntry, uses: Sequence[Use], owners: dict[tuple[str, str], tuple[KernelEntry, Source]]) -> None:
         """Check that the shaders of a target have different names."""
-        for use in uses_of(self._manifest, kernel):
+        for use in uses:
             for index, (source, _, language) in enumerate(use.sources):
                 if language != "GLSL":  # the entry point of each shader is `main`
                     continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import stat
 from errno import EINVAL
 from functools import cached_property
 from hashlib import sha256
@@ -18,7 +19,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from devmod.backend import open_regular
-from devmod_targets.authoring._included import IncludedNames, included_names, macro_files
+from devmod_targets._included import IncludedNames, included_names, macro_files
+from devmod_targets._programs import state_from_stat, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,6 +100,12 @@ class SourceTree:
             if path not in self._files:
                 self._files[path] = SourceFile(text.encode(), (path,))
 
+    def real_folder(self, folder: str) -> str:
+        """Return the real path of a folder."""
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        return self._folders[folder]
+
     def find(self, folder: str, name: str) -> tuple[str, bool]:
         """Look up a name in a real folder.
 
@@ -115,16 +123,15 @@ class SourceTree:
 
     def _find(self, path: str) -> tuple[str, bool]:
         head, tail = os.path.split(path)
-        if path not in self._files and not os.path.isfile(path):
-            if not _is_file(path):
-                return "", False
+        real = self.real_folder(head)
+        result = os.path.join(real, tail)
+        # The system does not open `missing/../a.h`.
+        if self.file(result) is not None and (path == result or os.path.isfile(path)):
+            return result, real != os.path.normpath(head)
+        if _is_file(path) and not os.path.isfile(path):
             # A compiler may wait for a pipe, and its contents are no input.
             raise OSError(EINVAL, f"an include names {path!r}, which is neither a regular file nor a folder")
-        if head not in self._folders:
-            self._folders[head] = os.path.realpath(head)
-        real = self._folders[head]
-        result = os.path.join(real, tail)
-        return (result, real != os.path.normpath(head)) if self.file(result) is not None else ("", False)
+        return "", False
 
 
 class Closure(NamedTuple):
@@ -205,11 +212,11 @@ def closure_of(
     """
     tree.add_texts(system.texts)
     source = os.path.abspath(source)
-    path = tree.find(os.path.realpath(os.path.dirname(source)), os.path.basename(source))[0] if os.path.isfile(source) else ""
-    if not path:
+    path = os.path.join(tree.real_folder(os.path.dirname(source)), os.path.basename(source))
+    if tree.file(path) is None:
         with open_regular(source):
             raise IsADirectoryError(21, os.strerror(21), source)
-    folders = [os.path.dirname(path), *(os.path.realpath(os.path.abspath(each)) for each in include), *system.folders]
+    folders = [os.path.dirname(path), *(tree.real_folder(os.path.abspath(each)) for each in include), *system.folders]
     walk = _Walk(path, folders, tree)
     for name in system.first:
         walk.look_up(path, name.encode())
@@ -296,12 +303,6 @@ class _Walk:
         return self._numbers[path]
 
 
-def state_of(path: str) -> tuple[int, int, int, int, int]:
-    """Return what changes with the contents of a file: its size, its times, and its number in the file system."""
-    about = os.stat(path)
-    return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_dev, about.st_ino
-
-
 def _is_file(path: str) -> bool:
     """Return whether there is a file, of whichever type, for a compiler."""
     return os.path.exists(path) and not os.path.isdir(path)
@@ -309,10 +310,10 @@ def _is_file(path: str) -> bool:
 
 def _read(path: str) -> SourceFile | None:
     try:
-        if not os.path.isfile(path):
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):
             return None
-        state = state_of(path)
-        with open(path, "rb") as file:
-            return SourceFile(file.read(), state)
-    except OSError:
+        with open(path, "rb", buffering=0) as file:
+            return SourceFile(file.readall(), state_from_stat(about))
+    except (OSError, ValueError):
         return None

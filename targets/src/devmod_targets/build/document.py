@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -180,10 +181,12 @@ def _read(path: str) -> str:
     if len(data) > _LARGEST:
         raise ManifestError(path, [Problem(0, "the file", f"it is too large for a manifest: over {_LARGEST >> 20} MiB")])
     try:
-        return data.decode("utf-8-sig")
+        return data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ManifestError(path, [Problem(line, "the file", f"expected UTF-8 text, got the byte 0x{data[error.start]:02x}")]) from None
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ManifestError(
+            path, [Problem(line, "the file", f"expected UTF-8 text, got the byte 0x{error.object[error.start]:02x}")]
+        ) from None
 
 
 def _parse(path: str, text: str) -> dict[str, Any]:
@@ -234,7 +237,7 @@ def _too_deep() -> Problem:
 # of its own before the three that close it.
 _STRING = r"""\"{3}(?:[^\\]|\\.)*?\"{3,5}(?!\")|'{3}.*?'{3,5}(?!')|\"(?:[^\"\\]++|\\.)*+\"|'[^']*'"""
 #: A string, a mark, a line break, or a bare key or a part of a scalar; white space and comments are in no group.
-_TOKEN = re.compile(rf"({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+", re.DOTALL)
+_TOKEN = rf"(?s)({_STRING}|[\[\]{{}}=,.]|[^\s#\[\]{{}}=,.\"']++)|(\n)\s*+|[^\S\n]++|#[^\n]*+"
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
@@ -245,7 +248,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
     """Yield the tokens with their lines; "" at the end."""
     line = 1
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_TOKEN, text):
         token = match[1] or match[2]
         if token:
             yield token, line

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
 import devmod
+from devmod import Target
 from devmod.errors import CompileError, DevmodError, describe_error
+from devmod.plugins import lookup
 from devmod_targets.authoring import CompilerReport
 from devmod_targets.build.result import Outcome
-from devmod_targets.build.spelling import in_manifest
 from devmod_targets.build.toolchains import toolchain_of
-from devmod_targets.compilation import files_read, validation_of
+from devmod_targets.compilation import compile_source, files_read, validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +46,18 @@ class PackedFile(NamedTuple):
     data: bytes | str
 
 
+class _SourcePath:
+    """A path of a file. pathlib takes longer to import than a small compile."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __fspath__(self) -> str:
+        return self._path
+
+
 def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = False) -> Outcome:
-    """Compile a job in a worker. An exception of the job is in the result: its class may be in a package that the caller lacks.
+    """Compile a job. An exception of the job is in the result: its class may be in a package that the caller lacks.
 
     Parameters
     ----------
@@ -62,6 +70,8 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
     """
     if not files:
         return _attempt(job, with_sources)
+    import tempfile
+
     toolchain = toolchain_of(job)
     with tempfile.TemporaryDirectory(prefix="devmod-build-") as folder:
         folder = os.path.realpath(folder)
@@ -75,7 +85,7 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
                 with open(path, "wb") as file:
                     file.write(each.data)
             paths[path] = each.path
-        job = replace(job, folder=folder)
+        job = job._replace(folder=folder)
         for path in job.include_paths:
             os.makedirs(path, exist_ok=True)
         outcome = _attempt(job, with_sources)
@@ -97,7 +107,7 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]
     def relative(path: str) -> str:
         return os.path.relpath(path, base).replace(os.sep, "/")
 
-    packed = replace(job, folder="", source=relative(source), include=tuple(map(relative, folders)))
+    packed = job._replace(folder="", source=relative(source), include=tuple(map(relative, folders)))
     first: dict[tuple[object, ...], str] = {}
     files = []
     for path, file in closure.files.items():
@@ -112,7 +122,9 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            module = devmod.compile(Path(job.path), job.target, **job.arguments())
+            target = Target.parse(job.target)
+            spec = lookup("devmod.targets", target.kind)
+            module = compile_source(spec, _SourcePath(job.path), target, **job.arguments(), runtime=False, listings=with_sources)
             unvalidated = validation_of(module)[1]
             notes = (f"not validated: {unvalidated}",) if unvalidated else ()
             outcome = Outcome(devmod.dumps(module, with_sources=with_sources), files=files_read(module), reports=notes)
@@ -129,8 +141,12 @@ def _failed(error: Exception, kernel: str) -> Outcome:
     """Return the outcome of a job that raised. The message has the words of the manifest."""
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    elif isinstance(error, DevmodError):
+        from devmod_targets.build.spelling import in_manifest
+
+        text = in_manifest(error, kernel)
     else:
-        text = in_manifest(error, kernel) if isinstance(error, DevmodError) else describe_error(error)
+        text = describe_error(error)
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     return Outcome(error=type(error).__name__, message=text + notes, log=error.log if isinstance(error, CompileError) else "")
 

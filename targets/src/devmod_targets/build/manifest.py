@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Define = str | int | float | bool
 #: The threads of a block by function; "" is all functions.
@@ -11,8 +11,7 @@ Blocks = tuple[tuple[str, tuple[int, ...]], ...]
 Locals = tuple[tuple[str, str, int, bool], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A source file: its path, its language ("" for that of its suffix), and its name ("" for the default)."""
 
     path: str
@@ -20,8 +19,7 @@ class Source:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """The settings of one table: of the manifest, of a kernel, or of a target in one of them.
 
     `sources` is None where the table has no such key. `target` is the key of a target's table, and "" elsewhere. `functions` has the
@@ -41,8 +39,7 @@ class Section:
     local: Locals = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KernelEntry:
+class KernelEntry(NamedTuple):
     """A kernel: its settings, and those of its targets.
 
     `targets` replaces the targets of the manifest, unless it is empty. `skip` has the kinds that the kernel leaves out.
@@ -55,8 +52,7 @@ class KernelEntry:
     skip: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantsFile:
+class ConstantsFile(NamedTuple):
     """A file of constants. `name` renames the array of a .npy file. `names` chooses arrays of the other files; () is all of them."""
 
     path: str
@@ -64,16 +60,14 @@ class ConstantsFile:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Constants:
+class Constants(NamedTuple):
     """The constants of the bundle: the files, and the functions that return them, each with the names in order."""
 
     files: tuple[ConstantsFile, ...] = ()
     functions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """A manifest that `read_manifest` has checked. Paths in it are relative to `folder`, with slashes.
 
     Parameters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -10,8 +9,8 @@ from devmod import Target
 from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError
 from devmod.targets import KINDS
+from devmod_targets._languages import takes, variants_of
 from devmod_targets.build.document import key_text
-from devmod_targets.compilation import languages_of, variants_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,29 +21,35 @@ if TYPE_CHECKING:
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
 
 
-#: Cached: a manifest has few targets, and each is parsed and split for every kernel.
-parse_target, _split = cache(Target.parse), cache(Target.variants)
+#: Cached: a manifest has few targets, and each is parsed for every kernel.
+parse_target = cache(Target.parse)
 
 
-def kernel_targets(manifest: Manifest, kernel: KernelEntry) -> list[Target]:
+def kernel_targets(manifest: Manifest, kernel: KernelEntry) -> list[str]:
     """Return the targets of a kernel, in order."""
-    return [target for target in map(parse_target, kernel.targets or manifest.targets) if target.kind not in kernel.skip]
+    return [text for text in kernel.targets or manifest.targets if parse_target(text).kind not in kernel.skip]
 
 
-def variants(target: Target) -> tuple[Target, ...]:
+def variants(text: str) -> tuple[Target, ...]:
     """Return the targets of single payloads. If the compiler is missing, one for each architecture: the jobs then report the reason."""
+    target = parse_target(text)
     if target.kind in KINDS and not target.options:  # without options, core's kinds join no architectures: no compiler is imported
-        return _split(target)
+        return _split(text)
     try:
         return variants_of(target)
     except (CompileError, PluginError):
         return target.variants()
 
 
+@cache
+def _split(text: str) -> tuple[Target, ...]:
+    return parse_target(text).variants()
+
+
 def kernel_variants(manifest: Manifest, kernel: KernelEntry) -> Iterator[Target]:
     """Yield the variants of a kernel's targets, in order."""
-    for target in kernel_targets(manifest, kernel):
-        yield from variants(target)
+    for text in kernel_targets(manifest, kernel):
+        yield from variants(text)
 
 
 class Use(NamedTuple):
@@ -76,11 +81,11 @@ def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
         declared = section.sources if section.sources is not None else declared
         default = section.language or default
     spec = find_spec(variant.kind)
-    takes, sources = languages_of(spec), []
+    sources = []
     for source in declared:
         language = source.language or default
         name = language or suffix_of(source.path)
-        if spec is not None and name in takes:
+        if spec is not None and takes(spec, name):
             sources.append((source, language, spec.languages.get(name, name)))
     return Use(kernel, variant, _matching(manifest.section, manifest.target_sections, variant), own, sources)
 
@@ -92,6 +97,8 @@ def uses_of(manifest: Manifest, kernel: KernelEntry) -> Iterator[Use]:
 
 
 def _matching(section: Section, targets: Sequence[Section], variant: Target) -> list[Section]:
+    if not targets:
+        return [section]
     matching = [each for each in targets if covers(parse_target(each.target), variant)]
     return [section, *sorted(matching, key=lambda each: " " in each.target)]  # [target.cuda] before [target."cuda -arch=sm_90"]
 
@@ -135,7 +142,7 @@ def has_preprocessor(kind: str, language: str) -> bool:
 
 def shared_sections(sections: Sequence[Section], kind: str, language: str) -> Sequence[Section]:
     """Return the settings of all kernels as they apply to a source: without macros for a language that has none."""
-    return sections if has_preprocessor(kind, language) else [replace(each, defines=(), include=()) for each in sections]
+    return sections if has_preprocessor(kind, language) else [each._replace(defines=(), include=()) for each in sections]
 
 
 def macro_notes(uses: Iterable[Use]) -> Iterator[str]:
@@ -148,21 +155,22 @@ def macro_notes(uses: Iterable[Use]) -> Iterator[str]:
 
 
 def macro_mistakes(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the keys with macros or include folders that no source can use, and what is wrong with each."""
+    """Yield the keys of the targets of all kernels with macros or include folders that no source can use, and what is wrong with each."""
     for section in manifest.target_sections:
         spec = find_spec(section.target.partition(" ")[0])
         if spec is not None and not spec.preprocessed:
             yield from _mistakes(section, (), f"{spec.kind} takes {describe_languages(spec)}")
-    for kernel in manifest.kernels:
-        yield from dict(_kernel_mistakes(manifest, kernel)).items()  # a table applies to several variants
 
 
-def _kernel_mistakes(manifest: Manifest, kernel: KernelEntry) -> Iterator[tuple[KeyPath, str]]:
-    for use in uses_of(manifest, kernel):
+def kernel_macro_mistakes(uses: Sequence[Use]) -> dict[KeyPath, str]:
+    """Return the keys of a kernel with macros or include folders that no source can use, and what is wrong with each."""
+    result: dict[KeyPath, str] = {}  # a table applies to several variants
+    for use in uses:
         for source, _, language in use.sources:
             if not has_preprocessor(use.variant.kind, language):
                 for section in use.own:
-                    yield from _mistakes(section, ("kernels", kernel.name), f"{source.path!r} is {language}")
+                    result |= _mistakes(section, ("kernels", use.kernel.name), f"{source.path!r} is {language}")
+    return result
 
 
 def _mistakes(section: Section, keys: KeyPath, reason: str) -> Iterator[tuple[KeyPath, str]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from devmod import Local, Target, load_metadata_from_json
+from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, uses_of
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.matrix import Use
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One run of a compiler: one source for one variant of a target. All fields are strings, numbers and tuples of them.
 
     A worker runs ``devmod.compile(pathlib.Path(job.path), job.target, **job.arguments())``. The result depends on all fields but
@@ -82,6 +80,8 @@ class Job:
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `devmod.compile`."""
+        from devmod import Local, load_metadata_from_json
+
         block: Any = {function: dims for function, dims in self.block}  # noqa: C416 - the key "" is for all functions
         local: dict[str, Any] = {}
         for function, parameter, nbytes, per_thread in self.local:
@@ -103,8 +103,7 @@ class Job:
         return f"{self.source} for {self.target}"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The jobs of a build, and the settings of the file that it writes.
 
     Parameters
@@ -153,7 +152,7 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
     FormatError
         The manifest does not have one of `targets`.
     """
-    manifest = replace(manifest, strict=manifest.strict or strict)
+    manifest = manifest._replace(strict=manifest.strict or strict)
     chosen = [_choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)]
     uses = [
         use

@@ -16,7 +16,6 @@ import tempfile
 from base64 import b64decode, b64encode
 from collections import deque
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from importlib import import_module
 from threading import Lock, Thread
 
@@ -93,7 +92,7 @@ class Pool:
     def _outcome(self, job: Job) -> Outcome:
         for _ in range(_STARTS):
             worker = self._worker()
-            worker.send(asdict(job))
+            worker.send(job._asdict())
             answer = worker.answer()
             if answer is not None:
                 self._idle.append(worker)
@@ -121,8 +120,6 @@ def main(request: dict[str, Any]) -> None:
         os.mkdir(folder, 0o700)
     tempfile.tempdir = folder
     os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
-    # The fallback saves the same bytes as the runtime's module, and the import of a runtime takes time.
-    os.environ.update(DEVMOD_COMPILE_FORCE_FALLBACK="1")
     answer = answer_writer()
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     Thread(target=_receive, args=(jobs, folder), daemon=True).start()

@@ -10,9 +10,9 @@ from datetime import date, datetime, time
 from math import isfinite
 from typing import Any
 
-from devmod import load_metadata_from_json
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
+from devmod.plugins import shared_scan
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, Section, Source
@@ -75,7 +75,8 @@ def manifest_of(document: Document) -> Manifest:
     table.check_keys(_HINTS)
     if not manifest.kernels and not manifest.constants.files and not document.problems:
         table.add("the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources", "kernels")
-    Checks(manifest, document).run()
+    with shared_scan():
+        Checks(manifest, document).run()
     if document.problems:
         raise ManifestError(document.path, [*document.problems])
     return manifest
@@ -154,8 +155,8 @@ def _entry(table: Table, value: object, name: str, index: int, missing: str) -> 
 # -- Read the settings of a kernel, of a target or of the whole manifest.
 
 
-_MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
-_SIZE = re.compile(r"([1-9][0-9]{0,17})(/thread)?", re.ASCII)
+_MACRO = r"(?a)[A-Za-z_]\w*(?:\([\w\s,.]*\))?"
+_SIZE = r"([1-9][0-9]{0,17})(/thread)?"
 _THREADS = "expected the threads of a block, an integer of 1 or more, or an array of up to three for x, y, z"
 #: Likely mistakes in the name of a key, each with the end of the message about an unknown key.
 _SECTION_HINTS = {
@@ -229,7 +230,7 @@ def _include(table: Table) -> tuple[str, ...]:
 def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
     result: list[tuple[str, Define]] = []
     for macro, text in (table.typed("defines", dict, "a table of macros, such as { WIDTH = 16 }") or {}).items():
-        if not _MACRO.fullmatch(macro):
+        if not re.fullmatch(_MACRO, macro):
             table.add('expected the name of a macro, or a name with parameters such as "F(x)"', "defines", macro)
         elif not isinstance(text, (str, int, float)):
             table.add(f"expected a string, a number or a boolean, got {describe(text)}", "defines", macro)
@@ -263,6 +264,8 @@ def _sources(table: Table) -> tuple[Source, ...] | None:
 
 def _functions(table: Table) -> Iterator[tuple[str, str]]:
     """Yield the declared functions, each as JSON of a metadata file."""
+    from devmod import load_metadata_from_json
+
     for name, function in table.tables("functions", "functions, such as [kernels.twice.functions.twice]"):
         fields: dict[str, Any] = {"name": function.string("name", name)}
         for key in ("arg_types", "launch_param_tags", "arg_extra_tags"):
@@ -325,7 +328,7 @@ def _locals(table: Table) -> Iterator[tuple[str, str, int, bool]]:
 
 
 def _local(table: Table, function: str, parameter: str, size: object) -> tuple[str, str, int, bool] | None:
-    match = _SIZE.fullmatch(size) if isinstance(size, str) else _SIZE.fullmatch(str(size)) if type(size) is int else None
+    match = re.fullmatch(_SIZE, size) if isinstance(size, str) else re.fullmatch(_SIZE, str(size)) if type(size) is int else None
     if match is None:
         keys = ("local", function, parameter) if function else ("local", parameter)
         table.add(f'expected bytes of 1 or more, such as 1024, or "4/thread", got {describe(size)}', *keys)
@@ -412,12 +415,9 @@ class Table:
                 self.add(f"unknown key{hint or f'; the keys here are {list_names(dict.fromkeys(self._known))}'}", name)
 
 
-_DRIVE = re.compile(r"[A-Za-z]:")
-
-
 def check_path(table: Table, value: str, *keys: str | int) -> str:
     """Return a relative path without ``.`` and needless ``..``; "" for an empty one, and after a mistake."""
-    if value.startswith(("/", "~")) or _DRIVE.match(value):
+    if value.startswith(("/", "~")) or (value[1:2] == ":" and value[0].isascii() and value[0].isalpha()):
         table.add(f"expected a path relative to the manifest's folder, got {value!r}: other machines have other folders", *keys)
     elif "\\" in value:
         table.add(f"expected slashes in a path, got {value!r}; write {value.replace(chr(92), '/')!r}", *keys)

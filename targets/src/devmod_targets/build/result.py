@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from devmod.errors import CompileError, with_log
@@ -20,11 +19,10 @@ if TYPE_CHECKING:
 
 
 #: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``.
-_PLACE = re.compile(r"(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))")
+_PLACE = r"(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """A job that failed.
 
     Attributes
@@ -49,8 +47,7 @@ class Failure:
         return f"{self.job}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class JobResult:
+class JobResult(NamedTuple):
     """The result of a job.
 
     Attributes
@@ -107,7 +104,6 @@ class Outcome(NamedTuple):
     files: Mapping[str, str] | None = None
 
 
-@dataclass(eq=False, repr=False)
 class BuildResult:
     """The result of `devmod.build`.
 
@@ -123,11 +119,11 @@ class BuildResult:
         Warnings about the build itself, such as a damaged entry of the cache.
     """
 
-    output: str
-    results: tuple[JobResult, ...]
-    written: bool = False
-    problems: tuple[str, ...] = ()
-    _modules: tuple[Module, ...] | None = None
+    def __init__(
+        self, output: str, results: tuple[JobResult, ...], problems: tuple[str, ...] = (), modules: tuple[Module, ...] | None = None
+    ) -> None:
+        self.output, self.results, self.problems, self._modules = output, results, problems, modules
+        self.written = False
 
     def __repr__(self) -> str:
         return f"<BuildResult {self.output!r}: {self.summary}>"
@@ -195,7 +191,7 @@ def failure_of(job: Job, outcome: Outcome) -> Failure:
     texts = outcome.error, outcome.message, outcome.log
     own = os.path.basename(job.source)
     first: tuple[str, int] | None = None
-    for match in _PLACE.finditer(f"{outcome.message}\n{outcome.log}"):
+    for match in re.finditer(_PLACE, f"{outcome.message}\n{outcome.log}"):
         place = match["file"], int(match["line"] or match["in_brackets"])
         if os.path.basename(place[0]) == own:
             return Failure(job, *texts, job.source, place[1])

@@ -11,23 +11,21 @@ import importlib.util
 import os
 import re
 import sys
-import time
 from functools import cache
-from hashlib import sha256
 from importlib import import_module
 
 import devmod
 import devmod_readers
 import devmod_targets
-from devmod.backend import DiskCache, environment_text, find_program, open_regular
+from devmod.backend import environment_text, find_program
 from devmod.plugins import CORE, find_spec, registered
+from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of
 from devmod_targets._text import header_files
-from devmod_targets.build.closure import SystemHeaders, state_of
-from devmod_targets.webgpu._naga import find_package
+from devmod_targets.build.closure import SystemHeaders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from devmod_targets.build.plan import Job
 
@@ -48,8 +46,7 @@ _WHEELS = {
 }
 #: The programs in PATH that a kind's payloads depend on.
 _PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val", "spirv-dis"), "webgpu": ("naga",)}
-#: The shared libraries of these programs, and those of clang.
-_LIBRARIES = r"lib(?:glslang|SPIRV|shaderc|dx).*\.(?:so|dylib)"
+#: The shared libraries of clang.
 _CLANG_LIBRARIES = r"lib(?:LLVM|clang-cpp|lld).*\.(?:so|dylib)"
 #: The kinds that devmod-targets compiles with the clang of the wheel ziglang, of an option or of a variable.
 _OWN_CLANG = ("rocm", "hexagon")
@@ -60,11 +57,6 @@ _FIRST = {"rocm": ("devmod_hip.h",)}
 #: A folder that does not exist, for the headers of devmod, which are not on the disk.
 _NO_FOLDER = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
 _DEVICE_LIBS = ("ocml.bc", "ockl.bc", "ocml.amdgcn.bc", "ockl.amdgcn.bc")
-_DEVELOPMENT = re.compile(r"\.dev\d*")
-#: The longest step of the clock of a file system, that of FAT, in nanoseconds. Two changes within one step give one state.
-_TIME_STEP = 2_000_000_000
-#: Digests of files, by their state. Hashing a compiler takes longer than a build in which nothing changed.
-_DIGESTS = DiskCache("build")
 
 
 def toolchain_of(job: Job) -> str:
@@ -96,6 +88,11 @@ def embeds_includes(job: Job) -> bool:
     return job.kind in _EMBEDDED
 
 
+def runs_programs(job: Job) -> bool:
+    """Return whether the compilers of a job are programs alone. A crash of one does not end the process that runs the job."""
+    return job.kind in _PROGRAMS
+
+
 def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(option for option in options if option.startswith(("-toolchain=", "-device-libs=")))
 
@@ -108,14 +105,17 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
         return "\n".join([*parts, own]) if own else ""
     if kind == "metal" and "metallib" in target:
         return ""  # the version of Xcode cannot be read without running it
-    installed = _installed()
+    installed = _installed() if _WHEELS[kind] else {}
     if "libclang" in _WHEELS[kind] and "libclang" not in installed and importlib.util.find_spec("clang"):
         return ""  # the library of another package, whose version is unknown
     parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
     files = [path for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
-    files += _libraries(files, _LIBRARIES)
-    if kind == "webgpu" and (package := find_package()):
-        files.append(os.path.join(package, "dist", "wasm", "naga_bg.wasm"))
+    files += libraries_of(files, SHADER_LIBRARIES)
+    if kind == "webgpu":
+        from devmod_targets.webgpu._naga import find_package
+
+        if package := find_package():
+            files.append(os.path.join(package, "dist", "wasm", "naga_bg.wasm"))
     if kind == "cuda":
         parts += [f"headers {_tree_digest(folder)}" for folder in _nvidia_headers()]
     if kind in _OWN_CLANG:
@@ -129,35 +129,8 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
 
 def clear() -> None:
     """Clear the cached versions: the environment may change between two builds of one process."""
-    for each in (_toolchain_of, _own_versions, _installed, _clang_headers):
+    for each in (_toolchain_of, _own_versions, _installed, _clang_headers, libraries_in):
         each.cache_clear()
-
-
-def file_digest(path: str) -> str:
-    """Return the SHA-256 of a file. The digest is cached on the disk by the file's state, so an unchanged file is hashed once."""
-    path = os.path.realpath(path)
-    return _files_digest([path])
-
-
-def _files_digest(paths: Sequence[str], folder: str = "") -> str:
-    """Return the SHA-256 of files, one after the other, each after its name in the folder."""
-    states = [state_of(path) for path in paths]
-    lines = [" ".join((path, *map(str, state))) for path, state in zip(paths, states, strict=True)]
-    name = _DIGESTS.key("files", folder, *lines)
-    known = _DIGESTS.read(name)
-    if known is not None:
-        return known.decode("ascii", "replace")
-    started = time.time_ns()
-    digest = sha256()
-    for path in paths:
-        digest.update(os.fsencode(f"\0{os.path.relpath(path, folder)}\0") if folder else b"")
-        with open_regular(path) as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    result = digest.hexdigest()
-    if all(max(changed, changed_state) < started - _TIME_STEP for _, changed, changed_state, *_ in states):
-        _DIGESTS.write(name, result.encode())
-    return result
 
 
 def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
@@ -192,7 +165,7 @@ def _clang_files(clang: str) -> list[str]:
     result = [clang]
     for folder in dict.fromkeys((os.path.dirname(clang), os.path.dirname(os.path.realpath(clang)))):
         result += [file for each in ("ld.lld", "lld") if (file := find_program(os.path.join(folder, each)))]
-    return result + _libraries(result, _CLANG_LIBRARIES)
+    return result + libraries_of(result, _CLANG_LIBRARIES)
 
 
 @cache
@@ -210,16 +183,6 @@ def _clang_headers(options: tuple[str, ...]) -> str:
     return next(filter(os.path.isdir, folders), "") if len(folders) == 1 else ""
 
 
-def _libraries(programs: Iterable[str], names: str) -> list[str]:
-    """Return the shared libraries that match a pattern, in the folders of libraries beside programs."""
-    result: set[str] = set()
-    for prefix in dict.fromkeys(os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in programs):
-        for folder in (f"{prefix}/lib", f"{prefix}/lib64", *glob.glob(f"{glob.escape(prefix)}/lib/*-linux-*")):
-            if os.path.isdir(folder):
-                result.update(os.path.realpath(os.path.join(folder, name)) for name in os.listdir(folder) if re.match(names, name))
-    return sorted(filter(os.path.isfile, result))
-
-
 def _nvidia_headers() -> list[str]:
     """Return the folders of NVIDIA's headers: its wheels put them into one folder for each version of CUDA."""
     found = importlib.util.find_spec("nvidia")
@@ -235,13 +198,13 @@ def _own_versions() -> list[str]:
     """Return devmod's own distributions with their version, which all have. A development version has a digest of its files too."""
     result = []
     for name, module in ((CORE, devmod), ("devmod-readers", devmod_readers), ("devmod-targets", devmod_targets)):
-        digest = " " + _tree_digest(os.path.dirname(str(module.__file__))) if _DEVELOPMENT.search(devmod.__version__) else ""
+        digest = " " + _tree_digest(os.path.dirname(str(module.__file__))) if ".dev" in devmod.__version__ else ""
         result.append(f"{name} {devmod.__version__}{digest}")
     return result
 
 
 def _tree_digest(folder: str) -> str:
-    return _files_digest(sorted(_files(folder)), folder)
+    return files_digest(sorted(_files(folder)), folder)
 
 
 def _files(folder: str) -> Iterator[str]:

@@ -13,8 +13,8 @@ from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import check_declared, read_ptx
 from devmod_readers.options.cuda import check_options, check_values
+from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, merge_declared, warn_caller
-from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.authoring.instances import explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels

@@ -23,6 +23,7 @@ from devmod.backend import find_program
 from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,
@@ -32,7 +33,6 @@ from devmod_targets.authoring import (
     source_payload,
     warn_caller,
 )
-from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.authoring._process import run_program
 from devmod_targets.metal._reflect import read
 

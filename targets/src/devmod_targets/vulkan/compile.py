@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
+from importlib import import_module
 
 from devmod import Origin
 from devmod.backend import find_program
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, compile_error
 from devmod.targets.vulkan import SPEC
-from devmod_readers.reflection import ReflectedFunction, ReflectedShader, reflected_function
-from devmod_readers.spirv import read_module, reflect
+from devmod_targets._included import unresolved_names
+from devmod_targets._programs import version_of
 from devmod_targets.authoring import (
     CompileRequest,
     Inliner,
@@ -22,13 +23,13 @@ from devmod_targets.authoring import (
     options_and_defines,
     warn_caller,
 )
-from devmod_targets.authoring._included import unresolved_names
 from devmod_targets.authoring._process import compiler_folder, run_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from devmod_readers.reflection import ReflectedFunction, ReflectedShader
 
 #: The architectures of the target: a version of Vulkan with its newest SPIR-V, or a version of SPIR-V.
 _ENVIRONMENTS = {
@@ -45,20 +46,19 @@ _ENVIRONMENTS = {
 _DEFAULT = "vulkan1.1"
 _OPTIMIZE = ("-O", "-Os", "-O0")
 #: Compiler options that devmod sets itself, or that change the output format.
-_RESERVED_OPTIONS = re.compile(
+_RESERVED_OPTIONS = (
     r"-(?:V|G|H|S|e|E|l|c|h|i|m|q|s|t|v|x|S.*|o.*|V\d*|G\d*|Fo.*|Fc.*|Fh.*|Fi.*|P|spirv|M.*|mfmt.*|std=.*)$"
     r"|--(?:target-env|target-spv|client|source-entrypoint|sep|entry-point|stdin|version|help|depfile|vn|variable-name|dump.*)(?:=.*)?$"
     r"|-f(?:shader-stage|entry-point|spv-target-env)=.*$"
 )
 #: The options of glslang, glslc and dxc that change the code or the diagnostics, and their values. Others name files and libraries.
-_SUPPORTED = re.compile(
-    r"-(?:g0?|gVS?|w|r|R|C|d|Od)|-U[A-Za-z_]\w*|-W[A-Za-z0-9-]*"
+_SUPPORTED = (
+    r"(?a)-(?:g0?|gVS?|w|r|R|C|d|Od)|-U[A-Za-z_]\w*|-W[A-Za-z0-9-]*"
     r"|--(?:auto|enhanced|flatten|hlsl|invert|keep|nan|no|relaxed|resource|set|shift|suppress|uniform)-[\w-]+(?:=\w+)?"
     r"|--(?:quiet|glsl-version|ku|nsf|iy|am[bl]|fua|rsb|s[a-z]{2,4})"
     r"|-f(?:auto|cbuffer|finite|hlsl|image|invert|nan|no|preserve|resource|sampler|spv|ssbo|texture|uav|ubo|vk)-[\w-]+(?:=[\w.,-]+)?"
     r"|-O[1-3]|-T\w+|-HV|-Z[a-z]{1,2}|-G[a-z]{2}|-enable-16bit-types|-no-warnings"
-    r"|\w+",
-    re.ASCII,
+    r"|\w+"
 )
 _STAGES = {
     "vert": "a vertex",
@@ -147,12 +147,12 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
             level = option
         elif option.startswith("--compiler="):
             compiler = option.partition("=")[2]
-        elif _RESERVED_OPTIONS.match(option):
+        elif re.match(_RESERVED_OPTIONS, option):
             reason = "the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'"
             if not re.search("target|client|^-[VG]", option):
                 reason = "devmod sets the compiler's files, stage and entry points itself"
             raise request.error(f"the vulkan option {option!r} is not supported: {reason}")
-        elif not _SUPPORTED.fullmatch(option):
+        elif not re.fullmatch(_SUPPORTED, option):
             raise request.error(
                 f"the vulkan option {option!r} is not supported; expected an option of the compiler for the code or its diagnostics, such "
                 "as -g, -Werror or --auto-map-bindings"
@@ -181,7 +181,7 @@ _INSTALL_TOOLS = (
 )
 #: Projects whose name differs from their executable.
 _PROJECTS = {"glslangValidator": "glslang", "glslc": "shaderc"}
-_VERSION = re.compile(r"(?:Glslang Version: (?:\d+:)?|SPIRV-Tools v|shaderc v?|dxcompiler\D*)(\d+(?:\.\d+)+)")
+_VERSION = r"(?:Glslang Version: (?:\d+:)?|SPIRV-Tools v|shaderc v?|dxcompiler\D*)(\d+(?:\.\d+)+)"
 
 
 class Environment:
@@ -205,15 +205,17 @@ class Compiler:
     ----------
     name, path
         The name and the path of its program.
-    toolchain
-        Its project and version, such as "glslang 12.0.0".
     """
 
-    __slots__ = ("name", "path", "toolchain")
+    __slots__ = ("name", "path")
 
     def __init__(self, name: str, path: str) -> None:
         self.name, self.path = name, path
-        self.toolchain = f"{_PROJECTS.get(name, name)} {version(path)}"
+
+    @property
+    def toolchain(self) -> str:
+        """Its project and version, such as "glslang 12.0.0"."""
+        return f"{_PROJECTS.get(self.name, self.name)} {version(self.path)}"
 
     def command(
         self, language: str, entry: str, environment: Environment, defines: Mapping[str, str], options: Sequence[str], file: str, out: str
@@ -304,25 +306,22 @@ def version(path: str) -> str:
 
 @cache
 def _version(path: str, _: int) -> str:
-    match = _VERSION.search(run([path, "--version"], os.sep)[1])
-    return match[1] if match else "unknown"
+    return version_of(path, lambda: next(iter(re.findall(_VERSION, run([path, "--version"], os.sep)[1])), "unknown"))
 
 
-def run(command: Sequence[str], folder: str) -> tuple[int, str]:
+def run(command: Sequence[str], folder: str, meanwhile: Callable[[], None] = lambda: None) -> tuple[int, str]:
     """Return the result of `run_program`, in this process's environment: a Vulkan SDK may need it."""
-    return run_program(command, folder, name=os.path.basename(command[0]), kind="vulkan")
+    return run_program(command, folder, name=os.path.basename(command[0]), kind="vulkan", meanwhile=meanwhile)
 
 
-_ENTRY = re.compile(r"\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?void\s+(\w+)\s*\(", re.IGNORECASE)
+_ENTRY = r"(?i)\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?void\s+(\w+)\s*\("
 
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
 
 _MAX_ENTRIES = 256
 
 #: spirv-val's errors for numbers and names that a later version of SPIR-V may define.
-_UNKNOWN_TO_VALIDATOR = re.compile(
-    r"Invalid (?:[\w -]+ operand|opcode): \d+|Unknown (?:extension|extended instruction set)|Invalid SPIR-V version"
-)
+_UNKNOWN_TO_VALIDATOR = r"Invalid (?:[\w -]+ operand|opcode): \d+|Unknown (?:extension|extended instruction set)|Invalid SPIR-V version"
 
 
 class Build:
@@ -386,7 +385,6 @@ class Build:
         request = self.request
         language = request.language
         compiler = find_compiler(language, compiler_name, request.name)
-        self.toolchain.append(compiler.toolchain)
         files = Files(request, language, defines)
         self.sources, self.files = files.sources, files.files
         with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
@@ -396,7 +394,7 @@ class Build:
         codes: dict[str, bytes] = {}
         for entry in entries:
             command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
-            data = self._compiled(folder, command, files, language)
+            data = self._compiled(folder, command, files, language, lambda: self._prepare(compiler))
             functions |= self._functions(data, include_unused=language == "GLSL")
             self._validate(folder, data)
             codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
@@ -413,7 +411,7 @@ class Build:
         if command is not None:
             status, printed = run(command, folder)
             text = printed if status == 0 else text  # the compiler reports the errors later
-        entries = list(dict.fromkeys(_ENTRY.findall(_COMMENT.sub(" ", text))))
+        entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(_COMMENT, " ", text))))
         name = self.request.name
         if not entries:
             raise self.request.error(f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]")
@@ -423,8 +421,14 @@ class Build:
 
     # -- one module
 
-    def _compiled(self, folder: str, command: list[str], files: Files, language: str) -> bytes:
-        data, output, failure = _written(folder, command, "compiled.spv")
+    def _prepare(self, compiler: Compiler) -> None:
+        """Do what needs no module, while the compiler runs: find out its version, and import the reader of its output."""
+        if not self.toolchain:
+            self.toolchain.append(compiler.toolchain)
+        import_module("devmod_readers.spirv")
+
+    def _compiled(self, folder: str, command: list[str], files: Files, language: str, meanwhile: Callable[[], None]) -> bytes:
+        data, output, failure = _written(folder, command, "compiled.spv", meanwhile)
         errors, warnings = files.messages(output)
         if failure:
             raise compile_error("vulkan", language, errors or [failure], "\n".join(errors + warnings) or output)
@@ -432,6 +436,9 @@ class Build:
         return data
 
     def _functions(self, data: bytes, *, include_unused: bool) -> dict[str, ReflectedFunction]:
+        from devmod_readers.reflection import reflected_function
+        from devmod_readers.spirv import read_module, reflect
+
         request = self.request
         try:
             shaders = reflect(read_module(data), request.name, include_unused=include_unused)
@@ -475,7 +482,7 @@ class Build:
         if status:
             lines = [line for line in output.splitlines() if line.strip()]
             first = lines[0].removeprefix("error: ") if lines else f"exit status {status}"
-            if _UNKNOWN_TO_VALIDATOR.search(first):
+            if re.search(_UNKNOWN_TO_VALIDATOR, first):
                 self.doubts.append(
                     f"the SPIR-V of {self.request.name} was not validated: spirv-val {version(path)} does not support "
                     f"it ({first}). Install a newer spirv-val to validate it"
@@ -496,7 +503,7 @@ class Build:
         return optimized
 
     def _disassemble(self, folder: str, data: bytes) -> None:
-        path = find_program("spirv-dis")
+        path = find_program("spirv-dis") if self.request.listings else ""
         if not path:
             return
         self._write(folder, data)
@@ -516,12 +523,12 @@ class Build:
         return names.get(data[5], "vulkan1.1")
 
 
-def _written(folder: str, command: Sequence[str], name: str) -> tuple[bytes, str, str]:
+def _written(folder: str, command: Sequence[str], name: str, meanwhile: Callable[[], None] = lambda: None) -> tuple[bytes, str, str]:
     """Run a program that writes a file. Return the file, the messages, and if it fails the first of them."""
     out = os.path.join(folder, name)
     if os.path.exists(out):
         os.unlink(out)
-    status, output = run(command, folder)
+    status, output = run(command, folder, meanwhile)
     if status or not os.path.exists(out):
         return b"", output, next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
     with open(out, "rb") as file:
@@ -532,9 +539,9 @@ def _written(folder: str, command: Sequence[str], name: str) -> tuple[bytes, str
 
 
 #: The messages of compilers: glslang prints the severity first, shaderc and dxc print the location first.
-_SEVERITY_FIRST = re.compile(r"(?P<severity>ERROR|WARNING): (?:(?P<file>[^:\n]*):(?P<line>\d+): )?(?P<text>.*)")
-_PLACE_FIRST = re.compile(r"(?P<file>[^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<severity>error|warning): (?P<text>.*)")
-_COUNTED = re.compile(r"(?:\d+ (?:compilation )?errors?\b.*|'' : compilation terminated|SPIR-V is not generated.*)\s*$")
+_SEVERITY_FIRST = r"(?P<severity>ERROR|WARNING): (?:(?P<file>[^:\n]*):(?P<line>\d+): )?(?P<text>.*)"
+_PLACE_FIRST = r"(?P<file>[^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<severity>error|warning): (?P<text>.*)"
+_COUNTED = r"(?:\d+ (?:compilation )?errors?\b.*|'' : compilation terminated|SPIR-V is not generated.*)\s*$"
 
 
 class Files:
@@ -573,8 +580,8 @@ class Files:
         errors: list[str] = []
         warnings: list[str] = []
         for line in output.splitlines():
-            match = _SEVERITY_FIRST.match(line) or _PLACE_FIRST.match(line)
-            if not match or _COUNTED.match(match["text"]):
+            match = re.match(_SEVERITY_FIRST, line) or re.match(_PLACE_FIRST, line)
+            if not match or re.match(_COUNTED, match["text"]):
                 continue
             severity = match["severity"].lower()
             place = f"{self._name(match['file'])}:{match['line']}: " if match["line"] else ""

@@ -1,0 +1,90 @@
+"""What the compiler of a kind takes: languages, variants of a target, and architectures. No compiler is imported unless it is needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from devmod import Target
+from devmod.backend import find_spec
+from devmod.errors import PluginError, ToolchainNotFoundError, not_installed
+from devmod.targets import KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from devmod import TargetSpec
+    from devmod_targets.authoring import CompileRequest, Payload
+
+    Compiler = Callable[[CompileRequest], Payload]
+
+
+def variants_of(target: Target) -> tuple[Target, ...]:
+    """Return the targets of single payloads: one for each architecture, or one for all of a fatbin."""
+    if len(target.archs) < 2:
+        return (target,)
+    spec = find_spec(target.kind)
+    if spec is None or not spec.compiler:
+        return target.variants()
+    return tuple(import_compiler(spec)[1](target))
+
+
+def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
+    """Return the compiler of a kind, and the function that splits a target into the targets of single payloads.
+
+    That function is `Target.variants`, or the function ``variants`` of the compiler's module.
+    """
+    module, _, function = spec.compiler.partition(":")
+    try:
+        compiler_module = import_module(module)
+        return getattr(compiler_module, function), getattr(compiler_module, "variants", Target.variants)
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else ""
+        if missing != module.partition(".")[0] or not spec.build_extra:
+            raise PluginError(
+                f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: {type(error).__name__}: {error}",
+                kind=spec.kind,
+                key=f"devmod.targets.{spec.kind}",
+            ) from error
+        text = not_installed("its compiler", spec.build_distribution)
+        raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
+
+
+def owner_of(name: str) -> TargetSpec | None:
+    """Return the spec of the first of core's kinds with a language, or a suffix of source files, of this name."""
+    return next((spec for spec in map(find_spec, KINDS) if takes(spec, name)), None)
+
+
+def takes(spec: TargetSpec | None, name: str) -> bool:
+    """Return whether a kind takes a language, given by its name or by the suffix of its files."""
+    return spec is not None and (name in spec.languages or name in spec.languages.values())
+
+
+def languages_of(spec: TargetSpec | None) -> frozenset[str]:
+    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
+    return frozenset((*spec.languages, *spec.languages.values())) if spec is not None else frozenset()
+
+
+def architecture_problem(spec: TargetSpec, target: Target, language: str, *, assumed: bool = False) -> str:
+    """Return the message that a target must name an architecture; "" if it names one, or need not for sources of the language.
+
+    Parameters
+    ----------
+    spec, target
+        The target, and the spec of its kind.
+    language
+        The language.
+    assumed
+        Whether the caller of `devmod.compile` may have omitted another language.
+    """
+    example = spec.needs_arch.get(language)
+    if target.archs or not example or dict(target.options).get("format") in spec.source_formats:
+        return ""
+    text = f"the target {str(target)!r} names no architecture. Name those of the devices: {str(Target(spec.kind, arch=example))!r}"
+    formats = [spec.suffixes.get(suffix) for suffix, name in spec.languages.items() if name == language]
+    kept = next((fmt for fmt in formats if fmt in spec.source_formats), "")
+    if kept:
+        text += f". Or keep the source, which the receiver compiles: '{spec.kind} -format={kept}'"
+    others = [name for name in dict.fromkeys(spec.languages.values()) if name not in spec.needs_arch]
+    hint = f": pass the language, as in devmod.compile(…, language={others[0]!r})" if others and assumed else ""
+    return text + (f". {', '.join(others)} need none{hint}" if others else "")

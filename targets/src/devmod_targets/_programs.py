@@ -1,0 +1,112 @@
+"""The programs that compile: their libraries, and what is cached on the disk by the state of files, such as digests and versions."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import time
+from functools import cache
+from hashlib import sha256
+
+from devmod.backend import DiskCache, open_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+#: The shared libraries of the programs that process shaders.
+SHADER_LIBRARIES = r"lib(?:glslang|SPIRV|shaderc|dx).*\.(?:so|dylib)"
+#: The longest step of the clock of a file system, that of FAT, in nanoseconds. Two changes within one step give one state.
+_TIME_STEP = 2_000_000_000
+#: Texts by the state of files. Hashing a compiler takes longer than a build in which nothing changed.
+_TEXTS = DiskCache("build")
+
+
+def state_of(path: str) -> tuple[int, int, int, int, int]:
+    """Return what changes with the contents of a file: its size, its times, and its number in the file system."""
+    return state_from_stat(os.stat(path))
+
+
+def state_from_stat(about: os.stat_result) -> tuple[int, int, int, int, int]:
+    """Return the same of what the system has returned about a file."""
+    return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_dev, about.st_ino
+
+
+def text_of_files(name: str, paths: Sequence[str], make: Callable[[], str]) -> str:
+    """Return ``make()``, a text that depends on the contents of files alone. It is cached on the disk by the state of the files.
+
+    Parameters
+    ----------
+    name
+        The name of the text.
+    paths
+        The paths of the files.
+    make
+        Returns the text.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    states = [state_of(path) for path in paths]
+    lines = [" ".join((path, *map(str, state))) for path, state in zip(paths, states, strict=True)]
+    key = _TEXTS.key("text", name, *lines)
+    known = _TEXTS.read(key)
+    if known is not None:
+        return known.decode("utf-8", "replace")
+    started = time.time_ns()
+    result = make()
+    if all(max(changed, changed_state) < started - _TIME_STEP for _, changed, changed_state, *_ in states):
+        _TEXTS.write(key, result.encode())
+    return result
+
+
+def file_digest(path: str) -> str:
+    """Return the SHA-256 of a file. An unchanged file is hashed once."""
+    return files_digest([os.path.realpath(path)])
+
+
+def files_digest(paths: Sequence[str], folder: str = "") -> str:
+    """Return the SHA-256 of files, one after the other, each after its name in the folder."""
+
+    def make() -> str:
+        digest = sha256()
+        for path in paths:
+            digest.update(os.fsencode(f"\0{os.path.relpath(path, folder)}\0") if folder else b"")
+            with open_regular(path) as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+        return digest.hexdigest()
+
+    return text_of_files(f"digest {folder}", paths, make)
+
+
+def version_of(program: str, ask: Callable[[], str]) -> str:
+    """Return ``ask()``, the version that a program prints. An unchanged program with unchanged libraries is asked once.
+
+    A script is asked each time: the program that it runs may change without it.
+    """
+    path = os.path.realpath(program)
+    with open(path, "rb") as file:
+        if file.read(2) == b"#!":
+            return ask()
+    return text_of_files(f"version {program}", [path, *libraries_of([path], SHADER_LIBRARIES)], ask)
+
+
+def libraries_of(programs: Iterable[str], names: str) -> list[str]:
+    """Return the shared libraries that match a pattern, in the folders of libraries beside programs."""
+    prefixes = dict.fromkeys(os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in programs)
+    return sorted({path for prefix in prefixes for path in libraries_in(prefix, names)})
+
+
+@cache
+def libraries_in(prefix: str, names: str) -> list[str]:
+    """Return the shared libraries of a prefix such as ``/usr``. Cached: a build looks them up for several programs."""
+    result = []
+    matches = re.compile(names).match
+    for folder in (f"{prefix}/lib", f"{prefix}/lib64", *glob.glob(f"{glob.escape(prefix)}/lib/*-linux-*")):
+        if os.path.isdir(folder):
+            result += [os.path.realpath(os.path.join(folder, name)) for name in os.listdir(folder) if matches(name)]
+    return [*filter(os.path.isfile, result)]
