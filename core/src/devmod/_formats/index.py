@@ -34,8 +34,6 @@ MAX_DEPTH = 64
 NO_DIGEST = bytes(32)
 #: The maximum size of an index in bytes. It allows some hundred thousand modules.
 MAX_INDEX = 64 << 20
-#: The maximum number of values in an index. A module takes about twenty.
-MAX_VALUES = 1 << 22
 #: The key of an entry whose bytes are compressed, which names the method (`devmod._formats.blobs`).
 COMPRESSED = "zstd"
 #: The key of an origin with the library that compressed the bytes.
@@ -55,19 +53,8 @@ class Entry:
     """
 
     __slots__ = (
-        "digest",
-        "fmt",
-        "functions",
-        "imports",
-        "kind",
-        "offset",
-        "origin",
-        "origin_at",
-        "repeats",
-        "size",
-        "sources",
-        "unpacked",
-        "variant",
+        *("digest", "fmt", "functions", "imports", "kind", "offset", "origin"),
+        *("origin_at", "repeats", "size", "sources", "unpacked", "variant"),
     )
 
     def __init__(
@@ -238,7 +225,7 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
     FormatError
         The index is not of the form above; the message names the module and its field.
     """
-    reader = Reader(bytes(index), f"the index of {place}", most=MAX_VALUES)
+    reader = Reader(bytes(index), f"the index of {place}")
     roots: list[int] | None = None
     entries: list[Entry] | None = None
     sources: list[Entry] = []
@@ -261,7 +248,7 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
     reader.finish()
     if roots is None or entries is None:
         raise FormatError(f"the index of {place} has no {'roots' if roots is None else 'modules'}")
-    _check_tree(roots, entries, place)
+    check_tree(roots, entries, place)
     _link_sources(entries, sources, place)
     _check_blobs([*entries, *sources], available, place)
     check_version(version, entries, bool(sources), place)
@@ -298,7 +285,7 @@ def read_origin(index: memoryview, entry: Entry, number: int, place: str) -> Ori
     """
     from devmod._values.origin import Origin
 
-    reader = Reader(index, f"the index of {place}", most=MAX_VALUES)
+    reader = Reader(index, f"the index of {place}")
     reader.within, reader.field, reader.at = f"modules, {number}", "origin", entry.origin_at
     fields = reader.read_map_object()
     try:
@@ -414,7 +401,7 @@ _LOCATION = ("offset", "size", "sha256")
 _SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, COMPRESSED)}
 
 
-def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
+def check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
     """Check that numbers refer to modules, that each module is in the tree, that there is no cycle, and the limits on depth and nodes."""
     depth = [0] * len(entries)
     for root in roots:
