@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from binascii import crc32
 from bisect import bisect_left
-from contextlib import suppress
+from collections.abc import Mapping
 from itertools import accumulate
 
 from devmod._formats.index import Unpacking, check_blob, check_version, read_entry, read_index
@@ -19,7 +19,6 @@ from devmod.errors import FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
     from devmod._formats.index import Entry
     from devmod._modules.module import Module
@@ -80,23 +79,16 @@ class IndexedBundle(BundleModule):
         """All modules. The first access decodes and checks the whole index."""
         if "_devmod_imports" not in self.__dict__:
             _, entries = read_index(memoryview(self._data), self._available, self._place, self._version)
-            self._made.get("owners", self._read_owners)
+            self.names()
             self._require(all(map(_is_plain, entries)))
-            self.__dict__["_devmod_imports"] = tuple(self._module(number, entry) for number, entry in enumerate(entries))
+            self.__dict__["_devmod_imports"] = tuple(self.module(number, entry) for number, entry in enumerate(entries))
         return super().imports
 
     @property
-    def _owners(self) -> dict[str, Any]:
-        """The number of the first module of each function. No module is decoded."""
-        if "_devmod_imports" in self.__dict__:
-            return super()._owners
-        owners: dict[str, Any] = self._made.get("owners", self._read_owners)
-        return owners
+    def _owners(self) -> Mapping[str, Module]:
+        return super()._owners if "_devmod_imports" in self.__dict__ else _Owners(self)
 
-    def _owner(self, owner: Any) -> Module:
-        return self._module(owner) if isinstance(owner, int) else super()._owner(owner)
-
-    def _read_owners(self) -> dict[str, int]:
+    def _read_names(self) -> dict[str, int]:
         """Return the number of the first module of each function, in one pass of C, which checks the offsets in the table.
 
         With another offset, a look-up would run a module that the tree does not list.
@@ -107,7 +99,7 @@ class IndexedBundle(BundleModule):
         unpacker.feed(self._data)
         owners: dict[str, int] = {}
         roots, offsets = None, []
-        with suppress(ValueError, TypeError, AttributeError, msgpack.UnpackException):
+        try:
             for _ in range(unpacker.read_map_header()):
                 key = unpacker.unpack()
                 for number in range(unpacker.read_array_header() if key == "modules" else 0):
@@ -118,23 +110,33 @@ class IndexedBundle(BundleModule):
                     roots = unpacker.unpack()
                 elif key != "modules":
                     unpacker.skip()
+        except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+            roots = None
         self._require(offsets == self._offsets.tolist() and roots == list(range(len(offsets))) and {str}.issuperset(map(type, owners)))
         return owners
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
         if "_devmod_imports" not in self.__dict__ and isinstance(name, str):
-            modules = [module for module in self._candidates_of(_hash(name)) if name in module.function_names]
+            modules = list(self.find(name))
             if modules:
                 return modules
         return super()._owners_of(name, query_imports)
 
-    def _candidates_of(self, value: int) -> Iterator[Module]:
+    def find(self, name: str) -> Iterator[Module]:
+        """Yield the modules that have a function, by the table."""
+        value = _hash(name)
         at = bisect_left(self._hashes, value)
         while at < len(self._hashes) and self._hashes[at] == value:
-            yield self._module(self._numbers[at])
+            module = self.module(self._numbers[at])
+            if name in module.function_names:
+                yield module
             at += 1
 
-    def _module(self, number: int, entry: Entry | None = None) -> Module:
+    def names(self) -> dict[str, int]:
+        names: dict[str, int] = self._made.get("names", self._read_names)
+        return names
+
+    def module(self, number: int, entry: Entry | None = None) -> Module:
         """Return a module; `entry` is the checked one. All threads get the same, so its bytes count once for the limit of the file."""
         module: Module = self._made.get(number, lambda: self._make(self._checked(number) if entry is None else entry, number))
         return module
@@ -162,6 +164,25 @@ class IndexedBundle(BundleModule):
     def _require(self, condition: bool) -> None:
         if not condition:
             raise FormatError(f"the index of {self._place}: its lookup table is for other modules")
+
+
+class _Owners(Mapping[str, "Module"]):
+    """The first module of each function. No module is decoded before it is looked up."""
+
+    __slots__ = ("_bundle",)
+
+    def __init__(self, bundle: IndexedBundle) -> None:
+        self._bundle = bundle
+
+    def __getitem__(self, name: str) -> Module:
+        module = next(self._bundle.find(name), None) if isinstance(name, str) else None
+        return self._bundle.module(self._bundle.names()[name]) if module is None else module
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._bundle.names())
+
+    def __len__(self) -> int:
+        return len(self._bundle.names())
 
 
 def _is_plain(entry: Entry) -> bool:

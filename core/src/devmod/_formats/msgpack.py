@@ -148,10 +148,8 @@ class Reader:
                 self.at = at + 1 + size
                 return value
         mark = self._mark()
-        if mark <= 0x7F:
-            value = mark
-        elif mark >= 0xE0:
-            value = mark - 0x100
+        if mark <= 0x7F or mark >= 0xE0:
+            value = mark - 0x100 * (mark >= 0xE0)
         elif mark in _INT:
             size, signed = _INT[mark]
             value = self._number(size, signed=signed)

@@ -8,24 +8,10 @@ from __future__ import annotations
 import sys
 from itertools import chain
 
+from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
 from devmod._formats.blobs import level_of, library_text, pack_sources, too_many_values
-from devmod._formats.index import (
-    BUNDLE,
-    COMPRESSION,
-    HEADER,
-    MAGIC,
-    MAX_INDEX,
-    MAX_RATIO,
-    NO_DIGEST,
-    Entry,
-    Unpacking,
-    aligned,
-    check_tree,
-    newer_parts,
-    read_index,
-    read_origin,
-)
+from devmod._formats.index import Entry, Unpacking
 from devmod._formats.lookup import MIN_MODULES, pack_table
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, pack, share_shaders
@@ -40,13 +26,14 @@ from devmod._plugins.specs import find_spec
 from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of
 from devmod._util.text import escape, is_valid_name
+from devmod._util.threads import run_both
 from devmod._values.origin import Origin
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, BinaryIO
+    from typing import BinaryIO
 
     from devmod._values.code import Binary
 
@@ -55,8 +42,6 @@ if TYPE_CHECKING:
     #: An entry with the size of its bytes, the bytes, and the stored module that has a digest for them.
     Blob = tuple[Entry, Parts, StoredModule | None]
 
-#: From this size on, hashing in a second thread costs less than it saves.
-_OVERLAP_FROM = 1 << 20
 #: Bytes of less than this size are hashed before the index is packed, which then is not packed again.
 _SMALL = 1 << 16
 #: The size of the pieces in which bytes are hashed and written.
@@ -91,40 +76,40 @@ class Plan:
         self._blobs = [blob for blob in modules if blob[0].offset is not None] + list(self._sources.values())
         end = 0
         for entry, parts, _ in self._blobs:
-            entry.offset = aligned(end)
+            entry.offset = _index.aligned(end)
             end = entry.offset + entry.size
-            if entry.size < _SMALL and entry.digest == NO_DIGEST:
+            if entry.size < _SMALL and entry.digest == _index.NO_DIGEST:
                 entry.digest = sha256_of(b"".join(_read(parts)))
         self._calls: dict[str, list[object]] = {}
         if isinstance(module, BundleModule) and len(self._roots) > 1:
             self._calls = pack_agreements(module.agreements() if module.agreements is not None else agreements(roots))
         self._index = index = pack_index(self._roots, self._entries, self._calls)
-        if len(index) > MAX_INDEX:
-            raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
+        if len(index) > _index.MAX_INDEX:
+            raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {_index.MAX_INDEX}")
         # Every file that is written can be read. The reader of the index takes longer than the rest of the plan, so it checks only values
         # that it might refuse.
         subject = "the bundle to be saved"
-        check_tree(self._roots, self._entries, subject)
+        _index.check_tree(self._roots, self._entries, subject)
         texts = chain.from_iterable((entry.fmt, entry.variant, *entry.functions) for entry in self._entries)
         if {*map(type, texts)} != {str} or any(entry.origin.extra for entry in self._entries if entry.origin is not None):
-            for number, entry in enumerate(read_index(memoryview(index), end, subject)[1]):
+            for number, entry in enumerate(_index.read_index(memoryview(index), end, subject)[1]):
                 if entry.origin_at >= 0:
-                    read_origin(memoryview(index), entry, number, subject)
-        self._start = aligned(HEADER + len(index))
+                    _index.read_origin(memoryview(index), entry, number, subject)
+        self._start = _index.aligned(_index.HEADER + len(index))
         #: The size of the whole file.
         self.size = self._start + end
 
     def write(self, file: BinaryIO) -> None:
         """Write the file. The head, which has the digests, is written last."""
         file.write(bytes(self._start))
-        digests = _run_both(self._digests, lambda: self._write_blobs(file), self.size)
+        digests = run_both(self._digests, lambda: self._write_blobs(file), self.size)
         for (entry, _, module), digest in zip(self._blobs, digests, strict=True):
-            if entry.digest == NO_DIGEST:
+            if entry.digest == _index.NO_DIGEST:
                 entry.digest, self._index = digest, b""
             if module is not None:
                 module.check(digest)
         index = self._index or pack_index(self._roots, self._entries, self._calls)
-        version = max((version for version, _ in newer_parts(self._entries, bool(self._sources))), default=1)
+        version = max((version for version, _ in _index.newer_parts(self._entries, bool(self._sources))), default=1)
         file.seek(0)
         file.write(pack_head(index, version))
 
@@ -141,7 +126,7 @@ class Plan:
 
         results = []
         for entry, parts, _ in self._blobs:
-            if entry.digest != NO_DIGEST:  # `parts` checks it
+            if entry.digest != _index.NO_DIGEST:  # `parts` checks it
                 results.append(entry.digest)
                 continue
             digest = sha256()
@@ -163,9 +148,9 @@ class Plan:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
         has_payload = isinstance(module, PayloadModule)  # the most common, and each isinstance takes time
         if not has_payload and isinstance(module, (BundleModule, LibraryModule)):
-            return Entry(BUNDLE if isinstance(module, BundleModule) else LIBRARY), (), None
+            return Entry(_index.BUNDLE if isinstance(module, BundleModule) else LIBRARY), (), None
         kind = module.kind
-        if not is_valid_name(kind) or kind == BUNDLE:
+        if not is_valid_name(kind) or kind == _index.BUNDLE:
             module.wire_parts()  # a module of TVM alone has an error of its own
             raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
         entry = Entry(kind, fmt=module.format, functions=tuple(module.function_names), origin=module.origin, offset=0)
@@ -210,11 +195,11 @@ class Plan:
         pieces = _read(parts)
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         results: list[bytes] = []
-        digest = _run_both(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
+        digest = run_both(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
         if stored is not None:
             stored.check(digest)
         if len(results[0]) < len(data) and self._fits(entry, len(results[0]), len(data), data):
-            entry.size, entry.digest, entry.unpacked = len(results[0]), NO_DIGEST, (len(data), digest)
+            entry.size, entry.digest, entry.unpacked = len(results[0]), _index.NO_DIGEST, (len(data), digest)
             return entry, results, None
         return entry, (data,), None
 
@@ -225,7 +210,7 @@ class Plan:
         if total <= most and not values:
             if self._unpacking.add(size, unpacked):
                 return True
-            most = self._unpacking.free + size * MAX_RATIO
+            most = self._unpacking.free + size * _index.MAX_RATIO
         subject = f"the {entry.kind} module with {list_names(entry.functions)}" if entry.kind else "a source"
         self._uncompressed.append(
             f"{subject} is stored without compression: its {total} bytes compress to {size}, and readers of a file accept at most "
@@ -257,11 +242,11 @@ class Plan:
         """Add the version of the library to the origin of compressed bytes, or remove it from the origin of others."""
         compressed = entry.unpacked is not None or (entry.sources is not None and entry.sources.unpacked is not None)
         extra = entry.origin.extra if entry.origin is not None else {}
-        if compressed and self._level > 0 and COMPRESSION not in extra:
+        if compressed and self._level > 0 and _index.COMPRESSION not in extra:
             origin = entry.origin or Origin("")
-            entry.origin = origin.replace(extra={**extra, COMPRESSION: library_text(self._level)})
-        elif not compressed and entry.origin is not None and COMPRESSION in extra:
-            extra = {key: value for key, value in extra.items() if key != COMPRESSION}
+            entry.origin = origin.replace(extra={**extra, _index.COMPRESSION: library_text(self._level)})
+        elif not compressed and entry.origin is not None and _index.COMPRESSION in extra:
+            extra = {key: value for key, value in extra.items() if key != _index.COMPRESSION}
             origin = entry.origin.replace(extra=extra)
             entry.origin = origin if origin != Origin("") else None
 
@@ -287,36 +272,6 @@ def _pieces(parts: Iterable[Binary]) -> Iterator[Binary]:
                 count = 0
 
 
-def _run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:
-    """Run `one` in a second thread and `other` in this one. Wait for both, and return the result of `one`.
-
-    If `size`, the number of bytes that they read, is small, both run in this thread.
-    """
-    if size < _OVERLAP_FROM:
-        other()
-        return one()
-    from threading import Thread
-
-    results: list[Any] = []
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(one())
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-            problems.append(error)
-
-    thread = Thread(target=run, name="devmod-save")
-    thread.start()
-    try:
-        other()
-    finally:
-        thread.join()
-    if problems:
-        raise problems[0]
-    return results[0]
-
-
 def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[str, object]) -> bytes:
     """Return the index in msgpack. Its length does not depend on the digests, which are known last."""
     subject = "the index of a bundle"
@@ -337,5 +292,5 @@ def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[st
 
 def pack_head(index: bytes, version: int = 1) -> bytes:
     """Return everything before the first blob."""
-    head = MAGIC + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
-    return head.ljust(aligned(len(head)), b"\0")
+    head = _index.MAGIC + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
+    return head.ljust(_index.aligned(len(head)), b"\0")

@@ -54,25 +54,21 @@ class BundleModule(Module):
     @property
     def functions(self) -> Mapping[str, FunctionInfo]:
         """The functions of all candidates. A function of several candidates has the info of the first, which is decoded when it is used."""
-        return _Functions(self._owners, self._owner)
+        return _Functions(self._owners)
 
     @property
     def function_names(self) -> Collection[str]:
         return self._owners.keys()
 
     @property
-    def _owners(self) -> dict[str, Any]:
-        """The first candidate of each function, or what `_owner` takes for it."""
+    def _owners(self) -> Mapping[str, Module]:
+        """The first candidate of each function."""
         owners: dict[str, Module] = {}
         with shared_scan():
             for candidate in self.candidates:
                 for name in candidate.function_names:
                     owners.setdefault(name, candidate)
         return owners
-
-    def _owner(self, owner: Any) -> Module:
-        module: Module = owner
-        return module
 
     @property
     def candidates(self) -> tuple[Module, ...]:
@@ -189,13 +185,13 @@ class BundleModule(Module):
 class _Functions(Mapping[str, "FunctionInfo"]):
     """The functions of a bundle. A damaged function raises FormatError when it is used, and the others are not affected."""
 
-    __slots__ = ("_owner", "_owners")
+    __slots__ = ("_owners",)
 
-    def __init__(self, owners: dict[str, Any], owner: Callable[[Any], Module]) -> None:
-        self._owners, self._owner = owners, owner
+    def __init__(self, owners: Mapping[str, Module]) -> None:
+        self._owners = owners
 
     def __getitem__(self, name: str) -> FunctionInfo:
-        return self._owner(self._owners[name]).functions[name]
+        return self._owners[name].functions[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._owners)

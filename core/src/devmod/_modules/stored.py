@@ -181,6 +181,16 @@ class StoredModule(Module):
 
     # -- bytes
 
+    def save_to_bytes(self) -> bytes:
+        if self.entry.unpacked is not None or self.entry.repeats:
+            return super().save_to_bytes()
+        from devmod._util.threads import run_both
+
+        # To copy bytes takes as long as to hash them.
+        copies: list[bytes] = []
+        run_both(self.verify, lambda: copies.append(bytes(self._bytes)), self.entry.size)
+        return copies[0]
+
     def wire_parts(self) -> Sequence[Binary]:
         self.verify()
         if not self.entry.repeats:

@@ -169,11 +169,8 @@ class TargetSpec:
 def _lazy(reference: str) -> Callable[..., Any]:
     """Return a function that imports ``"module:function"`` at its first call. Most users of a spec never call it."""
     module, _, name = reference.partition(":")
-    functions: list[Callable[..., Any]] = []
 
     def call(*args: Any) -> Any:
-        if not functions:
-            functions.append(getattr(__import__(module, fromlist=[name]), name))
-        return functions[0](*args)
+        return getattr(__import__(module, fromlist=[name]), name)(*args)
 
     return call
