@@ -435,9 +435,13 @@ def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
         raise SpecError(f"zstd: {error}") from None
     require(len(result) == size and decompressor.eof and not decompressor.unused_data, "one frame of the size")
     require(hashlib.sha256(result).digest() == digest, "the digest of what compressed bytes unpack to")
-    unpacker = msgpack.Unpacker(raw=False, max_buffer_size=max(size, 1))
+    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=max(size, 1))
     unpacker.feed(result)
-    require(sum(map(count_values, unpacker)) <= 2**20 + len(data), "the limit on the objects that compressed bytes unpack to")
+    try:
+        count = sum(map(count_values, unpacker))
+    except (SpecError, ValueError, TypeError, RecursionError):  # the rules of the fields refuse other bytes
+        count = 0
+    require(count <= 2**20 + len(data), "the limit on the objects that compressed bytes unpack to")
     return bytes(result)
 
 

@@ -342,28 +342,15 @@ def _read_sources(reader: Reader, number: int) -> Entry:
 def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
     """Read the size and the digest of the bytes that zstd compressed."""
     start = reader.at
-    count = reader.read_array()
-    if count == 2:
+    if reader.read_array() == 2:
         size, digest = _read_size(reader), bytes(reader.read_bin())
         if len(digest) == 32:
             return size, digest
     raise reader.error("expected an array of a size and a SHA-256", start)
 
 
-def _read_repeats(reader: Reader) -> Repeats:
-    return [reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())]
-
-
-def _read_number(reader: Reader) -> int:
-    return reader.read_int(0, 2**32 - 1)
-
-
 def _read_size(reader: Reader) -> int:
     return reader.read_int(0, 2**63 - 1)
-
-
-def _read_names(reader: Reader) -> tuple[str, ...]:
-    return tuple([reader.read_str() for _ in range(reader.read_array())])
 
 
 def _read_numbers(reader: Reader) -> tuple[int, ...]:
@@ -386,15 +373,15 @@ _FIELDS: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {
         ("kind", Reader.read_str),
         ("imports", _read_numbers),
         ("format", Reader.read_str),
-        ("functions", _read_names),
+        ("functions", lambda reader: tuple([reader.read_str() for _ in range(reader.read_array())])),
         ("variant", Reader.read_str),
         ("origin", _skip_origin),
         ("offset", _read_size),
         ("size", _read_size),
         ("sha256", Reader.read_bin),
         (COMPRESSED, _read_unpacked),
-        ("repeats", _read_repeats),
-        ("sources", _read_number),
+        ("repeats", lambda reader: [reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())]),
+        ("sources", lambda reader: reader.read_int(0, 2**32 - 1)),
     )
 }
 _LOCATION = ("offset", "size", "sha256")

@@ -133,13 +133,11 @@ class IndexedBundle(BundleModule):
             at += 1
 
     def names(self) -> dict[str, int]:
-        names: dict[str, int] = self._made.get("names", self._read_names)
-        return names
+        return self._made.get("names", self._read_names)
 
     def module(self, number: int, entry: Entry | None = None) -> Module:
         """Return a module; `entry` is the checked one. All threads get the same, so its bytes count once for the limit of the file."""
-        module: Module = self._made.get(number, lambda: self._make(self._checked(number) if entry is None else entry, number))
-        return module
+        return self._made.get(number, lambda: self._make(self._checked(number) if entry is None else entry, number))
 
     def _checked(self, number: int) -> Entry:
         self._require(number < len(self._offsets))
@@ -168,8 +166,6 @@ class IndexedBundle(BundleModule):
 
 class _Owners(Mapping[str, "Module"]):
     """The first module of each function. No module is decoded before it is looked up."""
-
-    __slots__ = ("_bundle",)
 
     def __init__(self, bundle: IndexedBundle) -> None:
         self._bundle = bundle

@@ -161,12 +161,7 @@ class Reader:
 
     def read_numbers(self, high: int) -> tuple[int, ...]:
         """Read an array of integers from 0 to `high`."""
-        count = self.read_array()
-        part = bytes(self.data[self.at : self.at + count])
-        if part.isascii() and high >= 0x7F:  # each is one byte
-            self.at += count
-            return tuple(part)
-        return tuple([self.read_int(0, high) for _ in range(count)])
+        return tuple([self.read_int(0, high) for _ in range(self.read_array())])
 
     def read_key(self, taken: Any) -> str:
         """Read a key of a map. `taken` is the map so far, which must not have the key."""
@@ -339,8 +334,7 @@ class Reader:
         import struct
 
         form = ">f" if self._mark() == 0xCA else ">d"
-        value: float = struct.unpack(form, self.take(struct.calcsize(form)))[0]
-        return value
+        return float(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
     def _items(self, count: int, size: int) -> int:
         """Return `count` if the bytes left are enough for it: an item takes at least `size` bytes."""

@@ -17,16 +17,15 @@ from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, pack, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
-from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
+from devmod._modules.module import LibraryModule, Module, ordered
 from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec
 from devmod._util.buffers import flat
-from devmod._util.digest import sha256_of
+from devmod._util.digest import run_both, sha256_of
 from devmod._util.text import escape, is_valid_name
-from devmod._util.threads import run_both
 from devmod._values.origin import Origin
 from devmod.errors import FormatError, list_names
 
@@ -70,8 +69,7 @@ class Plan:
         with shared_scan():
             modules = [self._blob_of(module, with_sources) for module, _ in order]
         for (_, imports), (entry, _, _) in zip(order, modules, strict=True):
-            if imports:
-                entry.imports = [numbers[id(child)] for child in imports]
+            entry.imports = tuple([numbers[id(child)] for child in imports])
         self._entries = [entry for entry, _, _ in modules]
         self._blobs = [blob for blob in modules if blob[0].offset is not None] + list(self._sources.values())
         end = 0
@@ -148,7 +146,7 @@ class Plan:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
         has_payload = isinstance(module, PayloadModule)  # the most common, and each isinstance takes time
         if not has_payload and isinstance(module, (BundleModule, LibraryModule)):
-            return Entry(_index.BUNDLE if isinstance(module, BundleModule) else LIBRARY), (), None
+            return Entry(module.kind), (), None
         kind = module.kind
         if not is_valid_name(kind) or kind == _index.BUNDLE:
             module.wire_parts()  # a module of TVM alone has an error of its own

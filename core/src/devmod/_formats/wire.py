@@ -146,16 +146,14 @@ def pack(value: object, subject: str, kind: str = "") -> bytes:
 
 def map_header(count: int) -> bytes:
     """Return the head of a map of `count` pairs."""
-    if count < 16:
-        return bytes((0x80 | count,))
-    return b"\xde" + count.to_bytes(2, "big") if count <= 0xFFFF else b"\xdf" + count.to_bytes(4, "big")
+    return array_header(count, 0x80, 0xDE)
 
 
-def array_header(count: int) -> bytes:
-    """Return the head of an array of `count` items."""
+def array_header(count: int, short: int = 0x90, long: int = 0xDC) -> bytes:
+    """Return the head of an array of `count` items. `short` and `long` are the first bytes of the forms with up to 15 and more items."""
     if count < 16:
-        return bytes((0x90 | count,))
-    return b"\xdc" + count.to_bytes(2, "big") if count <= 0xFFFF else b"\xdd" + count.to_bytes(4, "big")
+        return bytes((short | count,))
+    return bytes((long,)) + count.to_bytes(2, "big") if count <= 0xFFFF else bytes((long + 1,)) + count.to_bytes(4, "big")
 
 
 def bin_header(size: int, subject: str, kind: str = "") -> bytes:
@@ -170,8 +168,7 @@ def bin_header(size: int, subject: str, kind: str = "") -> bytes:
 def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str) -> None:
     """Append `head`, the head of the binary and the payload to `parts`, and clear `head`."""
     head += bin_header(len(payload), subject, kind)
-    parts.append(bytes(head))
-    parts.append(payload)
+    parts += (bytes(head), payload)
     head.clear()
 
 

@@ -303,11 +303,10 @@ class Param(Value):
             result["size"] = self.size
         if self.members:
             result["members"] = [each.to_dict() for each in self.members]
-        default = self.default
-        if isinstance(default, Local):
-            result["default"] = {"bytes": default.nbytes} if default.nbytes else {"per_thread": default.per_thread}
-        elif default is not None:
-            result["default"] = {"value": default}
+        if isinstance(self.default, int):
+            result["default"] = {"value": self.default}
+        elif self.default is not None:
+            result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
         return result | dict(self.extra) if self.extra else result
 
     @classmethod
