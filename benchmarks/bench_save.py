@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from timing import in_new_process, start_of_python, timed
+from timing import check, in_new_process, start_of_python, timed
 
 import devmod
 
@@ -30,8 +30,6 @@ MAX_EXTRA_MIB = 16
 PEAK = """
 import sys, time
 import devmod
-from devmod._modules import create as _create
-from devmod._formats import bundle_file as bundle  # what a program that saves or loads has imported
 def memory(key):
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024
@@ -119,11 +117,26 @@ def main() -> int:
     failed = [
         text
         for text, bad in (
-            (f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound", ratio > MAX_RATIO),
-            (f"opening took {first:.2f} ms the first time; {MAX_FIRST_OPEN * start:.2f} is the bound", first > MAX_FIRST_OPEN * start),
-            (f"opening took {again:.2f} ms; {MAX_OPEN * start:.2f} is the bound", again > MAX_OPEN * start),
-            (f"saving took {extra_save:.0f} MiB; {MAX_EXTRA_MIB} is the bound", extra_save > MAX_EXTRA_MIB),
-            (f"opening took {extra_open:.0f} MiB; {MAX_EXTRA_MIB} is the bound", extra_open > MAX_EXTRA_MIB),
+            (
+                f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound",
+                check("save of a large bundle", ratio, MAX_RATIO, of="the slower of a raw write and a SHA-256 pass"),
+            ),
+            (
+                f"opening took {first:.2f} ms the first time; {MAX_FIRST_OPEN * start:.2f} is the bound",
+                check("first open in a process, with its imports", first / start, MAX_FIRST_OPEN, of="starts of Python"),
+            ),
+            (
+                f"opening took {again:.2f} ms; {MAX_OPEN * start:.2f} is the bound",
+                check("a later open", again / start, MAX_OPEN, of="starts of Python"),
+            ),
+            (
+                f"saving took {extra_save:.0f} MiB; {MAX_EXTRA_MIB} is the bound",
+                check("memory of a save, above the payload", extra_save, MAX_EXTRA_MIB, of="MiB"),
+            ),
+            (
+                f"opening took {extra_open:.0f} MiB; {MAX_EXTRA_MIB} is the bound",
+                check("memory of an open", extra_open, MAX_EXTRA_MIB, of="MiB"),
+            ),
         )
         if bad
     ]

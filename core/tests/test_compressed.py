@@ -138,6 +138,34 @@ def test_the_limit_is_that_of_a_whole_file() -> None:
     )
 
 
+@pytest.mark.row("R41")
+def test_compressed_bytes_have_as_many_objects_as_the_file_explains() -> None:
+    """Otherwise a small file has objects that take gigabytes, and minutes to read."""
+    fewer, more = (  # a type is four objects
+        devmod.create_with_fallback("cuda", RANDOM, "cubin", {"f": devmod.FunctionInfo("f", ["int32"] * count)})
+        for count in (260_000, 270_000)
+    )
+    packed = devmod.loads(devmod.dumps(fewer, compress="zstd"))
+    assert packed.functions == fewer.functions
+    wire = more.save_to_bytes()
+    frame = zstd.compress(wire, 3)
+    limit = 2**20 + len(frame)
+    files: list[bytes] = []
+    text = not_compressed(lambda: files.append(devmod.dumps(more, compress="zstd")))
+    assert text.endswith(f" readers of a file accept at most {limit} msgpack objects from these")
+    assert files == [devmod.dumps(more)]
+    assert devmod.loads(files[0]).functions == more.functions
+    entry = {"kind": "cuda", "format": "cubin", "functions": ["f"], "zstd": [len(wire), hashlib.sha256(wire).digest()]}
+    loaded = devmod.loads(file_of([entry], frame))
+    for act in (loaded.save_to_bytes, lambda: loaded.functions):
+        with pytest.raises(devmod.FormatError) as caught:
+            act()
+        assert str(caught.value) == (
+            f"the bundle in memory: the cuda module with 'f' cannot be read: its {len(frame)} compressed bytes unpack to more than "
+            f"{limit} objects"
+        )
+
+
 def test_large_bytes_are_hashed_in_a_second_thread_with_the_same_result() -> None:
     code = (RANDOM * 8 + bytes(1 << 16)) * 20
     packed = devmod.dumps(module(code), compress="zstd")

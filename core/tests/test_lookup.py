@@ -89,6 +89,21 @@ def test_a_look_up_decodes_the_modules_that_have_the_function(many: bytes) -> No
         root.get_function("kernel_42")
 
 
+def test_names_and_one_signature_decode_no_other_module(many: bytes) -> None:
+    root = devmod.loads(many)
+    functions = root.functions
+    assert (len(functions), len(root), "kernel_41" in root) == (MIN_MODULES, MIN_MODULES, True)
+    assert list(functions)[6:10] == ["kernel_6", "blur", "größe", "kernel_8"]
+    assert made(root) == [41]
+    assert functions["blur"] == devmod.FunctionInfo("symbol_7", ["handle"])
+    assert made(root) == [7, 41]
+    for missing in ("kernel_7", "blu", 7):
+        assert missing not in functions
+    assert made(root) == [7, 41]
+    plain = devmod.loads(with_index(many, lambda fields: fields.update(lookuq=fields.pop("lookup"))))
+    assert dict(functions) == dict(plain.functions)
+
+
 def test_the_modules_of_look_ups_are_those_of_the_tree(many: bytes) -> None:
     root: Any = devmod.loads(many)
     (early,) = root._owners_of("kernel_9")
@@ -192,7 +207,23 @@ def test_a_table_whose_offsets_differ_from_the_tree_is_refused_with_the_whole_tr
     """Otherwise a look-up could run a module that the tree does not list."""
     offset = msgpack.unpackb(index_of(many))["lookup"][0][4 * 43 : 4 * 44]
     data = with_number(many, 0, 42, int.from_bytes(offset, "little"))
-    assert refused(data, list) == "the index of the bundle in memory: its lookup table is for other modules"
+    for act in (list, lambda root: root.imports):
+        assert refused(data, act) == "the index of the bundle in memory: its lookup table is for other modules"
+
+
+@pytest.mark.parametrize("names", [["kernel_5", 5], ["kernel_5", ["x"]], 5, "no list"])
+def test_names_of_another_type_are_refused_with_the_whole_list(many: bytes, names: Any) -> None:
+    """The pass over all names is of msgpack's reader, which accepts more than devmod's."""
+    fields = msgpack.unpackb(index_of(many))
+    fields["modules"][MIN_MODULES - 1]["functions"] = names
+    index = msgpack.packb(fields)
+    data = many[:12] + len(index).to_bytes(4, "little") + sha256_of(index) + index + bytes(-(48 + len(index)) % 64)
+    blobs = many[-(-(48 + len(index_of(many))) // 64) * 64 :]
+    if names == "no list":  # a string of names of one character: its module refuses them
+        assert "n" in list(devmod.loads(data + blobs))
+        assert "functions: expected an array, found a string" in refused(data + blobs, lambda root: root.functions["n"])
+        return
+    assert refused(data + blobs, list) == "the index of the bundle in memory: its lookup table is for other modules"
 
 
 def test_the_bytes_of_a_module_are_checked_at_its_look_up(many: bytes) -> None:
@@ -230,7 +261,7 @@ def test_the_version_is_checked_at_a_look_up(zstd: None) -> None:
     data = bytearray(devmod.dumps(devmod.bundle(*made), compress="zstd"))
     data[8] = 1
     text = "the index of the bundle in memory has compressed bytes or sources, which version 1 of the format does not have"
-    for act in (lambda root: root.get_function("blur"), list):
+    for act in (lambda root: root.get_function("blur"), lambda root: root.imports):
         assert refused(bytes(data), act) == text
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from devmod._values.code import Binary, Source
 
 
+#: n compressed bytes unpack to at most so many objects of msgpack, and n more. Elsewhere each object takes a byte of the file.
+FREE_VALUES = 1 << 20
 #: The values of the argument `compress` of a save, each with the level of zstd: 0 compresses nothing, -1 leaves bytes as they are.
 COMPRESS_LEVELS: dict[str | None, int] = {None: -1, "none": 0, "zstd": 3, **{f"zstd:{level}": level for level in range(1, 23)}}
 
@@ -70,7 +72,10 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
     try:
         result = decompressor.decompress(data, max_length=size + 1)
         if len(result) == size and decompressor.eof and not decompressor.unused_data and sha256_of(result) == digest:
-            return memoryview(result)
+            most = too_many_values(result, len(data))
+            if not most:
+                return memoryview(result)
+            raise FormatError(f"{subject} cannot be read: its {len(data)} compressed bytes unpack to more than {most} objects", kind=kind)
     except library.ZstdError as error:
         problem = error
     raise FormatError(
@@ -78,6 +83,18 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
         "Nothing of them was used",
         kind=kind,
     ) from problem
+
+
+def too_many_values(result: Binary, size: int) -> int:
+    """Return 0, or the limit on the objects that `size` compressed bytes unpack to, if `result` exceeds it."""
+    left = most = FREE_VALUES + size
+    reader = Reader(result, "")
+    # The reader of the fields raises the error for other bytes than msgpack.
+    while len(result) > most and reader.at < len(result) and (values := reader.skip(most=left)):
+        if values < 0:
+            return most
+        left -= values
+    return 0
 
 
 def _library(purpose: str = "", kind: str = "") -> Any:

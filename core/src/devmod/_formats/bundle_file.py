@@ -51,7 +51,8 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
     if not mixed:
         from devmod._modules.agreement import agreements
 
-        agreements(node.imports, check=True)
+        results = agreements(node.imports, check=True)
+        node.agreements = lambda: results
     return node
 
 

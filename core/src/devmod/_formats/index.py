@@ -34,8 +34,6 @@ MAX_DEPTH = 64
 NO_DIGEST = bytes(32)
 #: The maximum size of an index in bytes. It allows some hundred thousand modules.
 MAX_INDEX = 64 << 20
-#: The maximum number of values in an index. A module takes about twenty.
-MAX_VALUES = 1 << 22
 #: The key of an entry whose bytes are compressed, which names the method (`devmod._formats.blobs`).
 COMPRESSED = "zstd"
 #: The key of an origin with the library that compressed the bytes.
@@ -55,19 +53,8 @@ class Entry:
     """
 
     __slots__ = (
-        "digest",
-        "fmt",
-        "functions",
-        "imports",
-        "kind",
-        "offset",
-        "origin",
-        "origin_at",
-        "repeats",
-        "size",
-        "sources",
-        "unpacked",
-        "variant",
+        *("digest", "fmt", "functions", "imports", "kind", "offset", "origin"),
+        *("origin_at", "repeats", "size", "sources", "unpacked", "variant"),
     )
 
     def __init__(
@@ -238,7 +225,7 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
     FormatError
         The index is not of the form above; the message names the module and its field.
     """
-    reader = Reader(bytes(index), f"the index of {place}", most=MAX_VALUES)
+    reader = Reader(bytes(index), f"the index of {place}")
     roots: list[int] | None = None
     entries: list[Entry] | None = None
     sources: list[Entry] = []
@@ -261,7 +248,7 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
     reader.finish()
     if roots is None or entries is None:
         raise FormatError(f"the index of {place} has no {'roots' if roots is None else 'modules'}")
-    _check_tree(roots, entries, place)
+    check_tree(roots, entries, place)
     _link_sources(entries, sources, place)
     _check_blobs([*entries, *sources], available, place)
     check_version(version, entries, bool(sources), place)
@@ -298,7 +285,7 @@ def read_origin(index: memoryview, entry: Entry, number: int, place: str) -> Ori
     """
     from devmod._values.origin import Origin
 
-    reader = Reader(index, f"the index of {place}", most=MAX_VALUES)
+    reader = Reader(index, f"the index of {place}")
     reader.within, reader.field, reader.at = f"modules, {number}", "origin", entry.origin_at
     fields = reader.read_map_object()
     try:
@@ -355,28 +342,15 @@ def _read_sources(reader: Reader, number: int) -> Entry:
 def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
     """Read the size and the digest of the bytes that zstd compressed."""
     start = reader.at
-    count = reader.read_array()
-    if count == 2:
+    if reader.read_array() == 2:
         size, digest = _read_size(reader), bytes(reader.read_bin())
         if len(digest) == 32:
             return size, digest
     raise reader.error("expected an array of a size and a SHA-256", start)
 
 
-def _read_repeats(reader: Reader) -> Repeats:
-    return [reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())]
-
-
-def _read_number(reader: Reader) -> int:
-    return reader.read_int(0, 2**32 - 1)
-
-
 def _read_size(reader: Reader) -> int:
     return reader.read_int(0, 2**63 - 1)
-
-
-def _read_names(reader: Reader) -> tuple[str, ...]:
-    return tuple([reader.read_str() for _ in range(reader.read_array())])
 
 
 def _read_numbers(reader: Reader) -> tuple[int, ...]:
@@ -399,22 +373,22 @@ _FIELDS: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {
         ("kind", Reader.read_str),
         ("imports", _read_numbers),
         ("format", Reader.read_str),
-        ("functions", _read_names),
+        ("functions", lambda reader: tuple([reader.read_str() for _ in range(reader.read_array())])),
         ("variant", Reader.read_str),
         ("origin", _skip_origin),
         ("offset", _read_size),
         ("size", _read_size),
         ("sha256", Reader.read_bin),
         (COMPRESSED, _read_unpacked),
-        ("repeats", _read_repeats),
-        ("sources", _read_number),
+        ("repeats", lambda reader: [reader.read_numbers(2**63 - 1) for _ in range(reader.read_array())]),
+        ("sources", lambda reader: reader.read_int(0, 2**32 - 1)),
     )
 }
 _LOCATION = ("offset", "size", "sha256")
 _SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, COMPRESSED)}
 
 
-def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
+def check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
     """Check that numbers refer to modules, that each module is in the tree, that there is no cycle, and the limits on depth and nodes."""
     depth = [0] * len(entries)
     for root in roots:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from binascii import crc32
 from bisect import bisect_left
+from collections.abc import Mapping
+from itertools import accumulate
 
 from devmod._formats.index import Unpacking, check_blob, check_version, read_entry, read_index
 from devmod._formats.msgpack import Reader
@@ -29,15 +31,22 @@ MIN_MODULES = 512
 
 # The layout: an array of three binaries of u32, little-endian: for each module the offset of its map in the index; the CRC-32 of each
 # function's name in UTF-8, in ascending order; for each of these the number of its module.
-def make_table(entries: Sequence[Entry], packed: Sequence[bytes], start: int) -> list[bytes]:
-    """Return the table of an index in which the maps `packed` of the modules begin at `start`."""
-    offsets = []
-    for each in packed:
-        offsets.append(start)
-        start += len(each)
-    rows = sorted((_hash(name), number) for number, entry in enumerate(entries) for name in entry.functions)
-    columns = (offsets, [row[0] for row in rows], [row[1] for row in rows])
-    return [b"".join(value.to_bytes(4, "little") for value in column) for column in columns]
+def pack_table(entries: Sequence[Entry], packed: Sequence[bytes], start: int) -> bytes:
+    """Return the table of an index, with its key, in which the maps `packed` of the modules begin `start` bytes after the table."""
+    from devmod._formats.wire import pack
+
+    rows = sorted([(_hash(name), number) for number, entry in enumerate(entries) for name in entry.functions])
+    hashes, numbers = _column([row[0] for row in rows]), _column([row[1] for row in rows])
+    # The size of the table does not depend on the offsets.
+    start += len(KEY) + len(pack([bytes(4 * len(packed)), hashes, numbers], ""))
+    offsets = accumulate(map(len, packed[:-1]), initial=start)
+    return KEY + pack([_column([*offsets]), hashes, numbers], "")
+
+
+def _column(numbers: Sequence[int]) -> bytes:
+    from struct import pack
+
+    return pack(f"<{len(numbers)}I", *numbers)
 
 
 def _hash(name: str) -> int:
@@ -52,14 +61,13 @@ class IndexedBundle(BundleModule):
     ) -> None:
         super().__init__((), prefer)
         del self.__dict__["_devmod_imports"]
-        self._read_all: Callable[[], tuple[list[int], list[Entry]]] = lambda: read_index(index, available, place, version)
         self._available, self._place, self._version, self._make = available, place, version, make
         self._made = Once()
         self._unpacking = Unpacking()
         self._numbers_at: dict[int, int] = {}  # the offset of the bytes of each module that was used
         self._used = 0
         self._data = bytes(index)
-        reader = Reader(self._data, f"the index of {place}")
+        reader = self._reader()
         reader.at, reader.field = 1 + len(KEY), "lookup"
         columns = [reader.read_bin() for _ in range(reader.read_array())]
         if [len(each) % 4 for each in columns] != [0, 0, 0] or len(columns[1]) != len(columns[2]):
@@ -70,30 +78,66 @@ class IndexedBundle(BundleModule):
     def imports(self) -> tuple[Module, ...]:
         """All modules. The first access decodes and checks the whole index."""
         if "_devmod_imports" not in self.__dict__:
-            roots, entries = self._read_all()
-            self._require(roots == list(range(len(self._offsets))) and len(roots) == len(entries) and all(map(_is_plain, entries)))
-            # A table with another offset would run a module that the tree does not list.
-            self._require(all(_fields_of(self._entry(number)) == _fields_of(entry) for number, entry in enumerate(entries)))
-            self.__dict__["_devmod_imports"] = tuple(self._module(number, entry) for number, entry in enumerate(entries))
+            _, entries = read_index(memoryview(self._data), self._available, self._place, self._version)
+            self.names()
+            self._require(all(map(_is_plain, entries)))
+            self.__dict__["_devmod_imports"] = tuple(self.module(number, entry) for number, entry in enumerate(entries))
         return super().imports
+
+    @property
+    def _owners(self) -> Mapping[str, Module]:
+        return super()._owners if "_devmod_imports" in self.__dict__ else _Owners(self)
+
+    def _read_names(self) -> dict[str, int]:
+        """Return the number of the first module of each function, in one pass of C, which checks the offsets in the table.
+
+        With another offset, a look-up would run a module that the tree does not list.
+        """
+        import msgpack  # type: ignore[import-untyped]
+
+        unpacker = msgpack.Unpacker(max_buffer_size=len(self._data))
+        unpacker.feed(self._data)
+        owners: dict[str, int] = {}
+        roots, offsets = None, []
+        try:
+            for _ in range(unpacker.read_map_header()):
+                key = unpacker.unpack()
+                for number in range(unpacker.read_array_header() if key == "modules" else 0):
+                    offsets.append(unpacker.tell())
+                    for name in unpacker.unpack().get("functions", ()):
+                        owners.setdefault(name, number)
+                if key == "roots":
+                    roots = unpacker.unpack()
+                elif key != "modules":
+                    unpacker.skip()
+        except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+            roots = None
+        self._require(offsets == self._offsets.tolist() and roots == list(range(len(offsets))) and {str}.issuperset(map(type, owners)))
+        return owners
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
         if "_devmod_imports" not in self.__dict__ and isinstance(name, str):
-            modules = [module for module in self._candidates_of(_hash(name)) if name in module.function_names]
+            modules = list(self.find(name))
             if modules:
                 return modules
         return super()._owners_of(name, query_imports)
 
-    def _candidates_of(self, value: int) -> Iterator[Module]:
+    def find(self, name: str) -> Iterator[Module]:
+        """Yield the modules that have a function, by the table."""
+        value = _hash(name)
         at = bisect_left(self._hashes, value)
         while at < len(self._hashes) and self._hashes[at] == value:
-            yield self._module(self._numbers[at])
+            module = self.module(self._numbers[at])
+            if name in module.function_names:
+                yield module
             at += 1
 
-    def _module(self, number: int, entry: Entry | None = None) -> Module:
+    def names(self) -> dict[str, int]:
+        return self._made.get("names", self._read_names)
+
+    def module(self, number: int, entry: Entry | None = None) -> Module:
         """Return a module; `entry` is the checked one. All threads get the same, so its bytes count once for the limit of the file."""
-        module: Module = self._made.get(number, lambda: self._make(self._checked(number) if entry is None else entry, number))
-        return module
+        return self._made.get(number, lambda: self._make(self._checked(number) if entry is None else entry, number))
 
     def _checked(self, number: int) -> Entry:
         self._require(number < len(self._offsets))
@@ -108,17 +152,33 @@ class IndexedBundle(BundleModule):
         return entry
 
     def _entry(self, number: int) -> Entry:
-        reader = Reader(self._data, f"the index of {self._place}")
+        reader = self._reader()
         reader.at = self._offsets[number]
         return read_entry(reader, number)
+
+    def _reader(self) -> Reader:
+        return Reader(self._data, f"the index of {self._place}")
 
     def _require(self, condition: bool) -> None:
         if not condition:
             raise FormatError(f"the index of {self._place}: its lookup table is for other modules")
 
 
-def _fields_of(entry: Entry) -> list[object]:
-    return [getattr(entry, name) for name in entry.__slots__]
+class _Owners(Mapping[str, "Module"]):
+    """The first module of each function. No module is decoded before it is looked up."""
+
+    def __init__(self, bundle: IndexedBundle) -> None:
+        self._bundle = bundle
+
+    def __getitem__(self, name: str) -> Module:
+        module = next(self._bundle.find(name), None) if isinstance(name, str) else None
+        return self._bundle.module(self._bundle.names()[name]) if module is None else module
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._bundle.names())
+
+    def __len__(self) -> int:
+        return len(self._bundle.names())
 
 
 def _is_plain(entry: Entry) -> bool:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 #: The maximum depth of arrays and maps in a value of any type.
 MAX_DEPTH = 32
-#: The default limit on the values of one reader. A value of one byte in the file takes up to some hundred bytes in memory.
-MAX_VALUES = 1 << 20
 #: The limit on arrays and maps in values of any type: a fixed number, and one more for so many bytes of the data. An empty map takes
 #: one byte in the file and 64 in memory.
 FREE_CONTAINERS, BYTES_A_CONTAINER = 1024, 8
@@ -48,8 +46,6 @@ class Reader:
         The name of the data in messages: "the bytes of the opencl module".
     kind
         The kind of a FormatError.
-    most
-        The limit on values.
     size
         The size to which the limit on arrays and maps is proportional; None: that of the data.
 
@@ -59,9 +55,9 @@ class Reader:
     ``base`` is added to the offsets in messages.
     """
 
-    __slots__ = ("_end", "_left", "_most", "_room", "at", "base", "data", "field", "kind", "size", "subject", "within")
+    __slots__ = ("_end", "_room", "at", "base", "data", "field", "kind", "size", "subject", "within")
 
-    def __init__(self, data: memoryview | bytes, subject: str, kind: str = "", *, most: int = MAX_VALUES, size: int | None = None) -> None:
+    def __init__(self, data: memoryview | bytes, subject: str, kind: str = "", *, size: int | None = None) -> None:
         self.data: Any = data
         self.subject = subject
         self.kind = kind
@@ -70,7 +66,6 @@ class Reader:
         self.at = 0
         self.base = 0
         self._end = len(data)
-        self._left = self._most = most
         self.size = self._end if size is None else size
         self._room = FREE_CONTAINERS + self.size // BYTES_A_CONTAINER
 
@@ -94,7 +89,7 @@ class Reader:
     def read_str(self) -> str:
         """Read a string."""
         at = self.at
-        mark = self.data[at] if at < self._end and self._left > 0 else 0
+        mark = self.data[at] if at < self._end else 0
         end = at + mark - 0x9F
         if 0xA0 <= mark <= 0xBF and end <= self._end:
             # Nearly every string in a file is this short, and an index of 1,000 modules has 10,000 of them.
@@ -103,7 +98,6 @@ class Reader:
             except UnicodeDecodeError:
                 pass  # the general path raises the error
             else:
-                self._left -= 1
                 self.at = end
                 return text
         mark = self._mark()
@@ -115,14 +109,6 @@ class Reader:
 
     def read_bin(self) -> memoryview:
         """Read a binary. Return a slice of the buffer."""
-        at = self.at
-        if at + 2 <= self._end and self.data[at] == 0xC4 and self._left > 0:  # a short binary, such as a digest
-            end = at + 2 + self.data[at + 1]
-            if end <= self._end:
-                self._left -= 1
-                self.at = end
-                short: memoryview = self.data[at + 2 : end]
-                return short
         return self.take(self.read_bin_head())
 
     def read_bin_head(self) -> int:
@@ -153,20 +139,17 @@ class Reader:
     def read_int(self, low: int, high: int) -> int:
         """Read an integer between two bounds, both included."""
         start = at = self.at
-        mark = self.data[at] if at < self._end and self._left > 0 else 0xC1
+        mark = self.data[at] if at < self._end else 0xC1
         size = _UINT.get(mark, 8)
         if size < 8 and at + size < self._end:
             # Nearly every integer in a file is of this form, and an index of 1,000 modules has 3,000 of them.
             value = int.from_bytes(self.data[at + 1 : at + 1 + size], "big") if size else mark
             if low <= value <= high:
-                self._left -= 1
                 self.at = at + 1 + size
                 return value
         mark = self._mark()
-        if mark <= 0x7F:
-            value = mark
-        elif mark >= 0xE0:
-            value = mark - 0x100
+        if mark <= 0x7F or mark >= 0xE0:
+            value = mark - 0x100 * (mark >= 0xE0)
         elif mark in _INT:
             size, signed = _INT[mark]
             value = self._number(size, signed=signed)
@@ -178,13 +161,7 @@ class Reader:
 
     def read_numbers(self, high: int) -> tuple[int, ...]:
         """Read an array of integers from 0 to `high`."""
-        count = self.read_array()
-        part = bytes(self.data[self.at : self.at + count])
-        if part.isascii() and count <= self._left and high >= 0x7F:  # each is one byte
-            self.at += count
-            self._left -= count
-            return tuple(part)
-        return tuple([self.read_int(0, high) for _ in range(count)])
+        return tuple([self.read_int(0, high) for _ in range(self.read_array())])
 
     def read_key(self, taken: Any) -> str:
         """Read a key of a map. `taken` is the map so far, which must not have the key."""
@@ -203,10 +180,9 @@ class Reader:
         data, end = self.data, self._end
         for _ in range(self.read_map()):
             at = self.at
-            known = readers.get(data[at : at + data[at] - 0x9F]) if at < end and self._left > 0 else None
+            known = readers.get(data[at : at + data[at] - 0x9F]) if at < end else None
             if known is not None and known[0] not in fields:
                 key, read = known
-                self._left -= 1
                 self.at = at + data[at] - 0x9F
             else:
                 self.field = ""
@@ -269,7 +245,7 @@ class Reader:
 
     # -- framing
 
-    def skip(self, count: int = 1, *, free: bool = False) -> bool:
+    def skip(self, count: int = 1, *, free: bool = False, most: int = 1 << 62) -> int:
         """Skip objects, if their framing is valid: each is of a form that a file may hold, and ends within the data.
 
         Parameters
@@ -278,11 +254,14 @@ class Reader:
             The number of objects.
         free
             Whether their arrays and maps count as those of `count_container`.
+        most
+            The limit on the objects with their parts.
 
         Returns
         -------
-        bool
-            False if the framing is invalid or a limit is exceeded. `at` is then unchanged, and reading the objects raises the error.
+        int
+            The number of objects with their parts. 0 if the framing is invalid or a limit is exceeded: `at` is then unchanged, and reading
+            the objects raises the error, except that of `most`, for which the result is -1.
         """
         data, at = self.data, self.at
         pending = values = count
@@ -304,29 +283,27 @@ class Reader:
                         continue
                     width = _ARRAY.get(mark) or _MAP.get(mark)
                     if not width:
-                        return False
+                        return 0
                     items = int.from_bytes(data[at : at + width], "big") << (mark in _MAP)
                     at += width
                 containers += 1
                 values += items
+                if values > most:
+                    return -1
                 pending += items
         except IndexError:  # an object begins behind the end
-            return False
-        if at > self._end or values > self._left or (free and containers > self._room):
-            return False
+            return 0
+        if at > self._end or (free and containers > self._room):
+            return 0
         self.at = at
-        self._left -= values
         if free:
             self._room -= containers
-        return True
+        return values
 
     # -- bytes
 
     def _mark(self) -> int:
         """Read the first byte of the next object."""
-        self._left -= 1
-        if self._left < 0:
-            raise self.error(f"more than {self._most} values")
         at = self.at
         if at >= self._end:
             raise self.error("the bytes end where an object should begin")
@@ -357,8 +334,7 @@ class Reader:
         import struct
 
         form = ">f" if self._mark() == 0xCA else ">d"
-        value: float = struct.unpack(form, self.take(struct.calcsize(form)))[0]
-        return value
+        return float(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
     def _items(self, count: int, size: int) -> int:
         """Return `count` if the bytes left are enough for it: an item takes at least `size` bytes."""

@@ -6,36 +6,25 @@ No payload is copied, and hashing overlaps with writing. The comment above the r
 from __future__ import annotations
 
 import sys
+from itertools import chain
 
+from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
-from devmod._formats.blobs import level_of, library_text, pack_sources
-from devmod._formats.index import (
-    BUNDLE,
-    COMPRESSION,
-    HEADER,
-    MAGIC,
-    MAX_INDEX,
-    MAX_RATIO,
-    NO_DIGEST,
-    Entry,
-    Unpacking,
-    aligned,
-    newer_parts,
-    read_index,
-    read_origin,
-)
-from devmod._formats.lookup import KEY, MIN_MODULES, make_table
+from devmod._formats.blobs import level_of, library_text, pack_sources, too_many_values
+from devmod._formats.index import Entry, Unpacking
+from devmod._formats.lookup import MIN_MODULES, pack_table
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, pack, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
-from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
+from devmod._modules.module import LibraryModule, Module, ordered
+from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec
 from devmod._util.buffers import flat
-from devmod._util.digest import sha256_of
+from devmod._util.digest import run_both, sha256_of
 from devmod._util.text import escape, is_valid_name
 from devmod._values.origin import Origin
 from devmod.errors import FormatError, list_names
@@ -43,17 +32,17 @@ from devmod.errors import FormatError, list_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, BinaryIO
+    from typing import BinaryIO
 
     from devmod._values.code import Binary
 
-    #: Returns the bytes of an entry in parts. Those that must be decompressed are not kept.
-    Parts = Callable[[], Sequence[Binary]]
+    #: The bytes of an entry in parts, or a function that returns them: those that must be read or decompressed are not kept.
+    Parts = Sequence[Binary] | Callable[[], Sequence[Binary]]
     #: An entry with the size of its bytes, the bytes, and the stored module that has a digest for them.
     Blob = tuple[Entry, Parts, StoredModule | None]
 
-#: From this size on, hashing in a second thread costs less than it saves.
-_OVERLAP_FROM = 1 << 20
+#: Bytes of less than this size are hashed before the index is packed, which then is not packed again.
+_SMALL = 1 << 16
 #: The size of the pieces in which bytes are hashed and written.
 _PIECE = 4 << 20
 
@@ -80,39 +69,47 @@ class Plan:
         with shared_scan():
             modules = [self._blob_of(module, with_sources) for module, _ in order]
         for (_, imports), (entry, _, _) in zip(order, modules, strict=True):
-            entry.imports = [numbers[id(child)] for child in imports]
+            entry.imports = tuple([numbers[id(child)] for child in imports])
         self._entries = [entry for entry, _, _ in modules]
         self._blobs = [blob for blob in modules if blob[0].offset is not None] + list(self._sources.values())
         end = 0
-        for entry, _, _ in self._blobs:
-            entry.offset = aligned(end)
+        for entry, parts, _ in self._blobs:
+            entry.offset = _index.aligned(end)
             end = entry.offset + entry.size
+            if entry.size < _SMALL and entry.digest == _index.NO_DIGEST:
+                entry.digest = sha256_of(b"".join(_read(parts)))
         self._calls: dict[str, list[object]] = {}
         if isinstance(module, BundleModule) and len(self._roots) > 1:
             self._calls = pack_agreements(module.agreements() if module.agreements is not None else agreements(roots))
-        index = pack_index(self._roots, self._entries, self._calls)
-        if len(index) > MAX_INDEX:
-            raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
-        # The reader checks the index, so that every file that is written can be read.
+        self._index = index = pack_index(self._roots, self._entries, self._calls)
+        if len(index) > _index.MAX_INDEX:
+            raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {_index.MAX_INDEX}")
+        # Every file that is written can be read. The reader of the index takes longer than the rest of the plan, so it checks only values
+        # that it might refuse.
         subject = "the bundle to be saved"
-        for number, entry in enumerate(read_index(memoryview(index), end, subject)[1]):
-            if entry.origin_at >= 0:
-                read_origin(memoryview(index), entry, number, subject)
-        self._start = aligned(HEADER + len(index))
+        _index.check_tree(self._roots, self._entries, subject)
+        texts = chain.from_iterable((entry.fmt, entry.variant, *entry.functions) for entry in self._entries)
+        if {*map(type, texts)} != {str} or any(entry.origin.extra for entry in self._entries if entry.origin is not None):
+            for number, entry in enumerate(_index.read_index(memoryview(index), end, subject)[1]):
+                if entry.origin_at >= 0:
+                    _index.read_origin(memoryview(index), entry, number, subject)
+        self._start = _index.aligned(_index.HEADER + len(index))
         #: The size of the whole file.
         self.size = self._start + end
 
     def write(self, file: BinaryIO) -> None:
         """Write the file. The head, which has the digests, is written last."""
         file.write(bytes(self._start))
-        digests = _run_both(self._digests, lambda: self._write_blobs(file), self.size)
+        digests = run_both(self._digests, lambda: self._write_blobs(file), self.size)
         for (entry, _, module), digest in zip(self._blobs, digests, strict=True):
-            entry.digest = digest
+            if entry.digest == _index.NO_DIGEST:
+                entry.digest, self._index = digest, b""
             if module is not None:
                 module.check(digest)
-        version = max((version for version, _ in newer_parts(self._entries, bool(self._sources))), default=1)
+        index = self._index or pack_index(self._roots, self._entries, self._calls)
+        version = max((version for version, _ in _index.newer_parts(self._entries, bool(self._sources))), default=1)
         file.seek(0)
-        file.write(pack_head(pack_index(self._roots, self._entries, self._calls), version))
+        file.write(pack_head(index, version))
 
     def warn(self) -> None:
         """Issue a UserWarning if a limit prevented the compression of payloads, for the caller of the caller."""
@@ -127,11 +124,11 @@ class Plan:
 
         results = []
         for entry, parts, _ in self._blobs:
-            if entry.digest != NO_DIGEST:  # `parts` checks it
+            if entry.digest != _index.NO_DIGEST:  # `parts` checks it
                 results.append(entry.digest)
                 continue
             digest = sha256()
-            for piece in _pieces(parts()):
+            for piece in _pieces(_read(parts)):
                 digest.update(piece)
             results.append(digest.digest())
         return results
@@ -140,37 +137,37 @@ class Plan:
         end = 0
         for entry, parts, _ in self._blobs:
             assert entry.offset is not None
-            file.write(bytes(entry.offset - end))
-            for piece in _pieces(parts()):
+            padding = bytes(entry.offset - end)
+            for piece in [b"".join([padding, *_read(parts)])] if entry.size < _SMALL else _pieces([padding, *_read(parts)]):
                 file.write(piece)
             end = entry.offset + entry.size
 
     def _blob_of(self, module: Module, with_sources: bool) -> Blob:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
-        if isinstance(module, BundleModule):
-            return Entry(BUNDLE), tuple, None
-        if isinstance(module, LibraryModule):
-            return Entry(LIBRARY), tuple, None
+        has_payload = isinstance(module, PayloadModule)  # the most common, and each isinstance takes time
+        if not has_payload and isinstance(module, (BundleModule, LibraryModule)):
+            return Entry(module.kind), (), None
         kind = module.kind
-        if not is_valid_name(kind) or kind == BUNDLE:
+        if not is_valid_name(kind) or kind == _index.BUNDLE:
             module.wire_parts()  # a module of TVM alone has an error of its own
             raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
-        entry = Entry(kind, fmt=module.format, functions=tuple(module), origin=module.origin, offset=0)
-        if isinstance(module, StoredModule):
+        entry = Entry(kind, fmt=module.format, functions=tuple(module.function_names), origin=module.origin, offset=0)
+        if not has_payload and isinstance(module, StoredModule):
             stored = module.entry
             entry.variant, entry.repeats = variant_of(module), stored.repeats
             entry.size, entry.unpacked = stored.size, stored.unpacked
             # `write` compares the digest of a stored module with the one that it computes for the file.
             blob = self._pack(entry, module.unverified, module.unpack, module)
         else:
-            parts: Sequence[Binary] = [flat(part) for part in module.wire_parts()]
-            entry.variant = variant_of(module, parts)
+            parts: Sequence[Binary] = tuple([part if type(part) is bytes else flat(part) for part in module.wire_parts()])
             spec = find_spec(kind)
+            entry.variant = variant_of(module, parts)
             if spec is not None and spec.shader_map:
                 parts, entry.repeats = share_shaders(spec, parts)
             entry.size = sum(map(len, parts))
-            blob = self._pack(entry, lambda: parts)
-        entry.sources = self._sources_of(module, with_sources)
+            blob = (entry, parts, None) if self._level <= 0 else self._pack(entry, parts)
+        if with_sources or not has_payload:
+            entry.sources = self._sources_of(module, with_sources)
         self._note_library(entry)
         return blob
 
@@ -193,28 +190,29 @@ class Plan:
         if self._level <= 0:
             return entry, parts, stored
         # The output of the library depends on the pieces of its input, so the input is one piece.
-        pieces = parts()
+        pieces = _read(parts)
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         results: list[bytes] = []
-        digest = _run_both(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
+        digest = run_both(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
         if stored is not None:
             stored.check(digest)
-        if len(results[0]) < len(data) and self._fits(entry, len(results[0]), len(data)):
-            entry.size, entry.digest, entry.unpacked = len(results[0]), NO_DIGEST, (len(data), digest)
-            return entry, lambda: results, None
-        return entry, lambda: (data,), None
+        if len(results[0]) < len(data) and self._fits(entry, len(results[0]), len(data), data):
+            entry.size, entry.digest, entry.unpacked = len(results[0]), _index.NO_DIGEST, (len(data), digest)
+            return entry, results, None
+        return entry, (data,), None
 
-    def _fits(self, entry: Entry, size: int, unpacked: int) -> bool:
+    def _fits(self, entry: Entry, size: int, unpacked: int, data: Binary = b"") -> bool:
         """Return whether the file may have `unpacked` bytes of an entry compressed to `size`, and note it if not."""
         total, most = unpacked + repeated_size(entry.repeats), size * MAX_REPEATS
-        if total <= most:
+        values = too_many_values(data, size)
+        if total <= most and not values:
             if self._unpacking.add(size, unpacked):
                 return True
-            most = self._unpacking.free + size * MAX_RATIO
+            most = self._unpacking.free + size * _index.MAX_RATIO
         subject = f"the {entry.kind} module with {list_names(entry.functions)}" if entry.kind else "a source"
         self._uncompressed.append(
-            f"{subject} is stored without compression: its {total} bytes compress to {size}, and readers of a file accept at most {most} "
-            "from these"
+            f"{subject} is stored without compression: its {total} bytes compress to {size}, and readers of a file accept at most "
+            f"{f'{values} msgpack objects' if values else most} from these"
         )
         return False
 
@@ -235,20 +233,24 @@ class Plan:
                 return None
             key = sha256_of(data)
             if key not in self._sources:
-                self._sources[key] = self._pack(Entry("", offset=0, size=len(data)), lambda: (data,))
+                self._sources[key] = self._pack(Entry("", offset=0, size=len(data)), (data,))
         return self._sources[key][0]
 
     def _note_library(self, entry: Entry) -> None:
         """Add the version of the library to the origin of compressed bytes, or remove it from the origin of others."""
         compressed = entry.unpacked is not None or (entry.sources is not None and entry.sources.unpacked is not None)
         extra = entry.origin.extra if entry.origin is not None else {}
-        if compressed and self._level > 0 and COMPRESSION not in extra:
+        if compressed and self._level > 0 and _index.COMPRESSION not in extra:
             origin = entry.origin or Origin("")
-            entry.origin = origin.replace(extra={**extra, COMPRESSION: library_text(self._level)})
-        elif not compressed and entry.origin is not None and COMPRESSION in extra:
-            extra = {key: value for key, value in extra.items() if key != COMPRESSION}
+            entry.origin = origin.replace(extra={**extra, _index.COMPRESSION: library_text(self._level)})
+        elif not compressed and entry.origin is not None and _index.COMPRESSION in extra:
+            extra = {key: value for key, value in extra.items() if key != _index.COMPRESSION}
             origin = entry.origin.replace(extra=extra)
             entry.origin = origin if origin != Origin("") else None
+
+
+def _read(parts: Parts) -> Sequence[Binary]:
+    return parts() if callable(parts) else parts
 
 
 def _pieces(parts: Iterable[Binary]) -> Iterator[Binary]:
@@ -268,36 +270,6 @@ def _pieces(parts: Iterable[Binary]) -> Iterator[Binary]:
                 count = 0
 
 
-def _run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:
-    """Run `one` in a second thread and `other` in this one. Wait for both, and return the result of `one`.
-
-    If `size`, the number of bytes that they read, is small, both run in this thread.
-    """
-    if size < _OVERLAP_FROM:
-        other()
-        return one()
-    from threading import Thread
-
-    results: list[Any] = []
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(one())
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-            problems.append(error)
-
-    thread = Thread(target=run, name="devmod-save")
-    thread.start()
-    try:
-        other()
-    finally:
-        thread.join()
-    if problems:
-        raise problems[0]
-    return results[0]
-
-
 def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[str, object]) -> bytes:
     """Return the index in msgpack. Its length does not depend on the digests, which are known last."""
     subject = "the index of a bundle"
@@ -312,13 +284,11 @@ def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[st
     if sources:
         parts += [pack("sources", subject), pack([entry.to_dict() for entry in sources], subject)]
     elif len(packed) >= MIN_MODULES and list(roots) == list(range(len(packed))) and not any(entry.imports for entry in entries):
-        size = len(pack(make_table(entries, packed, 0), subject))
-        start = 1 + len(KEY) + size + sum(map(len, parts[:6]))
-        parts[0] = KEY + pack(make_table(entries, packed, start), subject)
+        parts[0] = pack_table(entries, packed, 1 + sum(map(len, parts[:6])))
     return map_header(2 + bool(sources) + bool(parts[0]) + bool(extra)) + b"".join(parts)
 
 
 def pack_head(index: bytes, version: int = 1) -> bytes:
     """Return everything before the first blob."""
-    head = MAGIC + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
-    return head.ljust(aligned(len(head)), b"\0")
+    head = _index.MAGIC + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
+    return head.ljust(_index.aligned(len(head)), b"\0")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping  # collections.abc, without the package collections
 
-from devmod._formats.msgpack import MAX_VALUES, Reader
+from devmod._formats.msgpack import Reader
 from devmod._formats.repeats import read_shaders, repeated_size, share
 from devmod._util.buffers import flat
 from devmod._values.dtypes import DType, dtype_name, parse_dtype
@@ -135,10 +135,10 @@ def decode(spec: TargetSpec, data: Binary, repeats: Repeats = ()) -> tuple[str, 
 
 def pack(value: object, subject: str, kind: str = "") -> bytes:
     """Return `value` in msgpack's shortest forms. Raise FormatError, which names `subject`, if msgpack cannot represent it."""
-    from msgpack import packb  # type: ignore[import-untyped]
+    import msgpack  # type: ignore[import-untyped]
 
     try:
-        packed: bytes = packb(value)
+        packed: bytes = msgpack.packb(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
     return packed
@@ -146,16 +146,14 @@ def pack(value: object, subject: str, kind: str = "") -> bytes:
 
 def map_header(count: int) -> bytes:
     """Return the head of a map of `count` pairs."""
-    if count < 16:
-        return bytes((0x80 | count,))
-    return b"\xde" + count.to_bytes(2, "big") if count <= 0xFFFF else b"\xdf" + count.to_bytes(4, "big")
+    return array_header(count, 0x80, 0xDE)
 
 
-def array_header(count: int) -> bytes:
-    """Return the head of an array of `count` items."""
+def array_header(count: int, short: int = 0x90, long: int = 0xDC) -> bytes:
+    """Return the head of an array of `count` items. `short` and `long` are the first bytes of the forms with up to 15 and more items."""
     if count < 16:
-        return bytes((0x90 | count,))
-    return b"\xdc" + count.to_bytes(2, "big") if count <= 0xFFFF else b"\xdd" + count.to_bytes(4, "big")
+        return bytes((short | count,))
+    return bytes((long,)) + count.to_bytes(2, "big") if count <= 0xFFFF else bytes((long + 1,)) + count.to_bytes(4, "big")
 
 
 def bin_header(size: int, subject: str, kind: str = "") -> bytes:
@@ -170,30 +168,27 @@ def bin_header(size: int, subject: str, kind: str = "") -> bytes:
 def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str) -> None:
     """Append `head`, the head of the binary and the payload to `parts`, and clear `head`."""
     head += bin_header(len(payload), subject, kind)
-    parts.append(bytes(head))
-    parts.append(payload)
+    parts += (bytes(head), payload)
     head.clear()
 
 
 def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str) -> bytes:
     entries: dict[str, list[object]] = {}
+    has_extra = False
     for name, info in fmap.items():
-        entry: list[object] = [info.name, list(map(parse_dtype, info.arg_types)), info.launch_param_tags, info.arg_extra_tags]
-        if info.interface is not None:
-            entry.append(info.interface.to_dict())
+        entry: list[object] = [info.name, [*map(parse_dtype, info.arg_types)], info.launch_param_tags, info.arg_extra_tags]
+        interface = info.interface
+        if interface is not None:
+            entry.append(interface.to_dict())
+            if interface.extra or [1 for each in interface.params if each.extra] or [1 for each in interface.blocks if each.extra]:
+                has_extra = True
         entries[name] = entry
     subject = f"the fmap of the {kind} module"
     packed = pack(entries, subject, kind)
-    # msgpack's packer accepts some values that `Reader` refuses. Only unknown keys and the size can cause that.
-    if len(packed) >= MAX_VALUES or any(_has_extra(info.interface) for info in fmap.values()):
+    # msgpack's packer accepts some values that `Reader` refuses. Only unknown keys can cause that.
+    if has_extra:
         dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))
     return packed
-
-
-def _has_extra(interface: Interface | None) -> bool:
-    if interface is None:
-        return False
-    return bool(interface.extra) or any(p.extra for p in interface.params) or any(b.extra for b in interface.blocks)
 
 
 # -- reading

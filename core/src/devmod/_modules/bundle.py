@@ -61,7 +61,7 @@ class BundleModule(Module):
         return self._owners.keys()
 
     @property
-    def _owners(self) -> dict[str, Module]:
+    def _owners(self) -> Mapping[str, Module]:
         """The first candidate of each function."""
         owners: dict[str, Module] = {}
         with shared_scan():
@@ -187,7 +187,7 @@ class _Functions(Mapping[str, "FunctionInfo"]):
 
     __slots__ = ("_owners",)
 
-    def __init__(self, owners: dict[str, Module]) -> None:
+    def __init__(self, owners: Mapping[str, Module]) -> None:
         self._owners = owners
 
     def __getitem__(self, name: str) -> FunctionInfo:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._formats.index import Entry
-    from devmod._util.once import Once
+    from devmod._util.once import Once, Result
     from devmod._values.code import Binary, Code, Source
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
@@ -104,8 +104,7 @@ class StoredModule(Module):
         """Where the payload came from; None if the index has no origin. FormatError if the index has an invalid one."""
         if self._read_origin is None:
             return None
-        origin: Origin = self._once.get("origin", self._read_origin)
-        return origin
+        return self._once.get("origin", self._read_origin)
 
     @property
     def size(self) -> int:
@@ -119,8 +118,7 @@ class StoredModule(Module):
         """The sources that the file has beside the module's bytes, by format. FormatError if they are damaged or invalid."""
         if self.entry.sources is None:
             return {}
-        source: Source = self._once.get("source", self._read_sources)
-        return source
+        return self._once.get("source", self._read_sources)
 
     @property
     def place(self) -> str:
@@ -172,14 +170,21 @@ class StoredModule(Module):
     def _function_on(self, name: str, device: Device) -> Function:
         if name not in self.function_names:
             raise function_not_found(self.kind, name, self.function_names)
-        function: Function = self._use(lambda real: real._function_on(name, device))
-        return function
+        return self._use(lambda real: real._function_on(name, device))
 
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
-        array: Array = self._use(lambda real: get_global(real, name, device, options))
-        return array
+        return self._use(lambda real: get_global(real, name, device, options))
 
     # -- bytes
+
+    def save_to_bytes(self) -> bytes:
+        if self.entry.unpacked is not None or self.entry.repeats:
+            return super().save_to_bytes()
+        from devmod._util.digest import run_both
+
+        copies: list[bytes] = []  # a copy takes as long as the digest
+        run_both(self.verify, lambda: copies.append(bytes(self._bytes)), self.entry.size)
+        return copies[0]
 
     def wire_parts(self) -> Sequence[Binary]:
         self.verify()
@@ -249,16 +254,14 @@ class StoredModule(Module):
         entry = self.entry
         assert entry.offset is not None
         start, digest = entry.offset, entry.digest if self.has_digest else None
-        data: memoryview = self._once.get("bytes", lambda: self._read(start, entry.size, digest))
-        return data
+        return self._once.get("bytes", lambda: self._read(start, entry.size, digest))
 
     @property
     def _stored(self) -> memoryview:
         """The module's bytes without repeats. Their digest is checked if they were compressed; hashing the compressed bytes takes time."""
         if self.entry.unpacked is None:
             return self._bytes
-        data: memoryview = self._once.get("stored", self.unpack)
-        return data
+        return self._once.get("stored", self.unpack)
 
     def unpack(self) -> memoryview:
         """Return the bytes to which those in the file unpack, with their digest checked. They are not kept."""
@@ -298,7 +301,7 @@ class StoredModule(Module):
         self.check(sha256_of(self._bytes))
         return True
 
-    def _use(self, act: Callable[[Module], Any]) -> Any:
+    def _use(self, act: Callable[[Module], Result]) -> Result:
         """Return what `act` returns for the real module. The look-ups of a first use share one scan: hooks, loader, spec, compiler."""
         if "real" in self._once:
             return act(self._real())
@@ -308,8 +311,7 @@ class StoredModule(Module):
             return act(self._real())
 
     def _real(self) -> Module:
-        module: Module = self._once.get("real", self._load)
-        return module
+        return self._once.get("real", self._load)
 
     def _load(self) -> Module:
         from devmod._modules.create import load_from_bytes
@@ -353,10 +355,7 @@ class StoredModule(Module):
             return self._once.get("contents", self._constants) if self.kind == _CONSTANTS else None
         from devmod._formats.wire import decode
 
-        contents: tuple[str, Mapping[str, FunctionInfo], Code] = self._once.get(
-            "contents", lambda: decode(spec, self._stored, self.entry.repeats)
-        )
-        return contents
+        return self._once.get("contents", lambda: decode(spec, self._stored, self.entry.repeats))
 
 
 def release(module: Module) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from devmod._formats.wire import decode
+from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
+from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
 from devmod.errors import FormatError
 
@@ -34,10 +37,6 @@ def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec
     FormatError
         Its bytes are not of the kind's form.
     """
-    from devmod._formats.wire import decode
-    from devmod._modules.payload import PayloadModule
-    from devmod._plugins.specs import find_spec
-
     spec = find_spec(module.kind)
     if spec is None:
         return None

@@ -215,7 +215,7 @@ class Replacement:
         for partial in names:
             try:
                 # A partial object as the opener runs no bytecode, so that Ctrl-C cannot come before the file object has the descriptor.
-                file = open(partial, "xb", opener=functools.partial(os.open, mode=mode))  # noqa: SIM115 - `discard` closes it
+                file = open(partial, "xb", 1 << 18, opener=functools.partial(os.open, mode=mode))  # noqa: SIM115 - `discard` closes it
             except FileExistsError:
                 continue
             self._file = file

@@ -1,4 +1,4 @@
-"""SHA-256 without OpenSSL for small data: the import of hashlib takes longer than hashing 200 kB."""
+"""SHA-256: without OpenSSL for small data, as the import of hashlib takes longer than hashing 200 kB; in a second thread for large data."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 #: From this size on, OpenSSL's faster code saves more than its import takes.
 _LARGE = 1 << 18
+#: From this size on, hashing in a second thread costs less than it saves.
+_OVERLAP_FROM = 1 << 20
 
 
 def sha256_of(data: bytes | memoryview) -> bytes:
@@ -25,5 +28,30 @@ def sha256_of(data: bytes | memoryview) -> bytes:
             pass
     if module is None:
         import hashlib as module
-    digest: bytes = module.sha256(data).digest()
-    return digest
+    return bytes(module.sha256(data).digest())
+
+
+def run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:
+    """Run `one` in a second thread and `other` in this one. Wait for both, and return the result of `one`.
+
+    If `size`, the number of bytes that they read, is small, both run in this thread.
+    """
+    if size < _OVERLAP_FROM:
+        other()
+        return one()
+    from contextlib import suppress
+    from threading import Thread
+
+    results: list[Any] = []
+
+    def run() -> None:
+        with suppress(Exception):  # the caller's thread calls `one` again, which raises it there
+            results.append(one())
+
+    thread = Thread(target=run, name="devmod-digest")
+    thread.start()
+    try:
+        other()
+    finally:
+        thread.join()
+    return results[0] if results else one()

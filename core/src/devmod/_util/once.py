@@ -16,7 +16,9 @@ from _thread import RLock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
 
 #: The number of forks between the first process and this one. A forked child inherits the attempts of the parent's other threads.
 _forks = 0
@@ -45,7 +47,7 @@ class Once:
         """Return whether the value is made."""
         return key in self._values
 
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return the value of `key`. If there is none, call ``make()``.
 
         Raises
@@ -56,7 +58,7 @@ class Once:
             `make` requests the value of `key` itself.
         """
         try:
-            return self._values[key]  # the common case takes no lock
+            return self._values[key]  # type: ignore[no-any-return] # the common case takes no lock
         except KeyError:
             pass
         place = (_forks, key)
@@ -69,7 +71,7 @@ class Once:
                     raise attempt.error
                 if key in self._values:
                     self._attempts.pop(place, None)  # another thread has made it since the first look
-                    return self._values[key]
+                    return self._values[key]  # type: ignore[no-any-return]
                 if self._attempts.get(place) is attempt:
                     return self._make(key, place, attempt, make)
 
@@ -78,7 +80,7 @@ class Once:
         for key in keys:
             self._values.pop(key, None)
 
-    def _make(self, key: Hashable, place: Hashable, attempt: _Attempt, make: Callable[[], Any]) -> Any:
+    def _make(self, key: Hashable, place: Hashable, attempt: _Attempt, make: Callable[[], Result]) -> Result:
         """Make the value. The thread has acquired the lock of the attempt."""
         try:
             result = self._values[key] = make()

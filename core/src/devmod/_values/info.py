@@ -185,7 +185,7 @@ class Interface(Value):
             result["open_block"] = True
         if self.shared_memory:
             result["shared_memory"] = self.shared_memory
-        return result | dict(self.extra)
+        return result | dict(self.extra) if self.extra else result
 
     @classmethod
     def from_dict(cls, data: object) -> Interface:

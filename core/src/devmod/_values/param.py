@@ -307,7 +307,7 @@ class Param(Value):
             result["default"] = {"value": self.default}
         elif self.default is not None:
             result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
-        return result | dict(self.extra)
+        return result | dict(self.extra) if self.extra else result
 
     @classmethod
     def from_dict(cls, data: object) -> Param:

@@ -249,7 +249,7 @@ export class Module {
     if (!text || (unpacked && !sameBytes(await sha256(text), unpacked.digest))) {
       throw this.#unpackingError(/** @type {NonNullable<typeof unpacked>} */ (unpacked), subject);
     }
-    return readSources(text, subject, this.kind);
+    return readSources(text, subject, this.kind, blob.size);
   }
 
   /**
@@ -266,7 +266,7 @@ export class Module {
   }
 
   async #decode() {
-    const result = decode(this.kind, await this.#storedBytes(), this.#entry.repeats);
+    const result = decode(this.kind, await this.#storedBytes(), this.#entry.repeats, this.#entry.size);
     if (result && result.functions) {
       const names = [...result.functions.keys()];
       if (names.length !== this.functionNames.length || names.some((name, at) => name !== this.functionNames[at])) {

@@ -13,8 +13,6 @@ const HEADER = 48;
 const ALIGN = 64;
 /** The largest index in bytes, enough for some hundred thousand modules. */
 const MAX_INDEX = 2 ** 26;
-/** The most values in an index. A module takes about twenty. */
-const MAX_VALUES = 2 ** 22;
 /** The most bytes that compressed bytes of size n unpack to: `n * MAX_RATIO`, and `FREE_UNPACKED` more for a whole file. */
 const [FREE_UNPACKED, MAX_RATIO] = [2 ** 20, 256];
 /** The deepest nesting of imports. */
@@ -130,7 +128,7 @@ function aligned(offset) {
  * @param {number} version
  */
 function readIndex(index, start, available, place, version) {
-  const reader = new Reader(index, `the index of ${place}`, "", MAX_VALUES);
+  const reader = new Reader(index, `the index of ${place}`);
   /** @type {number[] | null} */
   let roots = null;
   /** @type {RawEntry[] | null} */

@@ -18,8 +18,8 @@ const FREE_CONTAINERS = 1024;
 const BYTES_A_CONTAINER = 8;
 /** The number of cached objects. Comparing with all of them must cost less than reading. */
 const MAX_KNOWN = 4;
-/** The default for the most values that a reader reads. */
-export const MAX_VALUES = 2 ** 20;
+/** Compressed bytes of n bytes unpack to at most so many objects, and n more. Elsewhere each object takes a byte of the file. */
+export const FREE_VALUES = 2 ** 20;
 
 /** @type {Record<number, number>} */
 const STR = { 0xd9: 1, 0xda: 2, 0xdb: 4 };
@@ -52,10 +52,10 @@ export class Reader {
    * @param {Uint8Array} data
    * @param {string} subject The name of the bytes in messages: "the bytes of the opencl module".
    * @param {string} [kind] The kind in errors.
-   * @param {number} [most] The most values that are read.
+   * @param {number} [most] The most objects that are read.
    * @param {number} [size] The size to which the limit on arrays and maps is proportional.
    */
-  constructor(data, subject, kind = "", most = MAX_VALUES, size = data.length) {
+  constructor(data, subject, kind = "", most = FREE_VALUES + data.length, size = data.length) {
     this.data = data;
     this.subject = subject;
     this.kind = kind;
@@ -270,7 +270,7 @@ export class Reader {
   /** Read the first byte of the next object. */
   #mark() {
     this.#left -= 1;
-    if (this.#left < 0) throw this.error(`more than ${this.#most} values`);
+    if (this.#left < 0) throw this.error(`more than ${this.#most} objects`);
     const mark = this.data[this.at];
     if (mark === undefined) throw this.error("the bytes end where an object should begin");
     this.at += 1;
