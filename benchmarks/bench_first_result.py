@@ -1,0 +1,138 @@
+"""The time of a new process that computes its first softmax: devmod beside the bare packages pyopencl, wgpu and vulkan.
+
+    python benchmarks/bench_first_result.py [--rounds 15] [--rows 64] [--kinds opencl,webgpu,vulkan]
+
+The kernel is the softmax of examples/. devmod loads a .devmod file, and the bare package the source or the SPIR-V in it. The time is that
+of the whole process, from its start to its end. "Caches empty" is with an empty folder for the caches of devmod, pyopencl, PoCL and Mesa;
+"caches warm" is a process after others with the same folder. Each contender has folders of its own. Each round runs every contender once,
+in an order of its own. The figures are lower quartiles, as other programs on the machine only add time. The processor time is that of the
+process and of the processes that it starts. The exit code is 1 if a ratio is over its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import peers
+from timing import check
+
+import devmod
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SOURCES = {"opencl": "opencl/softmax.cl", "webgpu": "webgpu/softmax.wgsl", "vulkan": "vulkan/softmax.comp"}
+#: The most that the ratio to the bare package may be: with the caches empty, and warm. The issue has no bound for Vulkan with empty caches.
+MOST = {"opencl": (1.1, 1.0), "webgpu": (1.0, 1.0), "vulkan": (None, 1.05)}
+#: The folders of caches by their variables.
+CACHES = {"DEVMOD_CACHE_DIR": "devmod", "XDG_CACHE_HOME": "xdg", "MESA_SHADER_CACHE_DIR": "mesa", "POCL_CACHE_DIR": "pocl"}
+ARRAYS = """
+import numpy as np
+x, y = np.ones(({rows}, 1000), np.float32), np.zeros(({rows}, 1000), np.float32)
+"""
+OURS = (
+    ARRAYS
+    + """
+import devmod
+devmod.load({path!r})["softmax"](x, y, 1000, grid={rows})
+assert abs(y.sum() - {rows}) < 0.1
+"""
+)
+THEIRS = (
+    ARRAYS
+    + """
+import sys
+sys.path.insert(0, {folder!r})
+import peers
+with open({path!r}, "rb") as file:
+    peers.{peer}(file.read(), {entry!r})(x, y, 1000, {rows})
+assert abs(y.sum() - {rows}) < 0.1
+"""
+)
+
+
+def programs(kind: str, folder: Path, rows: int) -> tuple[str, str]:
+    """Return the programs with devmod and with the bare package."""
+    module = devmod.compile(EXAMPLES / SOURCES[kind], kind)
+    path, source = folder / f"{kind}.devmod", folder / f"{kind}.source"
+    devmod.save(module, path)
+    code = module.code["softmax"] if kind != "opencl" else module.code  # type: ignore[attr-defined]
+    source.write_bytes(bytes(code)[12:] if kind == "vulkan" else bytes(code))  # devmod's payload has a flag and a length before the SPIR-V
+    peer, entry = peers.PEERS[kind][0].__name__, module.functions["softmax"].name
+    theirs = THEIRS.format(rows=rows, folder=str(Path(__file__).parent), path=str(source), peer=peer, entry=entry)
+    return OURS.format(rows=rows, path=str(path)), theirs
+
+
+def measure(program: str, caches: Path) -> tuple[float, float]:
+    """Return the seconds of a new process on the clock, and those of the processor."""
+    folders = {variable: str(caches / name) for variable, name in CACHES.items()}
+    for folder in folders.values():
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, "-c", program], env=os.environ | folders, cwd=caches, check=True)
+    took, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
+    """Measure one kind and print its lines. Return whether a bound is exceeded."""
+    own, bare = programs(kind, folder, rows)
+    package = peers.PEERS[kind][1]
+    contenders = [("devmod", own), (package, bare)]
+    times: dict[tuple[str, bool], list[tuple[float, float]]] = {}
+    for round_ in range(rounds + 1):
+        turns = [(name, program, is_warm) for name, program in contenders for is_warm in (False, True)]
+        random.Random(round_).shuffle(turns)
+        for name, program, is_warm in turns:
+            caches = folder / f"{kind}-{name}-{'warm' if is_warm else 'empty'}"
+            figures = measure(program, caches)
+            if not is_warm:
+                shutil.rmtree(caches)
+            if round_:  # the first fills the caches, and compiles the bytecode
+                times.setdefault((name, is_warm), []).append(figures)
+    failed = False
+    for is_warm, most in zip((False, True), MOST[kind], strict=True):
+        (ours, our_work), (theirs, their_work) = (
+            [statistics.quantiles(each, n=4)[0] for each in zip(*times[name, is_warm], strict=True)] for name in ("devmod", package)
+        )
+        what = f"{kind}, new process to its first softmax, caches {'warm' if is_warm else 'empty'}"
+        over = most is not None and check(what, ours / theirs, most, of=f"{package} alone")
+        failed |= over
+        print(
+            f"{what:<62} {ours * 1e3:6.0f} ms  {package:>8} {theirs * 1e3:6.0f} ms  ratio {ours / theirs:5.2f}"
+            f"{'' if most is None else f' (at most {most:g})'}{'  over' if over else ''}   processor: {our_work * 1e3:.0f} of"
+            f" {their_work * 1e3:.0f} ms, {our_work / their_work:.2f}",
+            flush=True,
+        )
+    return failed
+
+
+def main() -> int:
+    """Measure, print, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--kinds", default=",".join(SOURCES))
+    options = parser.parse_args()
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
+        for kind in options.kinds.split(","):
+            try:
+                devmod.device(kind)
+                failed |= compare(kind, Path(folder), options.rounds, options.rows)
+            except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
+                print(f"{kind}: not measured: {error}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""The time of a call with NumPy arrays, ``f(x, y, n)``: devmod beside the bare packages pyopencl, wgpu and vulkan.
+
+    python benchmarks/bench_host_arrays.py [--rounds 101] [--kinds opencl,webgpu,vulkan]
+
+The kernel adds x to y. A call copies both arrays to the device, launches, and copies y back. With pyopencl each call makes its two buffers;
+with wgpu and vulkan the buffers, the staging buffer and the bindings are reused, as a careful program would write it. Each round runs every
+contender several times, in an order of its own. The figures are medians over the rounds. The exit code is 1 if a ratio is over its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import numpy as np
+import peers
+from timing import check
+
+import devmod
+
+SOURCES = {
+    "opencl": """
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void add(__global const float *x, __global float *y, int n)
+{
+    int i = get_global_id(0);
+    if (i < n) y[i] += x[i];
+}
+""",
+    "webgpu": """
+struct Scalars { n: i32 }
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<uniform> scalars: Scalars;
+@compute @workgroup_size(64)
+fn add(@builtin(global_invocation_id) id: vec3u) {
+    if i32(id.x) < scalars.n { y[id.x] += x[id.x]; }
+}
+""",
+    "vulkan": """#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) readonly buffer X { float x[]; };
+layout(set = 0, binding = 1) buffer Y { float y[]; };
+layout(push_constant) uniform Push { int n; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < n) y[i] += x[i]; }
+""",
+}
+#: The bytes of each array.
+SIZES = (64, 4 << 10, 64 << 10, 1 << 20)
+#: The most that the ratio to the bare package may be, up to a size and above it.
+MOST = {"opencl": (1.4, 64 << 10, 1.2), "webgpu": (1.1, 1 << 20, 1.1), "vulkan": (1.1, 1 << 20, 1.1)}
+
+
+def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
+    """Return the functions to measure by name. Each has arrays of its own, of `size` bytes."""
+    module = devmod.compile(SOURCES[kind], kind, name="add", **({"language": "GLSL"} if kind == "vulkan" else {}))
+    function = module["add"]
+    n = size // 4
+    grid = -(-n // peers.BLOCK)
+    code = bytes(module.code["add"])[12:] if kind == "vulkan" else SOURCES[kind].encode()  # type: ignore[attr-defined]
+    peer_type, package = peers.PEERS[kind]
+    peer = peer_type(code, module.functions["add"].name)
+    x, y, z = np.ones(n, np.float32), np.zeros(n, np.float32), np.zeros(n, np.float32)
+
+    def call_devmod() -> None:
+        function(x, y, n, grid=grid)
+
+    def call_package() -> None:
+        peer(x, z, n, grid)
+
+    for call, result in ((call_devmod, y), (call_package, z)):
+        for _ in range(3):
+            call()
+        assert (result == 3).all()
+    return {"devmod": call_devmod, package: call_package}
+
+
+def compare(kind: str, size: int, rounds: int) -> bool:
+    """Measure one kind and size, and print a line. Return whether the bound is exceeded."""
+    calls = contenders(kind, size)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    repeats = 10 if size < 1 << 20 else 3
+    order = list(calls)
+    for round_ in range(rounds):
+        random.Random(round_).shuffle(order)
+        for name in order:
+            call = calls[name]
+            call()  # the other contender has replaced what the processor's caches had
+            start = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            times[name].append((time.perf_counter() - start) / repeats * 1e6)
+    ours, theirs = (statistics.median(each) for each in times.values())
+    package = peers.PEERS[kind][1]
+    few, limit, many = MOST[kind]
+    most = few if size <= limit else many
+    what = f"{kind}, a call with two NumPy arrays of {f'{size} B' if size < 1024 else f'{size >> 10} kB'}"
+    over = check(what, ours / theirs, most, of=f"{package} by hand")
+    print(
+        f"{what:<52} {ours:8.1f} µs  {package:>8} {theirs:8.1f} µs  ratio {ours / theirs:5.2f} (at most {most:g}){'  over' * over}",
+        flush=True,
+    )
+    return over
+
+
+def main() -> int:
+    """Measure, print, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--kinds", default=",".join(SOURCES))
+    options = parser.parse_args()
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
+        for kind in options.kinds.split(","):
+            try:
+                devmod.device(kind)
+                for size in SIZES:
+                    failed |= compare(kind, size, options.rounds)
+            except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
+                print(f"{kind}: not measured: {error}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
