@@ -91,27 +91,35 @@ class Download:
 
     def _copy(self) -> None:
         # After an interrupt this is repeated. A buffer cannot be mapped twice.
-        self._out[:] = call_uninterrupted(self._once.get, "mapped", self._map)[self._skip : self._skip + self._out.nbytes]
-
-    def _map(self) -> Any:
-        buffer = self._buffers[0]
-        _driver.map_submitted(buffer)
-        return buffer.read_mapped(copy=False)
+        mapped = call_uninterrupted(self._once.get, "mapped", lambda: _map(self._buffers[0]))
+        self._out[:] = mapped[self._skip : self._skip + self._out.nbytes]
 
 
 def download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> Download:
     """Queue a copy of the start of `memory` to a staging buffer."""
+    return Download(staging, *_download(gpu, staging, memory, out), out)
+
+
+def read(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> None:
+    """Copy the start of `memory` to the host's memory, and wait."""
+    buffer, skip = _download(gpu, staging, memory, out)
+    out[:] = call_uninterrupted(_map, buffer)[skip : skip + out.nbytes]
+    staging.give(buffer)
+
+
+def _download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> tuple[Any, int]:
+    """Queue the copy. Return the staging buffer, and the first byte in it: copies begin at words."""
     source, offset = _place(memory)
     skip = offset % 4
     size = -(-(skip + out.nbytes) // 4) * 4
     buffer = staging.take(gpu, size)
     _submit(gpu, source, offset - skip, buffer, 0, size)
-    return Download(staging, buffer, skip, out)
+    return buffer, skip
 
 
-def read(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> None:
-    """Copy the start of `memory` to the host's memory, and wait."""
-    download(gpu, staging, memory, out).finish()
+def _map(buffer: Any) -> Any:
+    _driver.map_submitted(buffer)
+    return buffer.read_mapped(copy=False)
 
 
 def write(gpu: Any, staging: Staging, memory: Any, data: memoryview) -> None:
