@@ -54,7 +54,7 @@ class PyOpenCL:
 
 
 class Wgpu:
-    """WGSL in wgpu: storage buffers at the bindings 0 and 1, a uniform at 2. Buffers, staging buffer and bind group are reused.
+    """WGSL in wgpu: storage buffers at the bindings 0 and 1, a uniform at 2. Each call makes its buffers.
 
     Parameters
     ----------
@@ -69,34 +69,53 @@ class Wgpu:
         self.device = wgpu.gpu.request_adapter_sync(power_preference="high-performance").request_device_sync()
         module = self.device.create_shader_module(code=code.decode())
         self._pipeline = self.device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": entry})
-        self._size = 0
 
-    def _make_buffers(self, size: int) -> None:
+    def _buffers(self, size: int) -> tuple[Any, Any, Any, Any]:
+        """Return the buffers of a call, and the bind group with them."""
         usage, device = self._wgpu.BufferUsage, self.device
-        self._size = size
-        self._source = device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST)
-        self._result = device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC)
-        self._scalars = device.create_buffer(size=16, usage=usage.UNIFORM | usage.COPY_DST)
-        self._staging = device.create_buffer(size=size, usage=usage.MAP_READ | usage.COPY_DST)
-        self._group = device.create_bind_group(
-            layout=self._pipeline.get_bind_group_layout(0),
-            entries=[{"binding": at, "resource": each} for at, each in enumerate((self._source, self._result, self._scalars))],
-        )
+        source = device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST)
+        result = device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC)
+        scalars = device.create_buffer(size=16, usage=usage.UNIFORM | usage.COPY_DST)
+        entries = [{"binding": at, "resource": each} for at, each in enumerate((source, result, scalars))]
+        return source, result, scalars, device.create_bind_group(layout=self._pipeline.get_bind_group_layout(0), entries=entries)
 
-    def __call__(self, x: Array, y: Array, n: int, grid: int) -> None:
-        device, queue = self.device, self.device.queue
-        if self._size != x.nbytes:
-            self._make_buffers(x.nbytes)
-        queue.write_buffer(self._source, 0, x)
-        queue.write_buffer(self._result, 0, y)
-        queue.write_buffer(self._scalars, 0, n.to_bytes(4, "little"))
-        encoder = device.create_command_encoder()
+    def _encode(self, group: Any, grid: int) -> Any:
+        """Return an encoder with the launch."""
+        encoder = self.device.create_command_encoder()
         run = encoder.begin_compute_pass()
         run.set_pipeline(self._pipeline)
-        run.set_bind_group(0, self._group)
+        run.set_bind_group(0, group)
         run.dispatch_workgroups(grid)
         run.end()
-        encoder.copy_buffer_to_buffer(self._result, 0, self._staging, 0, y.nbytes)
+        return encoder
+
+    def __call__(self, x: Array, y: Array, n: int, grid: int) -> None:
+        queue = self.device.queue
+        source, result, scalars, group = self._buffers(x.nbytes)
+        queue.write_buffer(source, 0, x)
+        queue.write_buffer(result, 0, y)
+        queue.write_buffer(scalars, 0, n.to_bytes(4, "little"))
+        queue.submit([self._encode(group, grid).finish()])
+        y.reshape(-1).view("uint8").data[:] = queue.read_buffer(result)
+
+
+class WgpuReused(Wgpu):
+    """The same with buffers, staging buffer and bind group of the call before, and with the launch and the copy in one submission."""
+
+    _size = 0
+
+    def __call__(self, x: Array, y: Array, n: int, grid: int) -> None:
+        queue, usage = self.device.queue, self._wgpu.BufferUsage
+        if self._size != x.nbytes:
+            self._size = x.nbytes
+            self._kept = self._buffers(x.nbytes)
+            self._staging = self.device.create_buffer(size=x.nbytes, usage=usage.MAP_READ | usage.COPY_DST)
+        source, result, scalars, group = self._kept
+        queue.write_buffer(source, 0, x)
+        queue.write_buffer(result, 0, y)
+        queue.write_buffer(scalars, 0, n.to_bytes(4, "little"))
+        encoder = self._encode(group, grid)
+        encoder.copy_buffer_to_buffer(result, 0, self._staging, 0, y.nbytes)
         queue.submit([encoder.finish()])
         self._staging.map_sync(self._wgpu.MapMode.READ)
         y.reshape(-1).view("uint8").data[:] = self._staging.read_mapped(copy=False)
@@ -152,6 +171,9 @@ class Vulkan:
         self._commands = vk.vkAllocateCommandBuffers(device, buffer_info)[0]
         self._begin = vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
         self._submit = [vk.VkSubmitInfo(pCommandBuffers=[self._commands])]
+        # For the host's reads after the launch.
+        access = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT)
+        self._barrier = (vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT, 0, 1, [access], 0, None, 0, None)
         self._fence = vk.vkCreateFence(device, vk.VkFenceCreateInfo(), None)
         self._number = vk.ffi.new("int *")
         self._mapped: list[Any] = []
@@ -193,6 +215,7 @@ class Vulkan:
         vk.vkCmdBindDescriptorSets(commands, vk.VK_PIPELINE_BIND_POINT_COMPUTE, self._layout, 0, 1, [self._set], 0, None)
         vk.vkCmdPushConstants(commands, self._layout, self._stage, 0, 4, self._number)
         vk.vkCmdDispatch(commands, grid, 1, 1)
+        vk.vkCmdPipelineBarrier(commands, *self._barrier)
         vk.vkEndCommandBuffer(commands)
         vk.vkQueueSubmit(self._queue, 1, self._submit, self._fence)
         vk.vkWaitForFences(self._device, 1, [self._fence], True, 2**64 - 1)

@@ -138,9 +138,11 @@ def check_calls(device: Device, add: Function, **block: Any) -> None:
     (a, b), c, other = (device.from_numpy(x), device.from_numpy(y)), device.zeros(100, "float32"), device.zeros(100, "float32")
     for n in (100, min(size, 100), 1):
         expected = np.where(np.arange(100) < n, x + 1, 0)
-        z = np.zeros(100, "float32")
-        add(n=n, c=z, b=y, a=x, threads=n, **block)
-        np.testing.assert_array_equal(z, expected)
+        z = np.full(100, -n, "float32")
+        for _ in range(2):
+            add(n=n, c=z, b=y, a=x, threads=n, **block)
+            # The kernel writes a part of an array. The rest keeps its values, so an array that is only written is copied to the device too.
+            np.testing.assert_array_equal(z, np.where(np.arange(100) < n, x + 1, -n))
         for call in (add, add, lambda *args, **keywords: add.bind(*args, **keywords)()):
             c.copy_from(np.zeros(100, "float32"))
             call(a, b, n=n, c=c, threads=n, **block)

@@ -32,6 +32,27 @@ def python(program: str, **environment: str) -> str:
     return done.stdout
 
 
+#: Prints the device's name with a loader that refuses the extension for portability drivers.
+OLD_LOADER = """
+import devmod
+from devmod_vulkan import _driver
+
+class Lib:
+    def vkCreateInstance(self, info, *others):
+        return _driver.vk.VK_ERROR_EXTENSION_NOT_PRESENT if info.enabledExtensionCount else lib.vkCreateInstance(info, *others)
+
+    def __getattr__(self, name):
+        return getattr(lib, name)
+
+lib, _driver.lib = _driver.lib, Lib()
+print(devmod.device("vulkan").name)
+"""
+
+
+def test_a_loader_without_the_extension_for_portability(device: Any) -> None:
+    assert python(OLD_LOADER) == f"{device.name}\n"
+
+
 def add_info(name: str = "main", **changes: Any) -> FunctionInfo:
     """Return the FunctionInfo that the compiler finds for `add`, written by hand."""
     params = [Param(each, "buffer", "float32", access, (0, number)) for number, (each, access) in enumerate(zip("abc", "rrw", strict=True))]

@@ -43,12 +43,13 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any, monkeypatch: py
         raise wgpu.GPUOutOfMemoryError("Not enough memory left.")
 
     a, b, c = (device.zeros(64, "float32") for _ in range(3))
+    large = device.zeros(3 << 20, "float32")  # no staging buffer of that size is kept
     with monkeypatch.context() as patch:
         patch.setattr(device.gpu, "create_buffer", refuse)
         for work, what in (
             (lambda: device.zeros(64, "float32"), "cannot allocate 256 bytes: "),
             (lambda: add(np.zeros(64, "float32"), b, c, 64, grid=1), "cannot allocate 256 bytes: "),
-            (a.numpy, f"has too little free memory: a copy of 256 bytes from {device} failed: "),
+            (large.numpy, f"has too little free memory: a copy of 12582912 bytes from {device} failed: "),
             (lambda: a[:32].copy_from(a[32:]), f"has too little free memory: a copy of 128 bytes on {device} failed: "),
         ):
             with pytest.raises(devmod.DeviceMemoryError) as caught:
@@ -56,6 +57,18 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any, monkeypatch: py
             assert str(caught.value) == f"{device} {what}Not enough memory left."
     add(a, b, c, 64, grid=1)
     assert c.numpy().sum() == 0
+
+
+def test_copies_to_the_host_share_no_staging_memory(device: Any) -> None:
+    sizes = [1, 64, 60, 64, 1, 5000, 4097, 3 << 20]
+    arrays = [device.from_numpy(np.full(size, number, "float32")) for number, size in enumerate(sizes)]
+    for _ in range(3):
+        hosts = [np.full(size, -1, "float32") for size in sizes]
+        for array, host in zip(arrays, hosts, strict=True):
+            array.copy_to(host, wait=False)
+        device.synchronize()
+        for number, host in enumerate(hosts):
+            assert (host == number).all()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16"])

@@ -49,6 +49,16 @@ def test_scalars_and_elements_of_every_type(dtype: str, wgsl: str, device: Any) 
     check_scalar(lambda x, value: f(x, value, grid=5), dtype, size=5)  # ten bytes of float16 are not a whole number of words
 
 
+def test_each_call_gets_its_scalars(device: Any) -> None:
+    f = function(
+        "@group(0) @binding(1) var<uniform> a: u32; @group(0) @binding(2) var<uniform> b: vec2u;", "x[id.x] = 10000 * a + 100 * b.x + b.y;"
+    )
+    x = device.zeros(1, "uint32")
+    for a, b in [(1, (2, 3)), (1, (2, 3)), (1, (2, 4)), (5, (2, 4)), (1, (2, 3)), (5, (2, 4)), (5, (2, 4))]:
+        f(x, a, b, grid=1)
+        assert x.numpy() == 10000 * a + 100 * b[0] + b[1]
+
+
 @pytest.mark.row("R34")
 def test_vectors_and_structs_by_value(device: Any) -> None:
     f = function(

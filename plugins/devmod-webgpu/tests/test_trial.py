@@ -10,6 +10,7 @@ import pytest
 
 import devmod
 from devmod import Interface
+from devmod_conformance.checks import run_python
 
 SET = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn k() {{ x[0] = {}u; }}"
 #: naga recurses along the chain of constants, and overflows its stack.
@@ -87,6 +88,40 @@ def test_a_process_that_was_killed_is_replaced(device: Any) -> None:
     for each in _trial._idle:
         each.process.kill()
     assert devmod.compile(SET.format(11), "webgpu", name="k").get_function("k")
+
+
+#: Prints for each new process whether this one has loaded the driver before.
+FIRST_USE = f"""
+import sys, devmod
+from devmod import Interface
+from devmod_webgpu import _trial
+
+start = _trial._Process.__init__
+_trial._Process.__init__ = lambda self: (print("devmod_webgpu._driver" in sys.modules), start(self))[1]
+code = {{"k": {SET.format(21).encode()!r}}}
+module = devmod.create("webgpu", code, "wgsl", {{"k": devmod.FunctionInfo("k", [], interface=Interface())}})
+try:
+    module.get_function("k")
+except devmod.FormatError:  # its interface has no argument
+    print(len(_trial._idle))
+"""
+
+
+def test_the_process_for_a_new_text_starts_before_the_driver_is_loaded(device: Any) -> None:
+    assert run_python(FIRST_USE) == "False\n1\n"
+    assert run_python(FIRST_USE) == "0\n"
+    assert run_python(FIRST_USE, DEVMOD_CACHE_DIR="", DEVMOD_WEBGPU_TRIAL="0") == "0\n"
+
+
+def test_a_process_that_ends_before_its_first_shader_is_replaced(device: Any) -> None:
+    from devmod_webgpu import _trial
+
+    _trial._stop_all()
+    _trial.expect(SET.format(22))
+    (process,) = _trial._idle
+    process.kill()
+    assert devmod.compile(SET.format(22), "webgpu", name="k").get_function("k")
+    assert _trial._idle != [process]
 
 
 def test_the_error_if_no_process_can_be_started(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ _once = Once()
 _referents: dict[ref[Any], Any] = {}
 #: Messages of the validation layers that are neither raised nor logged yet.
 _messages: deque[str] = deque()
-_errors = {value: name for name, value in vars(vk).items() if name.startswith("VK_ERROR_") and isinstance(value, int)}
+_results = ffi.typeof("VkResult").elements
 
 
 def make(name: str, **fields: Any) -> Any:
@@ -77,15 +77,13 @@ def array(name: str, items: list[Any]) -> Any:
 
 #: The sType by the struct's name in capitals, without "Vk". The names of the constants differ only in underscores.
 _structure_types = {
-    name.removeprefix("VK_STRUCTURE_TYPE_").replace("_", ""): value
-    for name, value in vars(vk).items()
-    if name.startswith("VK_STRUCTURE_TYPE_")
+    name.removeprefix("VK_STRUCTURE_TYPE_").replace("_", ""): value for name, value in ffi.typeof("VkStructureType").relements.items()
 }
 
 
 def error_name(code: int) -> str:
     """Return Vulkan's name of a result code, such as "VK_ERROR_DEVICE_LOST"."""
-    return str(_errors.get(code, f"VkResult {code}"))
+    return str(_results.get(code, f"VkResult {code}"))
 
 
 #: The errors of the driver for too little memory of the device or of the host.
@@ -188,10 +186,7 @@ def _make_instance() -> Instance:
         newest = version[0]
     else:
         newest = _NEWEST | 0xFFF
-    extensions, layers, flags, messenger = [], [], 0, None
-    if _PORTABILITY in enumerate_extensions(lib.vkEnumerateInstanceExtensionProperties, ffi.NULL):
-        extensions.append(_PORTABILITY)
-        flags = vk.VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+    extensions, layers, messenger = [_PORTABILITY], [], None
     if validating():
         if _LAYER not in enumerate_all(
             lib.vkEnumerateInstanceLayerProperties, "VkLayerProperties", read=lambda each: text_of(each.layerName)
@@ -211,7 +206,7 @@ def _make_instance() -> Instance:
         )
     info = make(
         "VkInstanceCreateInfo",
-        flags=flags,
+        flags=vk.VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR,
         pApplicationInfo=make("VkApplicationInfo", pEngineName=ffi.new("char[]", b"devmod"), apiVersion=newest),
         enabledLayerCount=len(layers),
         ppEnabledLayerNames=array("char *", [ffi.new("char[]", name.encode()) for name in layers]),
@@ -221,6 +216,10 @@ def _make_instance() -> Instance:
     )
     out = ffi.new("VkInstance *")
     code = lib.vkCreateInstance(info, ffi.NULL, out)
+    if code == vk.VK_ERROR_EXTENSION_NOT_PRESENT:
+        # An older loader, which lists all devices. To ask for the extensions first would load and unload every driver once more.
+        info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = 0, len(extensions) - 1, info.ppEnabledExtensionNames + 1
+        code = lib.vkCreateInstance(info, ffi.NULL, out)
     if code:
         raise DeviceNotFoundError(NO_DEVICE.format(why=f"vkCreateInstance failed with {error_name(code)}"), kind="vulkan")
     created = Instance(out[0], newest, messenger)

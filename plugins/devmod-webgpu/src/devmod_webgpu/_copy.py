@@ -5,6 +5,8 @@ WebGPU copies whole words of four bytes. A part of a buffer may begin and end wi
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from devmod.backend import Once
 from devmod_runtime import call_uninterrupted
 from devmod_webgpu import _driver
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READ = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+#: The bytes of the largest staging buffer that is kept, and the most that are kept of a size. Sizes are powers of two.
+_LARGEST_KEPT = 8 << 20
+_MOST_KEPT = 2
 
 
 class Region:
@@ -43,64 +48,101 @@ class Region:
         self.resource = {"buffer": buffer, "offset": offset, "size": self.size}
 
 
+class Staging:
+    """The staging buffers of a device that no copy uses. They are mapped. Making and mapping new memory takes a third of a small copy."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Any]] = {}
+
+    def take(self, gpu: Any, size: int) -> Any:
+        """Return an unmapped buffer of at least `size` bytes."""
+        if size > _LARGEST_KEPT:
+            return gpu.create_buffer(size=size, usage=_READ)
+        size = 1 << (size - 1).bit_length()
+        try:
+            buffer = self._free[size].pop()
+        except LookupError:
+            return gpu.create_buffer(size=size, usage=_READ)
+        buffer.unmap()
+        return buffer
+
+    def give(self, buffer: Any) -> None:
+        """Keep a buffer for other copies, unless there are enough."""
+        free = self._free.setdefault(buffer.size, [])
+        if buffer.size <= _LARGEST_KEPT and len(free) < _MOST_KEPT:
+            free.append(buffer)
+
+
 class Download:
     """A copy to a staging buffer, and then to the host's memory `out`."""
 
-    __slots__ = ("_once", "_out", "_skip", "_staging")
+    __slots__ = ("_buffers", "_once", "_out", "_skip", "_staging")
 
-    def __init__(self, staging: Any, skip: int, out: memoryview) -> None:
-        self._staging, self._skip, self._out = staging, skip, out
+    def __init__(self, staging: Staging, buffer: Any, skip: int, out: memoryview) -> None:
+        self._staging, self._buffers, self._skip, self._out = staging, [buffer], skip, out
         self._once = Once()
 
     def finish(self) -> None:
         """Wait for the copy to the staging buffer, and copy its bytes to the host's memory, once."""
         self._once.get("copied", self._copy)
+        while self._buffers:
+            with suppress(IndexError):  # another thread was faster
+                self._staging.give(self._buffers.pop())
 
     def _copy(self) -> None:
         # After an interrupt this is repeated. A buffer cannot be mapped twice.
-        self._out[:] = call_uninterrupted(self._once.get, "mapped", self._map)[self._skip : self._skip + self._out.nbytes]
-
-    def _map(self) -> Any:
-        self._staging.map_sync(wgpu.MapMode.READ)
-        return self._staging.read_mapped(copy=False)
+        mapped = call_uninterrupted(self._once.get, "mapped", lambda: _map(self._buffers[0]))
+        self._out[:] = mapped[self._skip : self._skip + self._out.nbytes]
 
 
-def download(gpu: Any, memory: Any, out: memoryview) -> Download:
+def download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> Download:
     """Queue a copy of the start of `memory` to a staging buffer."""
-    buffer, offset = _place(memory)
+    return Download(staging, *_download(gpu, staging, memory, out), out)
+
+
+def read(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> None:
+    """Copy the start of `memory` to the host's memory, and wait."""
+    buffer, skip = _download(gpu, staging, memory, out)
+    out[:] = call_uninterrupted(_map, buffer)[skip : skip + out.nbytes]
+    staging.give(buffer)
+
+
+def _download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> tuple[Any, int]:
+    """Queue the copy. Return the staging buffer, and the first byte in it: copies begin at words."""
+    source, offset = _place(memory)
     skip = offset % 4
     size = -(-(skip + out.nbytes) // 4) * 4
-    staging = gpu.create_buffer(size=size, usage=_READ)
-    _submit(gpu, buffer, offset - skip, staging, 0, size)
-    return Download(staging, skip, out)
+    buffer = staging.take(gpu, size)
+    _submit(gpu, source, offset - skip, buffer, 0, size)
+    return buffer, skip
 
 
-def read(gpu: Any, memory: Any, out: memoryview) -> None:
-    """Copy the start of `memory` to the host's memory, and wait."""
-    download(gpu, memory, out).finish()
+def _map(buffer: Any) -> Any:
+    _driver.map_submitted(buffer)
+    return buffer.read_mapped(copy=False)
 
 
-def write(gpu: Any, memory: Any, data: memoryview) -> None:
+def write(gpu: Any, staging: Staging, memory: Any, data: memoryview) -> None:
     """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""
     _driver.end_submissions()
     buffer, offset = _place(memory)
     head = min(-offset % 4, data.nbytes)
     tail = (data.nbytes - head) % 4
     if head:
-        _write_in_word(gpu, buffer, offset, data[:head])
+        _write_in_word(gpu, staging, buffer, offset, data[:head])
     if data.nbytes > head + tail:
         gpu.queue.write_buffer(buffer, offset + head, data[head : data.nbytes - tail])
     if tail and type(memory) is Region and memory.splits_a_word:
-        _write_in_word(gpu, buffer, offset + data.nbytes - tail, data[-tail:])
+        _write_in_word(gpu, staging, buffer, offset + data.nbytes - tail, data[-tail:])
     elif tail:
         gpu.queue.write_buffer(buffer, offset + data.nbytes - tail, bytes(data[-tail:]).ljust(4, b"\0"))
 
 
-def _write_in_word(gpu: Any, buffer: Any, offset: int, data: memoryview) -> None:
+def _write_in_word(gpu: Any, staging: Staging, buffer: Any, offset: int, data: memoryview) -> None:
     """Write bytes within one word, and keep its other bytes."""
     start = offset // 4 * 4
     word = bytearray(4)
-    read(gpu, Region(buffer, start, 4, is_last=False), memoryview(word))
+    read(gpu, staging, Region(buffer, start, 4, is_last=False), memoryview(word))
     word[offset - start : offset - start + data.nbytes] = data
     gpu.queue.write_buffer(buffer, start, word)
 

@@ -58,6 +58,9 @@ class WebGPUDevice(Device):
         limits = _driver.limits_of(adapter)
         self.limits = {**limits, "view_alignment": limits["minStorageBufferOffsetAlignment"]}
         self._once = Once()
+        #: The GPUDevice while it may be used: None before it is open, in a forked child, and while the interpreter shuts down.
+        self._gpu: Any = None
+        self._staging = _copy.Staging()
         #: Copies to the host that the next wait finishes.
         self._downloads: dict[int, _copy.Download] = {}
         #: The buffers that `allocate` returned, with the requested bytes. No other code destroys them.
@@ -75,20 +78,24 @@ class WebGPUDevice(Device):
             This process was forked from one that had opened the device.
         """
 
+        if self._gpu is not None:
+            return self._gpu
+
         def open_gpu() -> Any:
             try:
                 gpu = _driver.open_device(self._adapter)
             except (_driver.Error, RuntimeError) as error:
                 raise DeviceNotFoundError(f"{self} cannot be opened: {_driver.describe_error(error)}", kind="webgpu") from error
-            _open_devices.append(gpu)
+            self._gpu = gpu
+            _open_devices.append(self)
             # wgpu was imported earlier, so this runs before wgpu stops the thread that waiting needs.
-            atexit.register(_shutdown.append, True)
+            atexit.register(_shut_down)
             return gpu
 
         check_driver("webgpu")
         if _shutdown:
             raise LaunchError(f"{self} is closed: the interpreter is shutting down", kind="webgpu")
-        return self._once.get("gpu", open_gpu) if self.opened else call_uninterrupted(self._once.get, "gpu", open_gpu)
+        return call_uninterrupted(self._once.get, "gpu", open_gpu)
 
     @property
     def opened(self) -> bool:
@@ -153,13 +160,13 @@ class WebGPUDevice(Device):
         pass  # a new buffer of WebGPU is zero
 
     def write(self, memory: Any, data: memoryview, stream: WebGPUStream) -> None:
-        self._try_copy(_copy.write, data.nbytes, "to", memory, data)
+        self._try_copy(_copy.write, data.nbytes, "to", self._staging, memory, data)
 
     def read(self, memory: Any, out: memoryview, stream: WebGPUStream) -> None:
-        self._try_copy(_copy.read, out.nbytes, "from", memory, out)
+        self._try_copy(_copy.read, out.nbytes, "from", self._staging, memory, out)
 
     def start_read(self, memory: Any, out: memoryview, stream: WebGPUStream) -> None:
-        download = self._try_copy(_copy.download, out.nbytes, "from", memory, out)
+        download = self._try_copy(_copy.download, out.nbytes, "from", self._staging, memory, out)
         self._downloads[id(download)] = download
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: WebGPUStream) -> None:
@@ -216,10 +223,18 @@ def devices() -> list[WebGPUDevice]:
 def _keep_in_child() -> None:
     # The driver's threads exist only in the parent, and releasing a device waits for them.
     while _open_devices:
-        _driver.never_release(_open_devices.pop())
+        device = _open_devices.pop()
+        _driver.never_release(device._gpu)
+        device._gpu = None
 
 
-_open_devices: list[Any] = []
+def _shut_down() -> None:
+    _shutdown.append(True)
+    for device in _open_devices:
+        device._gpu = None
+
+
+_open_devices: list[WebGPUDevice] = []
 #: Not empty during interpreter shutdown.
 _shutdown: list[bool] = []
 

@@ -162,6 +162,14 @@ def wait(device: Any) -> None:
     device.queue.read_buffer(device.create_buffer(size=4, usage=usage), 0, 4)
 
 
+def map_submitted(buffer: Any) -> None:
+    """Wait for the submitted copies to a buffer, and map it for reading."""
+    try:
+        buffer.map_sync("READ_NOSYNC")  # as wgpu's own `read_buffer`: without one more submission
+    except ValueError:  # of another version
+        buffer.map_sync(wgpu.MapMode.READ)
+
+
 def never_release(device: Any) -> None:
     """Keep a device alive without its Python object. Releasing it waits for threads that a forked process does not have."""
     with contextlib.suppress(AttributeError, ImportError):

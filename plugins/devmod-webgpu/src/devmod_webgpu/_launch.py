@@ -163,7 +163,7 @@ class WebGPUKernel(Kernel):
         self._is_mixed = len({each.type for each in self._buffers}) > 1
         # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is
         # queued, because the next write follows the launch in the queue.
-        self._free: list[list[Any]] = []
+        self._free: list[list[list[Any]]] = []
         self._check_limits()
         # A call is refused if constants are unset (None), or if there are images or samplers.
         if constants is not None and all(param.kind not in ("image", "sampler") for param in interface.params):
@@ -274,7 +274,7 @@ class WebGPUKernel(Kernel):
             try:
                 uniforms = free.pop()
             except IndexError:
-                uniforms = self._uniforms()
+                uniforms = []
             try:
                 self._fill(uniforms, values, pack)
                 groups = self._groups(uniforms, values)
@@ -288,7 +288,7 @@ class WebGPUKernel(Kernel):
     def prepare(self, stream: WebGPUStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         gpu, (x, y, z, pack) = stream.gpu, shape
         error_type = _driver.Error
-        uniforms = self._uniforms()
+        uniforms: list[list[Any]] = []
         try:
             self._fill(uniforms, values, pack)
             groups = self._groups(uniforms, values)
@@ -325,7 +325,7 @@ class WebGPUKernel(Kernel):
     def time(self, stream: WebGPUStream, shape: Any, values: Sequence[Any]) -> float:
         gpu, (x, y, z, pack) = stream.gpu, shape
         device = self._device
-        uniforms = self._uniforms()
+        uniforms: list[list[Any]] = []
         try:
             self._fill(uniforms, values, pack)
             groups = self._groups(uniforms, values)
@@ -345,38 +345,37 @@ class WebGPUKernel(Kernel):
         except _driver.Error as error:
             raise self._launch_error(error) from error
 
-    def _uniforms(self) -> list[Any]:
-        """Return new uniform buffers, in the order of `_blocks`."""
-        sizes = [self._interface.blocks[each.block].size if each.block >= 0 else 0 for each in self._blocks]
-        return [self._device.uniform(size) if size else None for size in sizes]
+    def _fill(self, uniforms: list[list[Any]], values: Sequence[Any], pack: bytes) -> None:
+        """Write a call's scalars to the uniform buffers, which are made first, except for those that have the same bytes already.
 
-    def _fill(self, uniforms: list[Any], values: Sequence[Any], pack: bytes) -> None:
-        """Write a call's scalars to the uniform buffers."""
+        Each of `uniforms` has a buffer, its bytes and its entry of a bind group.
+        """
         if not self._blocks:
             return
         blocks = self._bindings.pack(values)
-        write = self._device.gpu.queue.write_buffer
         for number, each in enumerate(self._blocks):
             data = values[each.argument] if each.block < 0 else blocks[each.block]
-            if uniforms[number] is None:
-                uniforms[number] = self._device.uniform(len(data))
             if pack:
                 data = data[:-4] + pack
-            if len(data) % 4:
-                data = data.ljust(-(-len(data) // 4) * 4, b"\0")
-            write(uniforms[number], 0, data)
+            if number == len(uniforms):
+                buffer = self._device.uniform(len(data))
+                uniforms.append([buffer, None, {"binding": each.number, "resource": buffer}])
+            uniform = uniforms[number]
+            if uniform[1] != data:
+                self._device.gpu.queue.write_buffer(uniform[0], 0, data.ljust(-(-len(data) // 4) * 4, b"\0"))
+                uniform[1] = data
 
-    def _groups(self, uniforms: list[Any], values: Sequence[Any]) -> list[tuple[int, Any]]:
+    def _groups(self, uniforms: list[list[Any]], values: Sequence[Any]) -> list[tuple[int, Any]]:
         """Return the bind groups of a call."""
-        if self._is_mixed:
-            self._check_shared(values)
         entries: list[list[dict[str, Any]]] = [[] for _ in range(self._bindings.groups)]
-        for each, buffer in zip(self._blocks, uniforms, strict=True):
-            entries[each.group].append({"binding": each.number, "resource": buffer})
+        for each, (_, _, entry) in zip(self._blocks, uniforms, strict=True):
+            entries[each.group].append(entry)
+        bound = set()
         for each in self._buffers:
             memory = values[each.argument]
             if memory.size < each.least or memory.map_state != "unmapped":
                 memory = self._replacement(each, memory)
+            root = memory
             if type(memory) is Region:
                 if memory.splits_a_word:
                     raise self._invalid_argument(
@@ -384,8 +383,11 @@ class WebGPUKernel(Kernel):
                         f"is a view of {memory.nbytes} bytes, and WebGPU binds whole words of 4 bytes: the last word has elements that are "
                         "not in the view; end it at a word",
                     )
-                memory = memory.resource
+                root, memory = memory.buffer, memory.resource
+            bound.add(root)
             entries[each.group].append({"binding": each.number, "resource": memory})
+        if self._is_mixed and len(bound) < len(self._buffers):
+            self._check_shared(values)
         create = self._device.gpu.create_bind_group
         try:
             return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from devmod.errors import CompileError, FormatError
 from devmod_readers.wgsl import check_for_naga, read_wgsl
 from devmod_runtime import RuntimeModule, source_text
@@ -23,6 +25,10 @@ class WebGPUModule(RuntimeModule):
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
         text = self.text(name, info)
+        if "devmod_webgpu._driver" not in sys.modules:
+            from devmod_webgpu import _trial
+
+            _trial.expect(text)
         from devmod_webgpu._launch import WebGPULauncher
 
         return WebGPULauncher(name, info, text, self.reflected(text), self.shader)

@@ -1,6 +1,7 @@
 """Trials: a separate process compiles a new shader first, because naga and drivers crash on some texts.
 
 No check of a text can find all of these. The result of a trial is stored in the disk cache, under a key of everything it depends on.
+The process of a text that is new on this machine starts before this process loads wgpu, so both load it at once. This file loads no driver.
 A program that cannot start processes, or that runs only its own shaders, sets ``DEVMOD_WEBGPU_TRIAL=0``. Frozen programs have no
 interpreter to start, and skip the trial.
 """
@@ -18,7 +19,6 @@ from devmod.backend import DiskCache
 from devmod.errors import CompileError
 from devmod.worker import Worker
 from devmod_runtime import Trial, was_killed
-from devmod_webgpu._driver import version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ class ProcessEndedError(Exception):
 
 
 class _Process(Worker):
-    """A process that tries shaders."""
+    """A process that tries shaders. It is ready after its first answer."""
 
     def __init__(self) -> None:
+        self.is_ready = False
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
             super().__init__("devmod_webgpu._trial_process", {}, stderr=self._printed)
@@ -63,7 +64,10 @@ class _Process(Worker):
             raise
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return its answer, as `receive` does. A process that does not read it is killed too."""
+        """Send a request and return its answer, as `_receive` does. A process that does not read it is killed too."""
+        if not self.is_ready:
+            self._receive()
+            self.is_ready = True
         watchdog = threading.Timer(TIMEOUT, self.kill)
         watchdog.daemon = True
         watchdog.start()
@@ -71,9 +75,9 @@ class _Process(Worker):
             self.send(request)
         finally:
             watchdog.cancel()
-        return self.receive()
+        return self._receive()
 
-    def receive(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         """Return the next answer.
 
         Raises
@@ -103,6 +107,17 @@ class _Process(Worker):
         self._printed.close()
 
 
+def expect(text: str) -> None:
+    """Start a process if no process of this user has expected this text. A trial that fails to start raises its error in `try_shader`."""
+    if not _TRIAL.is_enabled:
+        return
+    key = _CACHE.key("expected 1", text)
+    if _CACHE.read(key) is None:
+        _CACHE.write(key, b"")
+        with suppress(OSError):
+            _idle.append(_Process())
+
+
 def try_shader(device: WebGPUDevice, name: str, text: str, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> None:
     """Compile a shader in another process, unless a trial has passed before.
 
@@ -113,6 +128,8 @@ def try_shader(device: WebGPUDevice, name: str, text: str, entry: str, groups: G
     """
     if not _TRIAL.is_enabled:
         return
+    from devmod_webgpu._driver import version
+
     request = {"text": text, "entry": entry, "groups": groups, "constants": dict(constants)}
     identity = json.dumps(request, sort_keys=True)
     key = _CACHE.key("trial 1", version(), device.summary, device.driver_version, identity)
@@ -153,8 +170,11 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
             answer = process.ask(request)
         except ProcessEndedError as ended:
             process.stop()
-            if ended.code == 0 or (not fresh and was_killed(ended.code)):
+            if ended.code == 0 or (not fresh and (was_killed(ended.code) or not process.is_ready)):
                 continue  # an idle process ends after a while
+            if not process.is_ready:
+                last = ended.printed.strip().rpartition("\n")[2]
+                raise _trial_error(name, f"it ended with status {ended.code} at its start: {last}") from ended
             if was_killed(ended.code):
                 raise _trial_error(name, f"it ended with status {ended.code} (it took over {TIMEOUT:g} seconds, or was killed)") from ended
             return ended.printed
@@ -173,19 +193,9 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
 
 def _start_process(name: str) -> _Process:
     try:
-        process = _Process()
+        return _Process()
     except OSError as error:
         raise _trial_error(name, str(error)) from error
-    try:
-        process.receive()
-    except ProcessEndedError as ended:
-        process.stop()
-        last = ended.printed.strip().rpartition("\n")[2]
-        raise _trial_error(name, f"it ended with status {ended.code} at its start: {last}") from ended
-    except BaseException:
-        process.stop()
-        raise
-    return process
 
 
 def _trial_error(name: str, why: str) -> CompileError:

@@ -38,6 +38,10 @@ def _work() -> None:
     import threading
 
     answer = answer_writer()
+    # The longest part of a trial: the other process may start this one before it loads wgpu itself.
+    from devmod_webgpu import _driver
+
+    adapters = _driver.all_adapters()
     gpus: dict[str, Any] = {}
     answer({"ready": True})
     while True:
@@ -48,18 +52,18 @@ def _work() -> None:
         idle.cancel()
         if not line:
             break
-        answer(_answer(json.loads(line), gpus))
+        answer(_answer(json.loads(line), adapters, gpus))
     os._exit(0)  # releasing a device at exit may wait for its driver's threads
 
 
-def _answer(request: dict[str, Any], gpus: dict[str, Any]) -> dict[str, str]:
+def _answer(request: dict[str, Any], adapters: list[Any], gpus: dict[str, Any]) -> dict[str, str]:
     """Build the requested pipeline. Compile errors are ignored, because the main process compiles again and raises them."""
     from devmod_webgpu import _driver
     from devmod_webgpu._pipeline import build_pipeline
 
     summary = request["adapter"]
     if summary not in gpus:
-        adapter = next((each for each in _driver.all_adapters() if each.summary == summary), None)
+        adapter = next((each for each in adapters if each.summary == summary), None)
         if adapter is None:
             return {"problem": f"it cannot find the adapter {summary}"}
         gpus[summary] = _driver.open_device(adapter)
