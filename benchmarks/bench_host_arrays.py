@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
 import bare
+import numpy as np
 from timing import check
 
 import devmod
