@@ -186,14 +186,17 @@ def test_local_memory_is_counted_without_an_interface(device: Any) -> None:
 
 
 @pytest.mark.row("R34")
-def test_local_and_global_pointers_without_an_interface(device: Any) -> None:
-    source = b"__kernel void k(__global float *x, __local float *s) { s[0] = 3; x[get_global_id(0)] = s[0]; }"
-    info = devmod.FunctionInfo("k", ["handle", "handle"], ["blockIdx.x", "threadIdx.x"])
+@pytest.mark.parametrize("count", [0, 6])
+def test_local_and_global_pointers_without_an_interface(count: int, device: Any) -> None:
+    more = "".join(f", int n{number}" for number in range(count))
+    numbers = range(count)
+    source = f"__kernel void k(__global float *x, __local float *s{more}) {{ s[0] = 3; x[get_global_id(0)] = s[0]; }}".encode()
+    info = devmod.FunctionInfo("k", ["handle", "handle"] + ["int32"] * count, ["blockIdx.x", "threadIdx.x"])
     f = devmod.create("opencl", source, "cl", {"k": info})["k"]
     x, y = np.zeros(4, "float32"), device.empty(4, "float32")
-    f(x, devmod.Local(4), grid=1, block=4)
+    f(x, devmod.Local(4), *numbers, grid=1, block=4)
     assert x.tolist() == [3.0] * 4
-    f(y, devmod.Local(4), grid=1, block=4)
+    f(y, devmod.Local(4), *numbers, grid=1, block=4)
     # A Local of a pointer's size would be a null pointer in the kernel.
     for first, second, text in (
         (devmod.Local(8), devmod.Local(8), "argument 1 is a Local, and the kernel takes an array"),
@@ -201,10 +204,10 @@ def test_local_and_global_pointers_without_an_interface(device: Any) -> None:
         (y, y, "argument 2 is an array, and the kernel takes shared memory of a block: pass devmod.Local(nbytes)"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
-            f(first, second, grid=1, block=4)
+            f(first, second, *numbers, grid=1, block=4)
         assert str(caught.value) == f"the opencl function 'k': {text}"
     with pytest.raises(devmod.ArgumentError, match="argument 2 is an array"):
-        f.bind(y, y, grid=1, block=4)
+        f.bind(y, y, *numbers, grid=1, block=4)
 
 
 def test_a_pointer_to_structs(device: Any) -> None:
