@@ -295,6 +295,12 @@ def test_a_zero_byte_does_not_hide_the_includes(tmp_path: Path) -> None:
     assert names(closure(tmp_path), tmp_path) == {"a.h", "k.cl"}
 
 
+def test_a_name_with_a_zero_byte_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_bytes(b'#include "a\0/b.h"\n#include "a\0.h"\n#include "c.h"\n')
+    (tmp_path / "c.h").touch()
+    assert names(closure(tmp_path), tmp_path) == {"c.h", "k.cl"}
+
+
 def test_a_file_that_the_compiler_read_is_known_by_its_path_and_its_contents(tmp_path: Path) -> None:
     write(tmp_path, k_cl='#include "a.h"\n', a_h="\ufeffint a;", b_h="int b;", sub__x_h="")
     result = closure(tmp_path)

@@ -114,6 +114,10 @@ def test_a_call_with_many_numbers_checks_each(device: Any, many: Any) -> None:
                     call(**{name: value})
         with pytest.raises(devmod.ArgumentError, match="argument 6 'e': "):
             call(e=1.0)
+        with pytest.raises(devmod.ArgumentError, match=r"argument 6 'e': an array of shape \(1,\) is not a whole number"):
+            call(e=np.ones(1, np.int32))
+        with pytest.raises(devmod.ArgumentError, match="argument 6 'e': a ndarray is not a whole number"):
+            call(e=np.array(1.5))
         with pytest.raises(devmod.ArgumentError, match="argument 10 's': "):
             call(s=np.ones(1, np.float32))
         with pytest.raises(devmod.ArgumentError, match="argument 11 'x' is an array of int32, and the kernel takes float32"):

@@ -167,6 +167,14 @@ def test_the_linker_is_tried_again_after_a_change_of_path(no_link: None, trials:
     assert len(trials) == 2
 
 
+def test_a_relative_folder_in_path_may_have_the_linker_of_pocl(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    if device.platform != _driver.POCL:
+        pytest.skip("the device is not PoCL's, which runs the system's linker")
+    monkeypatch.setenv("PATH", f"nowhere{os.pathsep}{os.environ['PATH']}")
+    assert devmod.create("opencl", ADD.encode(), "cl", {"add": add_info()})["add"]
+    assert len(trials) == 1
+
+
 def test_an_environment_variable_disables_the_trial(binary: bytes, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_OPENCL_TRIAL", "0")
     assert load_add(binary)

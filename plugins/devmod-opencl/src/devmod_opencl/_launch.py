@@ -7,7 +7,6 @@ from itertools import accumulate, chain, repeat, starmap
 from math import prod
 from operator import itemgetter
 from struct import Struct, calcsize
-from struct import error as struct_error
 
 from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
 from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
@@ -333,7 +332,7 @@ class OpenCLKernel(Kernel):
                 handle, parts, memory = item = new()
             try:
                 pack_into(memory, 0, *pick(args))
-            except (struct_error, OverflowError):
+            except Exception:  # noqa: BLE001 - what the `__index__` of a value raises: `Call` converts the value, or names it in its error
                 give(item)
                 return NotImplemented
             try:

@@ -55,7 +55,8 @@ def _links() -> bool:
 
     from devmod.backend import find_program
 
-    linker = find_program("ld") if "PATH" in os.environ else ""  # without PATH PoCL finds no linker
+    # PoCL looks into relative folders too, which `find_program` leaves out, and without PATH it finds no linker.
+    linker = find_program("ld") if all(map(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))) else ""
     folders = [f"-L{folder}" for folder in glob("/usr/lib*/gcc/*/*/")]
     if not linker or not folders:
         return False  # PoCL may find others

@@ -123,7 +123,10 @@ class SourceTree:
 
     def _find(self, path: str) -> tuple[str, bool]:
         head, tail = os.path.split(path)
-        real = self.real_folder(head)
+        try:
+            real = self.real_folder(head)
+        except ValueError:  # no path of the system, such as one with a zero byte
+            return "", False
         result = os.path.join(real, tail)
         # The system does not open `missing/../a.h`.
         if self.file(result) is not None and (path == result or os.path.isfile(path)):
