@@ -7,7 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 from build_project import (
@@ -28,6 +31,7 @@ from build_project import (
 import devmod
 from devmod_targets.build.pool import Pool
 from devmod_targets.build.result import Outcome
+from devmod_targets.compilation import compile_source
 
 PROGRAM = """
 import sys
@@ -184,3 +188,20 @@ def test_one_compile_by_programs_alone_needs_no_worker(tmp_path: Path, monkeypat
     assert [each.status for each in devmod.build(manifest).results] == ["cached", "cached", "compiled", "cached"]
     assert len(runs := [path.read_text() for path in folder.glob("*.run")]) == 1
     assert runs != [str(os.getpid())]
+
+
+@pytest.mark.skipif(not shutil.which("glslangValidator") or not shutil.which("spirv-opt"), reason="glslang or spirv-opt is not installed")
+def test_the_warnings_of_other_threads_are_not_those_of_a_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_and_warn(*args: Any, **keywords: Any) -> Any:
+        thread = Thread(target=warnings.warn, args=("of another thread",))
+        thread.start()
+        thread.join()
+        warnings.warn("of the compiler", stacklevel=1)
+        return compile_source(*args, **keywords)
+
+    monkeypatch.setattr("devmod_targets.build.jobs.compile_source", compile_and_warn)
+    (tmp_path / "k.comp").write_text(SHADER.format(1))
+    (tmp_path / "devmod.toml").write_text('targets = ["vulkan"]\n[kernels.k]\nsources = ["k.comp"]\n')
+    with pytest.warns(UserWarning, match="of another thread"):
+        (result,) = devmod.build(tmp_path, cache=False).results
+    assert result.warnings == ("of the compiler",)

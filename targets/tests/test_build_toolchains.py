@@ -193,3 +193,6 @@ def test_a_program_is_asked_for_its_version_once(tmp_path: Path, monkeypatch: py
     (tmp_path / "lib" / "libSPIRV-Tools.so").write_text("the optimizer")
     assert [version(compiler), version(compiler)] == ["glslangValidator 3"] * 2
     assert [version(script), version(script)] == ["glslc 4", "glslc 5"]
+    dxc = program(tmp_path / "bin" / "dxc", "\x7fELF")
+    answers = ["", "1.7"]  # first without a library that a variable of the environment names
+    assert [version_of(str(dxc), lambda: answers.pop(0)) for _ in range(3)] == ["", "1.7", "1.7"]

@@ -36,6 +36,8 @@ def state_from_stat(about: os.stat_result) -> tuple[int, int, int, int, int]:
 def text_of_files(name: str, paths: Sequence[str], make: Callable[[], str]) -> str:
     """Return ``make()``, a text that depends on the contents of files alone. It is cached on the disk by the state of the files.
 
+    An empty text is not cached.
+
     Parameters
     ----------
     name
@@ -58,7 +60,7 @@ def text_of_files(name: str, paths: Sequence[str], make: Callable[[], str]) -> s
         return known.decode("utf-8", "replace")
     started = time.time_ns()
     result = make()
-    if all(max(changed, changed_state) < started - _TIME_STEP for _, changed, changed_state, *_ in states):
+    if result and all(max(changed, changed_state) < started - _TIME_STEP for _, changed, changed_state, *_ in states):
         _TEXTS.write(key, result.encode())
     return result
 
@@ -84,7 +86,7 @@ def files_digest(paths: Sequence[str], folder: str = "") -> str:
 
 
 def version_of(program: str, ask: Callable[[], str]) -> str:
-    """Return ``ask()``, the version that a program prints. An unchanged program with unchanged libraries is asked once.
+    """Return ``ask()``, the version that a program prints, "" if it prints none. An unchanged program with unchanged libraries is asked once.
 
     A script is asked each time: the program that it runs may change without it.
     """

@@ -68,8 +68,7 @@ class Staging:
 
     def give(self, buffer: Any) -> None:
         """Keep a buffer for other copies, unless there are enough."""
-        free = self._free.setdefault(buffer.size, [])
-        if buffer.size <= _LARGEST_KEPT and len(free) < _MOST_KEPT:
+        if buffer.size <= _LARGEST_KEPT and len(free := self._free.setdefault(buffer.size, [])) < _MOST_KEPT:
             free.append(buffer)
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from threading import Lock
+from threading import Lock, get_ident
 from typing import NamedTuple
 
 import devmod
@@ -21,6 +21,8 @@ from devmod_targets.compilation import compile_source, files_read, validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
 
@@ -118,9 +120,19 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]
 
 def _attempt(job: Job, with_sources: bool) -> Outcome:
     start = _cpu_time()
-    with _lock, warnings.catch_warnings(record=True) as records:
+    own, show = get_ident(), warnings.showwarning
+    records: list[tuple[bool, str]] = []
+
+    def keep(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if get_ident() == own:
+            records.append((issubclass(category, CompilerReport), str(message)))
+        else:  # of a program that builds in one thread, and works in others
+            show(message, category, *place, **more)
+
+    with _lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = keep
         try:
             target = Target.parse(job.target)
             spec = lookup("devmod.targets", target.kind)
@@ -131,8 +143,8 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             outcome = _failed(error, job.kernel)
     texts: dict[bool, dict[str, None]] = {False: {}, True: {}}
-    for each in records:
-        texts[issubclass(each.category, CompilerReport)][str(each.message)] = None
+    for is_report, text in records:
+        texts[is_report][text] = None
     reports = dict.fromkeys((*texts[True], *outcome.reports))
     return outcome._replace(warnings=tuple(texts[False]), reports=tuple(reports), seconds=_cpu_time() - start)
 

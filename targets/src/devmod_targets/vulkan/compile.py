@@ -306,7 +306,7 @@ def version(path: str) -> str:
 
 @cache
 def _version(path: str, _: int) -> str:
-    return version_of(path, lambda: next(iter(re.findall(_VERSION, run([path, "--version"], os.sep)[1])), "unknown"))
+    return version_of(path, lambda: next(iter(re.findall(_VERSION, run([path, "--version"], os.sep)[1])), "")) or "unknown"
 
 
 def run(command: Sequence[str], folder: str, meanwhile: Callable[[], None] = lambda: None) -> tuple[int, str]:
