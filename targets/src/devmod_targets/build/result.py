@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from devmod_targets.build.plan import Job
 
 
-#: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``.
-_PLACE = r"(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))"
+#: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``. The name begins where no name precedes it: from
+#: each of its letters, the search in a long one would take minutes.
+_PLACE = r"(?<![\w./\\+-])(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))"
 
 
 class Failure(NamedTuple):
