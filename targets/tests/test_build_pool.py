@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 from threading import Thread
@@ -209,13 +208,12 @@ def test_the_warnings_of_other_threads_are_not_those_of_a_compile(tmp_path: Path
 
 
 def test_a_message_of_one_long_name_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search from each letter of the name does not end within the time of a test."""
     def refuse(*args: Any, **keywords: Any) -> Any:
-        raise devmod.CompileError("no", kind="vulkan", log=f"a.h:2: {'a.' * 20_000}\nb.h:3: no")
+        raise devmod.CompileError("no", kind="vulkan", log=f"a.h:2: {'a.' * 200_000}\nb.h:3: no")
 
     monkeypatch.setattr("devmod_targets.build.jobs.compile_source", refuse)
     (tmp_path / "k.comp").write_text(SHADER.format(1))
     (tmp_path / "devmod.toml").write_text('targets = ["vulkan"]\n[kernels.k]\nsources = ["k.comp"]\n')
-    start = time.process_time()
     (failure,) = devmod.build(tmp_path, cache=False).failures
     assert (failure.file, failure.line) == ("a.h", 2)
-    assert time.process_time() - start < 5  # from each of its letters: 20 seconds

@@ -88,8 +88,8 @@ def files_digest(paths: Sequence[str], folder: str = "") -> str:
 def version_of(program: str, ask: Callable[[], str]) -> str:
     """Return ``ask()``, the version that a program prints; "" if it prints none.
 
-    An unchanged program with unchanged libraries is asked once.
-    A script is asked each time: the program that it runs may change without it.
+    An unchanged program with unchanged libraries is asked once. A script is asked each time: the program that it runs may change without
+    it.
     """
     path = os.path.realpath(program)
     with open(path, "rb") as file:
