@@ -209,6 +209,7 @@ def test_the_warnings_of_other_threads_are_not_those_of_a_compile(tmp_path: Path
 
 def test_a_message_of_one_long_name_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search from each letter of the name does not end within the time of a test."""
+
     def refuse(*args: Any, **keywords: Any) -> Any:
         raise devmod.CompileError("no", kind="vulkan", log=f"a.h:2: {'a.' * 200_000}\nb.h:3: no")
 
