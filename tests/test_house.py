@@ -141,6 +141,7 @@ STARTS = {
     "devmod_conformance.checks",  # for tests of backends
     "devmod_hexagon._transport",
     "devmod_host._driver",
+    "devmod_opencl._linker",
     "devmod_opencl._trial",
     "devmod_rocm._hiprtc",
     "devmod_targets.authoring._process",
