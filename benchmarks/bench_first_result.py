@@ -84,9 +84,9 @@ def measure(program: str, caches: Path) -> tuple[float, float]:
 
 def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     """Measure one kind and print its lines. Return whether a bound is exceeded."""
-    own, bare = programs(kind, folder, rows)
+    ours, theirs = programs(kind, folder, rows)
     package = bare.PEERS[kind][1]
-    contenders = [("devmod", own), (package, bare)]
+    contenders = [("devmod", ours), (package, theirs)]
     times: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     for round_ in range(rounds + 1):
         turns = [(name, program, is_warm) for name, program in contenders for is_warm in (False, True)]

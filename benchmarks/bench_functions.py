@@ -28,8 +28,9 @@ from timing import check, start_of_python, timed
 import devmod
 from devmod import FunctionInfo, Interface, Module, Param
 
-#: Of safetensors' time; of the time for a tenth of the functions; of a start of Python; of a pass of SHA-256.
-MAX_SAVE, MAX_GROWTH, MAX_LIST, MAX_READ = 4, 1.4, 1.5, 1.05
+#: Of safetensors' time; of the time for a tenth of the functions; of a start of Python; of a pass of SHA-256, without and with a copy.
+#: The copy needs a second idle core.
+MAX_SAVE, MAX_GROWTH, MAX_LIST, MAX_READ, MAX_COPY = 4, 1.4, 1.5, 1.05, 1.25
 #: How many functions one module has at most in a row of the table.
 MOST = 100_000
 PAYLOAD = 50_000_000
@@ -152,9 +153,9 @@ def main() -> int:
     bad.append(check(f"save of {MOST:,} functions, one module, each", growth, MAX_GROWTH, of=f"a function of {many:,}"))
     listing = times[many]["list, a module each"] / start
     bad.append(check(f"open and list {many:,} functions, a module each", listing, MAX_LIST, of="starts of Python"))
-    for what in ("checked", "checked and copied"):
+    for what, most in (("checked", MAX_READ), ("checked and copied", MAX_COPY)):
         ratio = read[what] / read["SHA-256 pass"]
-        bad.append(check(f"first read of a payload of 50 MB, {what}", ratio, MAX_READ, of="one pass of SHA-256"))
+        bad.append(check(f"first read of a payload of 50 MB, {what}", ratio, most, of="one pass of SHA-256"))
     print("\n" + ("A bound is exceeded." if any(bad) else "All within the bounds."))
     return int(any(bad))
 

@@ -170,6 +170,8 @@ class OpenCLDevice(Device):
         # PoCL allocates at the first use of a buffer, and ends the process there if it has no memory. With this flag it allocates at once.
         is_cpu = handle.type & cl.device_type.CPU
         self._buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if is_cpu else 0)
+        self._upload_flags = self._buffer_flags | cl.mem_flags.COPY_HOST_PTR
+        self._max_bytes = handle.max_mem_alloc_size
         self._once = Once()
         self._limits: dict[str, int] = {}
         if context is not None:
@@ -193,7 +195,7 @@ class OpenCLDevice(Device):
                 "max_work_group_size": handle.max_work_group_size,
                 **{f"max_work_item_sizes[{axis}]": sizes[axis] for axis in range(min(3, len(sizes)))},
                 "local_mem_size": handle.local_mem_size,
-                "max_mem_alloc_size": handle.max_mem_alloc_size,
+                "max_mem_alloc_size": self._max_bytes,
                 "max_parameter_size": handle.max_parameter_size,
                 "max_compute_units": handle.max_compute_units,
                 "address_bits": handle.address_bits,
@@ -252,15 +254,13 @@ class OpenCLDevice(Device):
         # The driver copies when it creates the buffer, which takes a third of the time of a command in the queue.
         if not data.nbytes:
             return self.allocate(1)
-        return self._create_buffer(data.nbytes, self._buffer_flags | cl.mem_flags.COPY_HOST_PTR, data)
+        return self._create_buffer(data.nbytes, self._upload_flags, data)
 
     def _create_buffer(self, nbytes: int, flags: int, data: memoryview | None) -> Any:
-        limit = self.limits["max_mem_alloc_size"]
-        if nbytes > limit:
-            raise self.memory_error(nbytes, f"its max_mem_alloc_size is {limit}")
-        context = self.context
+        if nbytes > self._max_bytes:
+            raise self.memory_error(nbytes, f"its max_mem_alloc_size is {self._max_bytes}")
         try:
-            return cl.Buffer(context, flags, nbytes, data)
+            return cl.Buffer(self.context, flags, nbytes, data)
         except _driver.Error as error:
             raise self.memory_error(nbytes, _driver.code_name(error)) from error
 

@@ -430,8 +430,10 @@ class HostCall:
         """Copy the arrays to the device, launch, and copy those back that the kernel may write to."""
         device, stream, uint8 = self._device, self._stream, self._uint8
         results = []
-        for number, _, _, _, written in self._buffers:
-            data = values[number].reshape(-1).view(uint8).data
+        for number, dtype, _, _, written in self._buffers:
+            array = values[number]
+            # A memoryview takes a third of the time; it has no complex numbers.
+            data = array.reshape(-1).view(uint8).data if dtype.kind == "c" else array.data.cast("B")
             memory = values[number] = device.upload(data, stream)
             if written:
                 results.append((memory, data))

@@ -294,18 +294,21 @@ class Function(ProcessLocal):
         queued.
         """
         if keywords or len(args) != self._count:
+            ordered = None
             try:
                 if not args and len(keywords) == self._count_by_name:
-                    args = self._by_name(keywords)
+                    ordered = self._by_name(keywords)
                 else:
                     count, get, rearrange = self._plans[*keywords,]
-                    if count != len(args):
-                        raise KeyError
-                    args += get(keywords)
-                    if rearrange is not None:
-                        args = rearrange(args)
+                    if count == len(args):
+                        ordered = args + get(keywords)
+                        if rearrange is not None:
+                            ordered = rearrange(ordered)
             except KeyError:  # the first call of this form, or a wrong name
+                pass
+            if ordered is None:
                 return Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
+            args = ordered
         if shared_memory is _NO_SHARED_MEMORY:
             values = [*args]
             call = None
