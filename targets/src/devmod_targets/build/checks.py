@@ -252,7 +252,7 @@ class Checks:
                 if language and not any(takes(spec, language) for spec in self._specs):
                     languages = list(dict.fromkeys(each for spec in self._specs for each in spec.languages.values()))
                     hint = (
-                        did_you_mean(language, frozenset[str]().union(*map(languages_of, self._specs)))
+                        did_you_mean(language, sorted(frozenset[str]().union(*map(languages_of, self._specs))))
                         or f"; the languages are {', '.join(languages)}"
                     )
                     self._add(where, f"unknown language {language!r}{hint}")
