@@ -377,3 +377,13 @@ def test_the_command_compiles_candidates_that_disagree_with_an_option(
         assert not (tmp_path / "k.devmod").exists()
     assert main([*arguments[:-1], str(tmp_path / "k.devmod"), "--mixed"]) == 0
     assert [each.kind for each in devmod.load(tmp_path / "k.devmod").imports] == ["toya", "toyb"]
+
+
+def test_a_nested_bundle_that_gets_a_candidate_changes_the_agreement_of_the_outer_one() -> None:
+    """Otherwise the file permits positional arguments, and they reach the new candidate in the wrong order."""
+    first, second = scalar("x", "int32"), scalar("y", "int32")
+    inner = devmod.bundle(module("opencl", first, second))
+    outer = devmod.bundle(inner, module("cuda", first, second))
+    inner.import_module(module("opencl", second, first))
+    index = devmod.dumps(outer)
+    assert b"\xa5calls\x81\xa1f\x91\xc3" in index

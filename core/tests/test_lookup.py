@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
+from stored import file_of
 
 import devmod
-from devmod._formats.lookup import MIN_MODULES, IndexedBundle
+from devmod._formats.lookup import MIN_MODULES, IndexedBundle, pack_table
+from devmod._formats.wire import array_header
 from devmod._util.digest import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -211,19 +214,44 @@ def test_a_table_whose_offsets_differ_from_the_tree_is_refused_with_the_whole_tr
         assert refused(data, act) == "the index of the bundle in memory: its lookup table is for other modules"
 
 
-@pytest.mark.parametrize("names", [["kernel_5", 5], ["kernel_5", ["x"]], 5, "no list"])
-def test_names_of_another_type_are_refused_with_the_whole_list(many: bytes, names: Any) -> None:
+@pytest.mark.parametrize("number", [5, MIN_MODULES - 1])
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["kernel_5", 5], "expected a string, found an integer"),
+        (["kernel_5", ["x"]], "expected a string, found an array"),
+        (5, "expected an array, found an integer"),
+        ("no list", "expected an array, found a string"),
+    ],
+)
+def test_names_of_another_type_are_refused_with_the_whole_list(number: int, names: Any, problem: str) -> None:
     """The pass over all names is of msgpack's reader, which accepts more than devmod's."""
-    fields = msgpack.unpackb(index_of(many))
-    fields["modules"][MIN_MODULES - 1]["functions"] = names
-    index = msgpack.packb(fields)
-    data = many[:12] + len(index).to_bytes(4, "little") + sha256_of(index) + index + bytes(-(48 + len(index)) % 64)
-    blobs = many[-(-(48 + len(index_of(many))) // 64) * 64 :]
-    if names == "no list":  # a string of names of one character: its module refuses them
-        assert "n" in list(devmod.loads(data + blobs))
-        assert "functions: expected an array, found a string" in refused(data + blobs, lambda root: root.functions["n"])
-        return
-    assert refused(data + blobs, list) == "the index of the bundle in memory: its lookup table is for other modules"
+    data = hostile(functions=names, number=number)
+    assert refused(data, list).startswith(f"the index of the bundle in memory: modules, {number}, functions: {problem}")
+
+
+@pytest.mark.parametrize("values", [b"\x80", b"\xd4\x05\x00", b"\xdd\x00\x10\x00\x00"], ids=["maps", "extensions", "long arrays"])
+def test_the_list_of_names_takes_little_memory(values: bytes) -> None:
+    """msgpack's own reader takes 70 bytes for an empty map, which is one byte in the file."""
+    count = (1 << 20) // len(values)
+    data = hostile(more=b"\xa1x\xdd" + count.to_bytes(4, "big") + values * count)
+    tracemalloc.start()
+    try:
+        refused(data, list)
+        assert tracemalloc.get_traced_memory()[1] < 16 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+def hostile(functions: Any = (), more: bytes = b"", number: int = 5) -> bytes:
+    """A file with a table whose offsets are right, and with any names and a further key in one module."""
+    fields = {"kind": "cuda", "functions": [], "offset": 0, "size": 0, "sha256": sha256_of(b"")}
+    packed = [msgpack.packb(fields)] * MIN_MODULES
+    changed = msgpack.packb(fields | {"functions": functions})
+    packed[number] = bytes([changed[0] + bool(more)]) + changed[1:] + more
+    between = b"\xa5roots" + msgpack.packb([*range(MIN_MODULES)]) + b"\xa7modules" + array_header(MIN_MODULES)
+    index = b"\x83" + pack_table([], packed, 1 + len(between)) + between + b"".join(packed)
+    return file_of(index)
 
 
 def test_the_bytes_of_a_module_are_checked_at_its_look_up(many: bytes) -> None:

@@ -89,9 +89,9 @@ def too_many_values(result: Binary, size: int) -> int:
     """Return 0, or the limit on the objects that `size` compressed bytes unpack to, if `result` exceeds it."""
     left = most = FREE_VALUES + size
     reader = Reader(result, "")
-    # The reader of the fields raises the error for other bytes than msgpack.
-    while len(result) > most and reader.at < len(result) and (values := reader.skip(most=left)):
-        if values < 0:
+    # The reader of the fields, of which a kind has at most three, raises the error for other bytes.
+    for _ in range(3 if len(result) > most else 0):
+        if not 0 <= (values := reader.skip(most=left)) <= left:
             return most
         left -= values
     return 0

@@ -10,7 +10,7 @@ import os
 import sys
 
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
-from devmod._modules.module import LibraryModule, Module
+from devmod._modules.module import LibraryModule, Module, holds_candidates
 from devmod._modules.stored import StoredModule, slices
 from devmod._util.regular_files import file_name, open_regular
 from devmod.errors import ArgumentError, FormatError
@@ -52,7 +52,8 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
         from devmod._modules.agreement import agreements
 
         results = agreements(node.imports, check=True)
-        node.agreements = lambda: results
+        if not any(map(holds_candidates, node.imports)):  # a nested bundle may get more candidates
+            node.agreements = lambda: results
     return node
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from binascii import crc32
 from bisect import bisect_left
 from collections.abc import Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from devmod._formats.index import Unpacking, check_blob, check_version, read_entry, read_index
 from devmod._formats.msgpack import Reader
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 KEY = b"\xa6lookup"
 #: The number of modules from which a file has the table.
 MIN_MODULES = 512
+#: The C code of msgpack decodes modules of less than this size. It takes up to 70 bytes of memory for a byte of the file.
+_SMALL = 1 << 14
 
 
 # The layout: an array of three binaries of u32, little-endian: for each module the offset of its map in the index; the CRC-32 of each
@@ -89,30 +91,37 @@ class IndexedBundle(BundleModule):
         return super()._owners if "_devmod_imports" in self.__dict__ else _Owners(self)
 
     def _read_names(self) -> dict[str, int]:
-        """Return the number of the first module of each function, in one pass of C, which checks the offsets in the table.
+        """Return the number of the first module of each function, and check the offsets in the table.
 
         With another offset, a look-up would run a module that the tree does not list.
         """
-        import msgpack  # type: ignore[import-untyped]
+        from msgpack import packb, unpackb  # type: ignore[import-untyped]
 
-        unpacker = msgpack.Unpacker(max_buffer_size=len(self._data))
-        unpacker.feed(self._data)
+        reader, data, offsets = self._reader(), self._data, self._offsets.tolist()
+        roots: bytes = packb([*range(len(offsets))])
         owners: dict[str, int] = {}
-        roots, offsets = None, []
-        try:
-            for _ in range(unpacker.read_map_header()):
-                key = unpacker.unpack()
-                for number in range(unpacker.read_array_header() if key == "modules" else 0):
-                    offsets.append(unpacker.tell())
-                    for name in unpacker.unpack().get("functions", ()):
+        keys: set[str] = set()
+        for _ in range(reader.read_map()):
+            reader.within, reader.field = "", (key := reader.read_key(keys))
+            keys.add(key)
+            if key == "modules":
+                self._require(reader.read_array() == len(offsets) and offsets[:1] == [reader.at])
+                for number, (start, end) in enumerate(pairwise([*offsets, -1])):
+                    try:
+                        "".join(names := unpackb(data[start:end][:_SMALL])["functions"] + [])  # TypeError: no list of str
+                    except (ValueError, TypeError, KeyError):  # the strict reader raises the error
+                        reader.at = start
+                        names = read_entry(reader, number).functions
+                        self._require(end in (-1, reader.at))
+                    for name in names:
                         owners.setdefault(name, number)
-                if key == "roots":
-                    roots = unpacker.unpack()
-                elif key != "modules":
-                    unpacker.skip()
-        except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
-            roots = None
-        self._require(offsets == self._offsets.tolist() and roots == list(range(len(offsets))) and {str}.issuperset(map(type, owners)))
+            elif key == "roots" and data.startswith(roots, reader.at):
+                reader.at += len(roots)
+            elif key == "roots":
+                self._require(reader.read_numbers(2**32 - 1) == tuple(range(len(offsets))))
+            else:
+                reader.read_value()
+        self._require({"roots", "modules"} <= keys)
         return owners
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
@@ -171,7 +180,8 @@ class _Owners(Mapping[str, "Module"]):
         self._bundle = bundle
 
     def __getitem__(self, name: str) -> Module:
-        module = next(self._bundle.find(name), None) if isinstance(name, str) else None
+        # Names of a hostile file may all have one CRC.
+        module = next(self._bundle.find(name), None) if isinstance(name, str) and "names" not in self._bundle._made else None
         return self._bundle.module(self._bundle.names()[name]) if module is None else module
 
     def __iter__(self) -> Iterator[str]:
