@@ -99,8 +99,7 @@ class IndexedBundle(BundleModule):
 
         reader, data, offsets = self._reader(), self._data, self._offsets.tolist()
         roots: bytes = packb([*range(len(offsets))])
-        owners: dict[str, int] = {}
-        keys: set[str] = set()
+        owners, keys = dict[str, int](), set[str]()
         for _ in range(reader.read_map()):
             reader.within, reader.field = "", (key := reader.read_key(keys))
             keys.add(key)
@@ -125,10 +124,8 @@ class IndexedBundle(BundleModule):
         return owners
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
-        if "_devmod_imports" not in self.__dict__ and isinstance(name, str):
-            modules = list(self.find(name))
-            if modules:
-                return modules
+        if "_devmod_imports" not in self.__dict__ and isinstance(name, str) and (modules := list(self.find(name))):
+            return modules
         return super()._owners_of(name, query_imports)
 
     def find(self, name: str) -> Iterator[Module]:

@@ -17,7 +17,7 @@ from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, pack, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
-from devmod._modules.module import LibraryModule, Module, ordered
+from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
 from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
@@ -146,7 +146,7 @@ class Plan:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
         has_payload = isinstance(module, PayloadModule)  # the most common, and each isinstance takes time
         if not has_payload and isinstance(module, (BundleModule, LibraryModule)):
-            return Entry(module.kind), (), None
+            return Entry(_index.BUNDLE if isinstance(module, BundleModule) else LIBRARY), (), None
         kind = module.kind
         if not is_valid_name(kind) or kind == _index.BUNDLE:
             module.wire_parts()  # a module of TVM alone has an error of its own

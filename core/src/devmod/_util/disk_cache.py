@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 from devmod._util.cache_folder import cache_dir, read_private, write_private
+from devmod._util.digest import sha256_of
 from devmod._util.environment import debug, environment_text
 from devmod._util.text import is_valid_name
 from devmod.errors import ArgumentError, describe_error
@@ -53,12 +53,8 @@ class DiskCache:
             All inputs of the entry's bytes: the compiler or driver and its version, the device, the options, the source. Add a name for
             the format of the bytes if it may change.
         """
-        digest = hashlib.sha256()
-        for part in parts:
-            data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-            digest.update(len(data).to_bytes(8, "little"))
-            digest.update(data)
-        return digest.hexdigest()
+        data = [part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts]
+        return sha256_of(b"".join([len(each).to_bytes(8, "little") + each for each in data])).hex()
 
     def path(self, key: str) -> str:
         """Return the path of an entry's file; "" if there is no cache folder."""
@@ -114,6 +110,4 @@ def _bytes_in(text: str) -> int | None:
 
 
 def _digest(key: str, data: bytes | memoryview) -> bytes:
-    digest = hashlib.sha256(key.encode())
-    digest.update(data)
-    return digest.digest()
+    return sha256_of(b"".join((key.encode(), data)))
