@@ -54,7 +54,7 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < n) y[i] += x[i]; }
 #: The bytes of each array.
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20)
 #: The most that the ratio to the bare package may be, up to a size and above it.
-MOST = {"opencl": (1.4, 64 << 10, 1.2), "webgpu": (1.1, 1 << 20, 1.1), "vulkan": (1.1, 1 << 20, 1.1)}
+MOST = {"opencl": (1.8, 64 << 10, 1.25), "webgpu": (1.3, 64 << 10, 1.2), "vulkan": (1.25, 64 << 10, 1.15)}
 
 
 def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:

@@ -27,11 +27,12 @@ _SPLIT = re.compile(rf"(?<=[\w#%:/])(?:{_CONTINUED})+(?=[\w#%:*])|\?\?[=/]", re.
 #: A directive that includes a file, or has a comment after the hash, behind which its name may be; and C++'s import of a header.
 _INCLUDE = re.compile(rf'{_HASH}{_GAP}(?:(?:include|include_next|import|embed|__include_macros)\b|/\*)|\bimport(?={_GAP}["<])', re.ASCII)
 _FILE = r'[^\S\r\n]*(?:"([\w.+/-]+)"|<([\w.+/-]+)>)'
-_PLAIN_INCLUDE = re.compile(rf"#[^\S\r\n]*include{_FILE}", re.ASCII)
+#: The patterns that few texts need are texts, and compiled at their first use.
+_PLAIN_INCLUDE = rf"#[^\S\r\n]*include{_FILE}"
 #: A macro of a header may write the underscores before a name.
 _QUERIES = tuple(f"{start}has_{end}" for start in ("__", "") for end in ("include_next", "include", "embed"))
 _QUERY = re.compile("|".join(_QUERIES))
-_PLAIN_QUERY = re.compile(rf"__has_include[^\S\r\n]*\({_FILE}[^\S\r\n]*\)", re.ASCII)
+_PLAIN_QUERY = rf"__has_include[^\S\r\n]*\({_FILE}[^\S\r\n]*\)"
 #: What replaces an include, a query, and the keyword of assembly.
 _NO_INCLUDE = "#error devmod: a source payload is complete, and does not include a file of its receiver: "
 _NO_FILE = "devmod_has_no_file"
@@ -49,15 +50,13 @@ _MADE_PRAGMA = re.compile(rf"_Pragma(?!{_PRAGMA_STRING})|__pragma")
 _ASM_WORDS = ("asm", "_asm", "__asm", "__asm__")
 _ASM = re.compile(rf"\b(?:{'|'.join(_ASM_WORDS)}|__volatile__)\b", re.ASCII)
 #: Assembly whose whole text is in this place, without numbered characters: no macro adds to it.
-_PLAIN_ASM = re.compile(
-    rf'\w+({_SPACE})((?:__)?volatile(?:__)?\b)?({_SPACE}\({_SPACE}(?:"(?:[^"\\\r\n]|\\[nrtv"])*+"{_SPACE})++)(?=[:)])', re.ASCII
-)
-_OTHER_ASM = re.compile(rf"\w+{_SPACE}(?:[({{]|(?:__)?(?:volatile|inline|goto)(?:__)?\b)", re.ASCII)
+_PLAIN_ASM = rf'\w+({_SPACE})((?:__)?volatile(?:__)?\b)?({_SPACE}\({_SPACE}(?:"(?:[^"\\\r\n]|\\[nrtv"])*+"{_SPACE})++)(?=[:)])'
+_OTHER_ASM = rf"\w+{_SPACE}(?:[({{]|(?:__)?(?:volatile|inline|goto)(?:__)?\b)"
 #: Directives of assemblers that read a file, that make other directives from text, or that tell the linker to read a file.
 _DIRECTIVES = ("incbin", "include", "macro", "altmacro", "rep", "rept", "irp", "irpc", "mri", "section", "pushsection")
 _BEGINNINGS = "|".join(word[:size] for word in _DIRECTIVES for size in range(1, len(word) + 1))
 #: One of them, or its beginning before an operand, an alternative or the end, which may bring the rest.
-_DIRECTIVE = re.compile(rf"\.(?:(?:{'|'.join(_DIRECTIVES)})\b|(?:{_BEGINNINGS})?(?=[%${{|}}]|$))", re.IGNORECASE)
+_DIRECTIVE = rf"\.(?:(?:{'|'.join(_DIRECTIVES)})\b|(?:{_BEGINNINGS})?(?=[%${{|}}]|$))"
 
 
 def closed_source(kind: str, text: str) -> str:
@@ -118,7 +117,7 @@ def _closed(text: str, headers: tuple[str, ...], assembler: bool) -> str:
 
 def _is_header(text: str, match: re.Match[str], headers: tuple[str, ...]) -> bool:
     """Return whether an include or a query has the plain form, and names a header of the compiler."""
-    plain = (_PLAIN_QUERY if match.re is _QUERY else _PLAIN_INCLUDE).match(text, match.start())
+    plain = re.compile(_PLAIN_QUERY if match.re is _QUERY else _PLAIN_INCLUDE, re.ASCII).match(text, match.start())
     name = (plain[1] or plain[2]) if plain is not None else "/"
     return name.startswith(headers) and not name.startswith("/") and ".." not in name.split("/")
 
@@ -162,14 +161,14 @@ def _closed_assembly(text: str, match: re.Match[str]) -> tuple[str, int]:
     """Return what replaces a keyword of assembly, with the assembly's text if it is plain, and where that ends."""
     if match[0] == "__volatile__":  # a macro of this name could bring text
         return "volatile", match.end()
-    plain = _PLAIN_ASM.match(text, match.start())
+    plain = re.compile(_PLAIN_ASM, re.ASCII).match(text, match.start())
     if plain is None or any(pattern.search(plain[3]) for pattern in (_ASM, _INCLUDE, _QUERY)):
-        if _OTHER_ASM.match(text, match.start()):
+        if re.compile(_OTHER_ASM, re.ASCII).match(text, match.start()):
             raise ValueError(
                 f'has inline assembly in another form than {match[0]} volatile("text" "text" : ...). Write its text in plain strings there'
             )
         return _NO_ASM, match.end()
-    part = _DIRECTIVE.search("".join(re.findall(r'"((?:[^"\\]|\\.)*)"', plain[3])))
+    part = re.search(_DIRECTIVE, "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', plain[3])), re.IGNORECASE)
     if part:
         raise ValueError(f"has inline assembly with {part[0]!r}, where a directive that reads a file may begin. Use assembly without it")
     statement = f"__asm__{plain[1]}{'__volatile__' if plain[2] else ''}{plain[3]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from _thread import start_new_thread
-from queue import SimpleQueue
+from queue import SimpleQueue  # and not from _queue: it imports threading, for which the first thread that imports it is the main one
 from sys import is_finalizing
 
 TYPE_CHECKING = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import accumulate, chain, repeat, starmap
 from math import prod
 from operator import itemgetter
@@ -122,9 +121,12 @@ class OpenCLPrograms(Programs):
         return _driver.build_binary(device.context, device.handle, self.code)
 
     def _build_source(self, device: OpenCLDevice) -> Any:
-        keep = device.platform not in _KEEP_BUILDS
-        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text) if keep else ""
-        line, _, binary = ((_BINARIES.read(key) if keep else None) or b"").partition(b"\n")
+        if device.platform in _KEEP_BUILDS:
+            return _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+        import json
+
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)
+        line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
         if binary:
             try:
                 program = _driver.build_binary(device.context, device.handle, binary)
@@ -133,11 +135,10 @@ class OpenCLPrograms(Programs):
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
         program = _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
-        if keep:
-            self._arguments[device] = arguments = {name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)}
-            binary = _driver.binary_of(program)
-            if binary:
-                _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
+        self._arguments[device] = arguments = {name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)}
+        binary = _driver.binary_of(program)
+        if binary:
+            _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
         return program
 
 

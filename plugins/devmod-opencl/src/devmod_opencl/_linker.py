@@ -5,7 +5,6 @@ Each process imports this file, and only the first one needs the modules that tr
 
 from __future__ import annotations
 
-import json
 import os
 
 from devmod.backend import DiskCache
@@ -35,7 +34,7 @@ def try_linker(device: OpenCLDevice) -> None:
     """
     if device.platform != _driver.POCL:
         return
-    key = _CACHE.key("linker 2", device.identity, json.dumps(os.environ.get("PATH")))
+    key = _CACHE.key("linker 3", device.identity, repr(os.environ.get("PATH")))
     if key in _tried:
         return
     if _CACHE.read(key) != _PASSED:
