@@ -41,7 +41,7 @@ MAX_UNCHANGED_LIBRARY = {1: 8, 100: 10, 1000: 24}
 #: Of the bare tools.
 MAX_SHADER = 2.8
 #: Of the unchanged build and the compile alone.
-MAX_TOUCHED = 1.9
+MAX_TOUCHED = 1.5
 MAX_DASK = 15
 #: Plans with less CPU time are shown, and not checked: the start of the workers is a large part of them.
 SMALL = 30
