@@ -33,8 +33,7 @@ def level_of(compress: str | None) -> int:
 
 def compress(data: Binary, level: int) -> bytes:
     """Return one frame of zstd, which has the size of its content."""
-    packed: bytes = _library("the file cannot be compressed: ").compress(data, level)
-    return packed
+    return bytes(_library("the file cannot be compressed: ").compress(data, level))
 
 
 def library_text(level: int) -> str:
@@ -72,8 +71,7 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
     try:
         result = decompressor.decompress(data, max_length=size + 1)
         if len(result) == size and decompressor.eof and not decompressor.unused_data and sha256_of(result) == digest:
-            most = too_many_values(result, len(data))
-            if not most:
+            if not (most := too_many_values(result, len(data))):
                 return memoryview(result)
             raise FormatError(f"{subject} cannot be read: its {len(data)} compressed bytes unpack to more than {most} objects", kind=kind)
     except library.ZstdError as error:

@@ -53,9 +53,9 @@ class Entry:
     """
 
     __slots__ = (
-        *("digest", "fmt", "functions", "imports", "kind", "offset", "origin"),
-        *("origin_at", "repeats", "size", "sources", "unpacked", "variant"),
-    )
+        "digest", "fmt", "functions", "imports", "kind", "offset", "origin", "origin_at", "repeats", "size", "sources", "unpacked",
+        "variant",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -149,7 +149,7 @@ class Reader:
                 return value
         mark = self._mark()
         if mark <= 0x7F or mark >= 0xE0:
-            value = mark - 0x100 * (mark >= 0xE0)
+            value = mark if mark <= 0x7F else mark - 0x100
         elif mark in _INT:
             size, signed = _INT[mark]
             value = self._number(size, signed=signed)
@@ -161,7 +161,12 @@ class Reader:
 
     def read_numbers(self, high: int) -> tuple[int, ...]:
         """Read an array of integers from 0 to `high`."""
-        return tuple([self.read_int(0, high) for _ in range(self.read_array())])
+        count = self.read_array()
+        part = bytes(self.data[self.at : self.at + count])
+        if part.isascii() and high >= 0x7F:  # each is one byte
+            self.at += count
+            return tuple(part)
+        return tuple([self.read_int(0, high) for _ in range(count)])
 
     def read_key(self, taken: Any) -> str:
         """Read a key of a map. `taken` is the map so far, which must not have the key."""

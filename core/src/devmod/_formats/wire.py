@@ -138,10 +138,9 @@ def pack(value: object, subject: str, kind: str = "") -> bytes:
     import msgpack  # type: ignore[import-untyped]
 
     try:
-        packed: bytes = msgpack.packb(value)
+        return bytes(msgpack.packb(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
-    return packed
 
 
 def map_header(count: int) -> bytes:
