@@ -63,7 +63,7 @@ class OpenCLPrograms(Programs):
         super().__init__(fmt, code, constants)
         if self.text:
             self.check_options()
-        self._functions = functions or {}
+        self._functions = {} if functions is None else functions  # not `or`, which would count functions that nothing needs
         self._built = Once()
         self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
 
@@ -292,17 +292,16 @@ class OpenCLKernel(Kernel):
     def plain_caller(self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]) -> Callable[[Sequence[Any]], Any]:
         # The numbers are packed together into a block of memory, and one call of pyopencl sets them all.
         queue, (size, block), device = stream.queue, shape, self._device
-        buffers = [
-            (2 * place + 1, each.number, each.type) for place, each in enumerate(each for each in arguments if each.kind == "buffer")
-        ]
-        pairs = [each.number for each in arguments if each.kind == "buffer" for _ in (0, 1)]
+        arrays = [each for each in arguments if each.kind == "buffer"]
+        buffers = [(2 * place + 1, each.number, each.type) for place, each in enumerate(arrays)]
+        pairs = [each.number for each in arrays for _ in (0, 1)]
         numbers = [each.number for each in arguments if each.kind != "buffer"]
-        formats = ["<" + STRUCT_FORMATS[arguments[number].type] for number in numbers]
-        ends = list(accumulate(map(calcsize, formats)))
-        pack_into = Struct("<" + "".join(each[1:] for each in formats)).pack_into
+        formats = [STRUCT_FORMATS[arguments[number].type] for number in numbers]
+        ends = list(accumulate(calcsize(f"<{each}") for each in formats))
+        pack_into = Struct(f"<{''.join(formats)}").pack_into
         pick = itemgetter(*numbers)
         # For an int the struct module takes what `Call` takes. For a float it takes more.
-        floats = [number for number, each in zip(numbers, formats, strict=True) if each[1:] in "efd"]
+        floats = [number for number, each in zip(numbers, formats, strict=True) if each in "efd"]
 
         def new() -> tuple[Any, tuple[Any, ...], memoryview]:
             memory = memoryview(bytearray(ends[-1]))
