@@ -19,12 +19,11 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import bare
-from timing import check
+from timing import check, each_kind
 
 import devmod
 
@@ -122,16 +121,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--kinds", default=",".join(SOURCES))
     options = parser.parse_args()
-    failed = False
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
-        for kind in options.kinds.split(","):
-            try:
-                devmod.device(kind)
-                failed |= compare(kind, Path(folder), options.rounds, options.rows)
-            except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
-                print(f"{kind}: not measured: {error}")
-    return int(failed)
+    return int(each_kind(options.kinds, lambda kind, folder: compare(kind, folder, options.rounds, options.rows)))
 
 
 if __name__ == "__main__":

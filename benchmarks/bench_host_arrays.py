@@ -11,17 +11,15 @@ threads, so other programs on the machine add more than their share. The exit co
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 
 import bare
 import numpy as np
-from timing import check
+from timing import check, each_kind
 
 import devmod
 
@@ -115,17 +113,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=401)
     parser.add_argument("--kinds", default=",".join(SOURCES))
     options = parser.parse_args()
-    failed = False
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
-        for kind in options.kinds.split(","):
-            try:
-                devmod.device(kind)
-                for size in SIZES:
-                    failed |= compare(kind, size, options.rounds)
-            except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
-                print(f"{kind}: not measured: {error}")
-    return int(failed)
+    return int(each_kind(options.kinds, lambda kind, _: max(compare(kind, size, options.rounds) for size in SIZES)))
 
 
 if __name__ == "__main__":

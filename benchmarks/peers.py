@@ -166,6 +166,7 @@ def numba(parallel: str, _: Path) -> Functions:
     """Return compiled loops on the arrays themselves: on one thread, or with parallel=True."""
     import numba
 
+    # Two definitions: with one, the cache on the disk gives the compiled loops of one thread to both.
     if parallel:
 
         @numba.njit(parallel=True, cache=True)

@@ -11,8 +11,10 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 #: The file to which `check`, `record` and `note` append a line of JSON for each figure. `benchmarks/all.py` sets it, and writes the tables.
@@ -41,6 +43,30 @@ def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[
     command = [sys.executable, "-c", script, *map(str, arguments)]
     printed = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(processes)]
     return [statistics.median(numbers) for numbers in zip(*([float(word) for word in each.split()] for each in printed), strict=True)]
+
+
+def each_kind(kinds: str, compare: Callable[[str, Path], bool]) -> bool:
+    """Call `compare` with each kind that runs here and a temporary folder. Return whether one result is True.
+
+    Parameters
+    ----------
+    kinds
+        The kinds, with commas between them.
+    compare
+        Measures a kind, and returns whether a figure exceeds its bound.
+    """
+    import devmod  # not above: some processes that are measured import this file
+
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
+        for kind in kinds.split(","):
+            try:
+                devmod.device(kind)
+                failed |= compare(kind, Path(folder))
+            except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
+                print(f"{kind}: not measured: {error}")
+    return failed
 
 
 def check(what: str, ratio: float, most: float, *, of: str) -> bool:
