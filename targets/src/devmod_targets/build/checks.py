@@ -95,9 +95,8 @@ class Checks:
                 continue
             try:
                 target = Target.parse(text)
-                spec = (
-                    find_spec(target.kind) if target.kind in KINDS or target.kind in self._kinds else None
-                )  # a miss looks at every distribution
+                # `find_spec` looks at every distribution for a kind that is missing.
+                spec = find_spec(target.kind) if target.kind in KINDS or target.kind in self._kinds else None
             except DevmodError as error:
                 self._add((*keys, index), str(error))
                 continue
