@@ -105,6 +105,49 @@ def test_no_query_finds_a_file() -> None:
     assert error_of("cuda", header) == joined
 
 
+#: A text with all letters of weakref as words, and the operator: with it, assembly has no symbol as its operand.
+LETTERS = 'int w, e, a, k, r, f;\n#define C(a, b) a##b\n#define S0 x\n#define F(x) "i"(x)\n'
+
+
+@pytest.mark.parametrize(
+    "operands",
+    [
+        '"=r"(x) : "r"(y.s0), "v"(z[1])',
+        '[out] "=&v" (p->x) : [in] "+r" ( y + 1 ), "0"(z) : "memory", "cc"',
+        '"=r"(r.S0) :\\\n "I"(n)',
+        "::",
+    ],
+)
+def test_assembly_with_operands_in_registers_may_stand_beside_the_operator(operands: str) -> None:
+    text = f'{LETTERS}void k() {{ asm volatile("nop" : {operands}); }}\n'
+    assert operands in closed_source("opencl", text)
+
+
+@pytest.mark.parametrize(
+    ("more", "operands"),
+    [
+        ("", '"=r"(x) : "i"(y)'),
+        ("", '"=r"(x) : "rS"(y)'),
+        ("", '"=r"(x) : "r"(F(y))'),
+        ("", '"=r"(x) : "r"((y))'),
+        ("", '"=r"(x) : "r"(y) : "memory", F(y)'),
+        ('#define Y y), "i"(z\n', '"=r"(x) : "r"(Y)'),
+        ('#define Y Z\n#define Z y), "i"(z\n', '"=r"(x) : "r"(Y)'),
+        ("#define Y 0\n#/**/define /**/ Y \\\n F(y)\n", '"=r"(x) : "r"(Y)'),
+        ('#define Q "i"\n', '"=r"(x) : "r" Q(y)'),
+    ],
+)
+def test_assembly_whose_operand_may_be_a_symbol_is_refused_beside_the_operator(more: str, operands: str) -> None:
+    text = f'{LETTERS}{more}void k() {{ asm volatile("nop" : {operands}); }}\n'
+    assert error_of("opencl", text) == MADE.format("weakref")
+
+
+@pytest.mark.parametrize("option", ["-DY=F(y)", "-D Y=F(y)", "--define-macro=Y=F(y)"])
+def test_an_option_defines_the_operand_of_assembly_too(option: str) -> None:
+    text = f"//devmod: {option}\n{LETTERS}" + 'void k() { asm("nop" : "=r"(x) : "r"(Y)); }\n'
+    assert error_of("opencl", text) == MADE.format("weakref")
+
+
 SPLIT = "has a word or an operator in two lines or with a trigraph. Write it in one line, with its own characters"
 PRAGMA = "has a pragma with the name of a file, or with a comment in its place: {}"
 MADE = "could make {} with the operator ##. Rename what the operator joins"
