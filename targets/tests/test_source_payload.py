@@ -213,8 +213,13 @@ BAD_SOURCES = [
     ('#include "me.h"\n', "me.h:2: the include of 'me.h' never ends: the file includes itself and has no include guard"),
     ("#include_next <x.h>\n", "k.cl:1: #include_next is not supported in a source payload; use #include"),
     (
-        '#define H "x.h"\n#include H\n',
-        ("k.cl:2: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes"),
+        '#define H "no.h"\n#if 1\n#include H\n#endif\n',
+        f"k.cl:3: the include 'no.h', which a macro names, is missing. Searched: '{{folder}}'. {ADD_FOLDER}",
+    ),
+    (
+        '#define H "x.h"\n#include "pick.h"\n#undef H\n#define H "y.h"\n#include "pick.h"\n',
+        "pick.h:1: a macro names the file of this include, and its values differ: 'x.h', 'y.h'. It cannot be embedded in the payload; "
+        "write the names in quotes",
     ),
     ('#include "bad.h"\n', "bad.h:2: the source is not UTF-8: byte 0xe4 at offset 6; save the file as UTF-8"),
     ("\0", "k.cl:1: the source has a zero character"),
@@ -224,11 +229,84 @@ BAD_SOURCES = [
 
 @pytest.mark.parametrize(("head", "message"), BAD_SOURCES)
 def test_unsupported_includes_are_refused(head: str, message: str, tmp_path: Path) -> None:
-    source = write(tmp_path, k_cl=head + KERNEL, x_h="#define X 1\n", me_h='\n#include "me.h"\n')
+    source = write(tmp_path, k_cl=head + KERNEL, x_h="#define X 1\n", y_h="", pick_h="#include H\n", me_h='\n#include "me.h"\n')
     (tmp_path / "bad.h").write_bytes(b"// ok\n\xe4\n")
     with pytest.raises(devmod.CompileError) as caught:
         build(source)
     assert str(caught.value) == message.format(folder=tmp_path)
+
+
+# As hashcat's kernels have it: the folder is a define, and a macro makes a string of it.
+BY_MACRO = "#define TEXT(x) #x\n#define FILE(x) TEXT(x)\n#include FILE(FOLDER/types.h)  // the types\n"
+
+
+@pytest.mark.row("R16")
+def test_the_file_that_a_macro_names_is_embedded(tmp_path: Path) -> None:
+    source = write(
+        tmp_path, k_cl=BY_MACRO + KERNEL, inc__types_h="#include FILE(FOLDER/deep.h)\n#define A 1\n", inc__deep_h="#define B 1\n"
+    )
+    text = build(source, defines={"FOLDER": "inc"}, include=[tmp_path])
+    assert text == (
+        '#define FOLDER inc\n#line 1 "k.cl"\n#define TEXT(x) #x\n#define FILE(x) TEXT(x)\n'
+        '#line 1 "inc/types.h"\n#line 1 "inc/deep.h"\n#define B 1\n#line 2 "inc/types.h"\n#define A 1\n'
+        '#line 3 "k.cl"\n// the types\n' + KERNEL
+    )
+    # The same text in any folder.
+    write(tmp_path / "other", k_cl="")
+    for name in ("k.cl", "inc/types.h", "inc/deep.h"):
+        path = tmp_path / "other" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes((tmp_path / name).read_bytes())
+    assert build(tmp_path / "other" / "k.cl", defines={"FOLDER": "inc"}, include=[tmp_path / "other"]) == text
+
+
+def test_a_macro_names_the_file_of_the_branch_that_is_compiled(tmp_path: Path) -> None:
+    choice = '#if WIDTH == 4\n#define H "four.h"\n#else\n#define H "one.h"\n#endif\n'
+    source = write(tmp_path, k_cl=choice + "#include \\\n H\n" + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n")
+    assert "#define X 4\n" in build(source, defines={"WIDTH": 4})
+    text = build(source)
+    assert "#define X 1\n" in text
+    assert "#define X 4\n" not in text
+
+
+def test_an_include_by_macro_of_another_branch_stays(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl="#ifdef NEVER\n#include FILE(x)\n#endif\n" + KERNEL)
+    assert build(source) == source.read_text()
+
+
+def test_a_guarded_file_that_a_macro_names_twice_is_embedded_once(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='#define H "x.h"\n#include H\n#include H\n' + KERNEL, x_h="#ifndef X\n#define X 1\n#endif\n")
+    assert build(source).count("#define X 1\n") == 1
+
+
+def test_a_macro_does_not_lead_out_of_the_named_folders(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("// a password\n")
+    (tmp_path / "src").mkdir()
+    source = write(tmp_path / "src", k_cl='#define H "../secret.txt"\n#include H\n' + KERNEL)
+    with pytest.raises(devmod.CompileError) as caught:
+        build(source)
+    assert str(caught.value) == (
+        f"k.cl:2: the include '../secret.txt' is the file '{tmp_path}/secret.txt', which is outside the source's folder and the folders of "
+        f"include=. To embed its text in the payload, add its folder: include=['{tmp_path}']"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "source", "header"),
+    [
+        ("cuda -arch=compute_80", "k.cu", 'extern "C" __global__ void k(float *x) { x[0] = twice(1); }', "__device__ float twice(float x) { return 2 * x; }"),
+        ("rocm -format=hip", "k.hip", '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = twice(1); }', "__device__ float twice(float x) { return 2 * x; }"),
+        ("metal", "k.metal", "kernel void k(device float *x [[buffer(0)]]) { x[0] = twice(1); }", "float twice(float x) { return 2 * x; }"),
+    ],
+)  # fmt: skip
+def test_every_kind_embeds_the_file_that_a_macro_names(target: str, name: str, source: str, header: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(f"{BY_MACRO}{source}\n")
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "types.h").write_text(header + "\n")
+    module = devmod.compile(path, target, defines={"FOLDER": "inc"})
+    assert module.origin is not None
+    assert list(module.origin.sources) == [name, "inc/types.h"]
 
 
 def test_an_include_of_text_needs_a_folder(tmp_path: Path) -> None:
@@ -367,6 +445,8 @@ PIECES = [
     "ifndef A",
     "define A",
     "pragma once",
+    "include M",
+    "define M",
     "x",
     "(",
     ")",
@@ -382,7 +462,7 @@ def test_any_text_is_carried_or_refused(tmp_path_factory: pytest.TempPathFactory
     (folder / "x.h").write_bytes("".join(header).encode())
     text = "".join(main)
     try:
-        result = complete_source(CompileRequest(text, devmod.Target("opencl"), name="k.cl", folder=str(folder)))
+        result = complete_source(CompileRequest(text, devmod.Target("opencl"), name="k.cl", folder=str(folder)), dialect=("-x", "cl"))
     except devmod.CompileError:
         return
     if result.text != text:

@@ -53,6 +53,8 @@ _ABSOLUTE = rb"^(?:[/\\]|[A-Za-z]:)"
 _PARENT = rb"(?:^|[/\\])\.\.(?:[/\\]|$)"
 #: The start of an absolute path, or ``..``, in a directive.
 _PATH = rb'(?<!\.)\.\.(?!\.)|["<(,=]\s*[/\\]|define\s+\w+(?:\([^)]*\))?\s+[/\\]'
+#: What stands in `Payload.files` for a file that a search of the text cannot find.
+UNKNOWN_FILE = "a file that a macro names"
 
 
 class IncludedNames:
@@ -137,7 +139,7 @@ def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
     names = [name.decode("utf-8", "replace") for name in included_names(code).names if leads_out(name)]
     directives = [line for line in code.split(b"\n") if line.lstrip().startswith((b"#", b"%:", b"??=", OPTIONS_LINE.encode()))]
     if (found.macros or found.opaque) and any(re.search(_PATH, line) for line in directives):
-        names.append("a file that a macro names")
+        names.append(UNKNOWN_FILE)
     return dict.fromkeys(names, "")
 
 

@@ -22,11 +22,13 @@ from typing import NamedTuple
 
 from devmod.errors import FormatError, list_names
 from devmod_readers.options import OPTIONS_LINE, option_problem, split_options
+from devmod_targets._included import UNKNOWN_FILE
 from devmod_targets._text import decode_source
+from devmod_targets.authoring._macro_includes import files_of_macros, main_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from devmod_targets.authoring._request import CompileRequest
 
@@ -66,7 +68,9 @@ class SelfContainedSource(NamedTuple):
         return self._replace(text=self.text + end + lines)
 
 
-def complete_source(request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False) -> SelfContainedSource:
+def complete_source(
+    request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False, *, dialect: Sequence[str] = ()
+) -> SelfContainedSource:
     """Return the source of a request with its options, defines and includes in the text.
 
     An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces it.
@@ -77,6 +81,9 @@ def complete_source(request: CompileRequest, is_external: Callable[[str], bool] 
         The compile request.
     is_external
         Returns whether the receiver's compiler has a header of this name. Such an include in quotes stays as it is.
+    dialect
+        The arguments that give clang's preprocessor the language of the source. It finds the files of includes that a macro names. Empty:
+        such includes stay in the text.
 
     Raises
     ------
@@ -98,8 +105,12 @@ def complete_source(request: CompileRequest, is_external: Callable[[str], bool] 
     if head:
         head += line_directive(first_line, request.name)
     files = Inliner(request, frozenset(name.partition("(")[0] for name in defines), is_external=is_external)
-    text = head + files.inline(body, first_line)
-    return SelfContainedSource(text, options, defines, files.sources, files.names, files.files)
+    text = files.inline(body, first_line)
+    if files.by_macro and dialect:
+        flags = [*dialect, *(option for option in options if option.startswith(("-D", "-U", "-cl-std=")))]
+        files.taken = files_of_macros(request, flags, defines, files.by_macro)
+        text = files.inline(body, first_line)
+    return SelfContainedSource(head + text, options, defines, files.sources, files.names, files.files)
 
 
 def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, str]]:
@@ -190,6 +201,11 @@ class Inliner:
 
     Attributes
     ----------
+    by_macro : str
+        The place of the first include that a macro names, such as "k.cl:3"; "" if there is none.
+    taken : dict
+        The files of includes that a macro names, as `files_of_macros` returns them. Others stay in the text: an include of a branch that is
+        not compiled here is an error at a receiver that compiles it.
     sources : dict
         The name of each source file, as in the include, to the SHA-256 of its text.
     names : dict
@@ -207,6 +223,8 @@ class Inliner:
     ) -> None:
         self.directive = directive
         self.is_external = is_external
+        self.by_macro = ""
+        self.taken: Mapping[tuple[str, int], Iterable[tuple[str, str]]] = {}
         self.kind = request.target.kind
         self.request = request
         self.defined = defined
@@ -219,11 +237,14 @@ class Inliner:
         self._scanned: dict[str, tuple[str, list[Directive], str, bool]] = {}
         #: The folders whose files may be embedded. Symbolic links are resolved, so a link cannot lead outside.
         self.roots = [os.path.realpath(folder) for folder in filter(None, (request.folder, *request.include))]
-        self.size = len(request.text)
+        #: The real path of the source, or its name if it is no file.
+        self.main = main_path(request)
+        self.size = 0
         self._digest(request.name, request.text)
 
     def inline(self, text: str, first_line: int = 1) -> str:
         """Return the source text with its includes replaced."""
+        self._embedded, self.size = [set()], len(self.request.text)
         return self._expand(text, self.request.name, self.request.folder, (), 0, first_line, scan(text)[0])
 
     def _expand(
@@ -252,7 +273,8 @@ class Inliner:
                 continue
             depth = outer_depth + directive.depth
             location = f"{name}:{directive.line + first_line - 1}"
-            path, name_in_include = self._resolve(text, directive, folder, location, depth)
+            file = (chain[-1] if chain else self.main, directive.line + first_line - 1)
+            path, name_in_include = self._resolve(text, directive, folder, location, depth, file)
             if not path:
                 continue
             inside = self._replacement(path, name_in_include, chain, depth, location)
@@ -340,13 +362,21 @@ class Inliner:
         if self.size > _MAX_BYTES:
             raise self.request.error(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB")
 
-    def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int) -> tuple[str, str]:
-        """Return the path and the name of the included user file; two empty strings for any other include."""
+    def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int, line: tuple[str, int]) -> tuple[str, str]:
+        """Return the path and the name of the included user file; two empty strings for any other include.
+
+        `line` is the line of the directive: the real path of its file, and the number.
+        """
         if directive.word == "include_next":
             raise self.request.error(f"{location}: #include_next is not supported in a source payload; use #include")
-        match = INCLUDED.search(text, directive.start, directive.end) if directive.word == "include" else None
-        if match is None:
+        if directive.word != "include":
             return "", ""
+        match = INCLUDED.match(text, directive.operand)
+        if match is None:
+            found = self._resolve_macro(list(self.taken.get(line, ())), location)
+            if found[0] and not _NAME.fullmatch(text[directive.operand : directive.end].strip()):
+                self.files[UNKNOWN_FILE] = ""
+            return found
         in_quotes = match["quoted"] is not None
         name_in_include = match["quoted"] if in_quotes else match["angled"]
         folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
@@ -364,6 +394,22 @@ class Inliner:
         if in_quotes and depth == 0 and not self.is_external(name_in_include):
             raise self.request.error(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}")
         return "", ""
+
+    def _resolve_macro(self, files: Sequence[tuple[str, str]], location: str) -> tuple[str, str]:
+        """Return the path and the name of the user file that a macro names; two empty strings if there is none."""
+        self.by_macro = self.by_macro or location
+        names = [name for _, name in files]
+        if len(files) > 1:
+            raise self.request.error(
+                f"{location}: a macro names the file of this include, and its values differ: {list_names(names)}. It cannot be embedded in "
+                "the payload; write the names in quotes"
+            )
+        path = files[0][0] if files else ""
+        if path:
+            self._check_root(path, names[0], location)
+        elif files and not self.is_external(names[0]):
+            raise self.request.error(f"{location}: the include {names[0]!r}, which a macro names, is missing. {include_hint(self.roots)}")
+        return (path, names[0]) if path else ("", "")
 
     def _check_root(self, path: str, name_in_include: str, location: str) -> None:
         """Raise CompileError for a file outside of the caller's folders: a payload would publish its text."""
@@ -422,7 +468,7 @@ _TOKEN = re.compile(
     |(?P<hash>\#)
     |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
     |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'
-    |\d(?:'?[\w.])*|\w+|.""",
+    |(?:\d(?:'?[\w.])*+|(?!(?:u8|[uUL])?R")\w++|[^\w\s\#"'/\\]|[^\S\r\n])++|.""",
     re.DOTALL | re.VERBOSE,
 )
 _DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
@@ -431,6 +477,8 @@ BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
 #: The file of an include.
 INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+#: The rest of the line of an include that a macro names, up to a comment with two slashes.
+_MACRO = re.compile(r"(?:\\\r?\n|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?!//)[^\r\n])*+")
 
 
 class Directive:
@@ -440,8 +488,8 @@ class Directive:
     ----------
     word : str
         Its name, such as "include".
-    start, end : int
-        Its first character, and the character after it.
+    start, operand, end : int
+        Its first character, that of its operand, and the character after it.
     line : int
         Its line, from 1.
     depth : int
@@ -450,10 +498,10 @@ class Directive:
         The first character of the line after it, and that line's number.
     """
 
-    __slots__ = ("depth", "end", "line", "next", "next_line", "start", "word")
+    __slots__ = ("depth", "end", "line", "next", "next_line", "operand", "start", "word")
 
     def __init__(self, word: str, start: int, end: int, line: int, depth: int) -> None:
-        self.word, self.start, self.end, self.line, self.depth = word, start, end, line, depth
+        self.word, self.start, self.operand, self.end, self.line, self.depth = word, start, end, end, line, depth
         self.next, self.next_line = 0, 0
 
 
@@ -476,7 +524,7 @@ def scan(text: str) -> tuple[list[Directive], bool]:
             depth += word in ("if", "ifdef", "ifndef")
             # The operand of a directive is not program text.
             if word in ("include", "error", "pragma", "define", "undef", "if", "ifdef", "ifndef", "endif", "else", "elif", "line"):
-                rest = INCLUDED.match(text, end) if word == "include" else _NAME.match(text, end)
+                rest = (INCLUDED.match(text, end) or _MACRO.match(text, end)) if word == "include" else _NAME.match(text, end)
                 end = rest.end() if rest else end
                 directives[-1].end = end
         elif not token["blank"]:

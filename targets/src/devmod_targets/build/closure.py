@@ -206,7 +206,7 @@ def closure_of(
     definitions
         The macros outside of the texts: names with their values, such as ``CONFIG "a.h"``.
     embedded
-        Whether devmod embeds the includes. Then no macro leads to a file of the user.
+        Whether devmod embeds the includes. Then a macro leads to no other file than those that the compile reports.
 
     Raises
     ------

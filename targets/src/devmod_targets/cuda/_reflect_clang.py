@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from devmod_targets.cuda._reflect_types import Argument
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
+_LANGUAGE = ("-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "--target=x86_64-unknown-linux-gnu", "-nocudainc", "-nocudalib")
+#: The arguments that give clang's preprocessor CUDA C++, with NVRTC's name of itself.
+DIALECT = (*_LANGUAGE, "-D__CUDACC__=1", "-D__CUDACC_RTC__=1")
 _SKIP_BODIES = 0x40
 #: A parameter whose type has names of numbers alone, with the name of the parameter.
 _PLAIN = re.compile(
@@ -207,18 +210,7 @@ def read_source(
         (prelude, head + _prelude.text(text + appended)),
         *((os.path.join(_HEADERS, *name.split("/")), content) for name, content in headers.items() if _is_plain(name)),
     ]
-    arguments = [
-        "-x",
-        "cuda",
-        "--target=x86_64-unknown-linux-gnu",
-        "--cuda-device-only",
-        "-nocudainc",
-        "-nocudalib",
-        "--cuda-gpu-arch=sm_90",
-        "-nostdinc",
-        "-undef",
-    ]
-    arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
+    arguments = [*_LANGUAGE, "-nostdinc", "-undef", f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
 
     def read() -> SourceKernels:
         description = f"the CUDA C++ source {request.name}"

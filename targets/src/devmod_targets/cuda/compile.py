@@ -22,6 +22,7 @@ from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
+from devmod_targets.cuda._reflect_clang import DIALECT
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 
 TYPE_CHECKING = False
@@ -82,7 +83,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     archs = [nvrtc_arch(arch) for arch in request.target.archs or ("",)]
     folders = nvrtc.include_folders()
     check_values(request.options)
-    source = complete_source(request, lambda name: has_header(name, folders))
+    source = complete_source(request, lambda name: has_header(name, folders), dialect=DIALECT)
     check_options(source.options)
     _check_clock(source.text, request.name)
     if fmt == "cuda":

@@ -251,12 +251,18 @@ _UNKNOWN = re.compile(
 )
 
 
+def version_option(options: Sequence[str]) -> str:
+    """Return clang's option for the version of Metal that the options name."""
+    standard = next((match[1] + match[2] for match in map(_STANDARD.fullmatch, reversed(options)) if match), _DEFAULT)
+    return f"-D__METAL_VERSION__={standard}0"
+
+
 def parse_program(library: Libclang, request: CompileRequest, source: SelfContainedSource, text: str) -> Any:
-    standard = next((match[1] + match[2] for match in map(_STANDARD.fullmatch, reversed(source.options)) if match), _DEFAULT)
     files = [(MAIN, text), (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}"))]
     files += [(os.path.join(VIRTUAL_FOLDER, *name.split("/")), "") for name in HEADERS]
-    arguments = [*_ARGUMENTS, f"-D__METAL_VERSION__={standard}0"]
-    return library.parse(MAIN, arguments, files, kind="metal", description=f"the Metal source {request.name}")
+    return library.parse(
+        MAIN, [*_ARGUMENTS, version_option(source.options)], files, kind="metal", description=f"the Metal source {request.name}"
+    )
 
 
 def diagnostics(

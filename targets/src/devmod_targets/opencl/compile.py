@@ -58,7 +58,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     check_target_options(request.target)
     if request.name_expressions:
         raise request.error("name_expressions= is not supported for OpenCL C, which has no templates")
-    source = complete_source(request)
+    source = complete_source(request, dialect=("-x", "cl", "-target", "spir64"))
     for option in source.options:
         if not is_supported(option):
             raise request.error(
@@ -143,14 +143,6 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
         raise compile_error("opencl", "OpenCL C", errors, log)
-    included_paths = {os.path.realpath(path) for path in source.names}
-    for entry in unit.get_includes():
-        path = os.path.realpath(str(entry.include))
-        if path not in included_paths and not path.startswith(VIRTUAL_FOLDER):
-            location = f"{request.name}:{entry.location.line}"
-            raise request.error(
-                f"{location}: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes"
-            )
     kernels = _kernels(library, unit, "" if warnings else source.text)
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
@@ -266,8 +258,8 @@ class _Bodies:
         """Yield the location of each statement and each declaration of assembly."""
         kinds = self._library.cindex.CursorKind
         if _ASSEMBLY_WORD.search(self._text):
-            for cursor in self._unit.cursor.walk_preorder():
-                if cursor.kind == kinds.ASM_STMT or (cursor.kind == kinds.UNEXPOSED_DECL and _ASSEMBLY_WORD.match(_first_word(cursor))):
+            for cursor in self._library.descendants(self._unit.cursor, (kinds.ASM_STMT, kinds.UNEXPOSED_DECL)):
+                if cursor.kind == kinds.ASM_STMT or _ASSEMBLY_WORD.match(_first_word(cursor)):
                     yield cursor.location
 
 

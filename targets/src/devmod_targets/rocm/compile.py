@@ -241,6 +241,8 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
 _FORMATS = ("hsaco", "hip")
 #: The architecture for which a source is checked if the target names none.
 _CHECKED = "gfx90a"
+#: The arguments that give clang's preprocessor HIP.
+_DIALECT = ("-x", "hip", "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib")
 
 
 def payload_format(target: Target) -> str:
@@ -279,7 +281,7 @@ def keep_source(request: CompileRequest) -> Compiled:
     for name in (TOOLCHAIN, DEVICE_LIBS):
         request, value = split_option(request, name)
         own += [f"{name}{value}"] if value else []
-    source = complete_source(request, lambda name: name in header_files(__package__))
+    source = complete_source(request, lambda name: name in header_files(__package__), dialect=_DIALECT)
     for option in source.options:
         if not is_supported(option):
             raise request.error(f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc")
@@ -438,8 +440,7 @@ def read_kernels(
     CompileError
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
-    flags = ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib", "-fdeclspec", "-include"]
-    flags.append(os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"))
+    flags = [*_DIALECT, "-fdeclspec", "-include", os.path.join(VIRTUAL_FOLDER, "devmod_hip.h")]
     open_names = open_kernels(request.text)
     source = CFunctions(
         SPEC,
