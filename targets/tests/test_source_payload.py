@@ -274,6 +274,17 @@ def test_an_include_by_macro_of_another_branch_stays(tmp_path: Path) -> None:
     assert build(source) == source.read_text()
 
 
+def test_a_macro_leads_to_a_file_beside_a_link(tmp_path: Path) -> None:
+    write(tmp_path, real__k_cl='#define H "x.h"\n#include H\n' + KERNEL, real__x_h="#define X 1\n", x_h="#define X 2\n")
+    (tmp_path / "k.cl").symlink_to(tmp_path / "real" / "k.cl")
+    assert "#define X 2\n" in build(tmp_path / "k.cl")
+
+
+def test_a_macro_may_name_a_header_of_the_compiler() -> None:
+    text = "#define H <metal_stdlib>\n#include H\nusing namespace metal;\nkernel void k(device float *x [[buffer(0)]]) { x[0] = 1; }\n"
+    assert devmod.compile(text, "metal").inspect_source() == text
+
+
 def test_a_guarded_file_that_a_macro_names_twice_is_embedded_once(tmp_path: Path) -> None:
     source = write(tmp_path, k_cl='#define H "x.h"\n#include H\n#include H\n' + KERNEL, x_h="#ifndef X\n#define X 1\n#endif\n")
     assert build(source).count("#define X 1\n") == 1

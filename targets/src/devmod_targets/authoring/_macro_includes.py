@@ -59,7 +59,7 @@ def files_of_macros(
         library = load_libclang(spec, request.language)
     except ToolchainNotFoundError as error:
         raise ToolchainNotFoundError(f"{location}: a macro names the file of this include: {error}", kind=spec.kind) from error
-    main = main_path(request)
+    main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)  # clang looks for includes beside a link, not beside its target
     arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", "-include", _DEFINES]
     arguments += [f"-I{os.path.abspath(folder)}" for folder in request.include]
     files = [(main, request.text), (_DEFINES, "".join(f"#define {name} {value}\n" for name, value in defines.items()))]

@@ -34,7 +34,7 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._process import run_program
-from devmod_targets.metal._reflect import read, version_option
+from devmod_targets.metal._reflect import HEADERS, read, version_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has syntax errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
     as_library = _format(request) == "metallib"
-    source = _with_instances(request, complete_source(request, dialect=("-x", "c++", version_option(request.options))))
+    source = _with_instances(
+        request, complete_source(request, HEADERS.__contains__, dialect=("-x", "c++", version_option(request.options)))
+    )
     if not as_library:
         for option in source.options:
             if not _RECEIVER_OPTIONS.fullmatch(option):
