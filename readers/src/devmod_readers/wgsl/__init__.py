@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from devmod_readers.reflection import ReflectedFunction
 
+#: The characters that end a line of WGSL.
+LINE_BREAKS = "\n\v\f\r\u0085\u2028\u2029"
+
 
 def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
     """Read the compute entry points of a WGSL text.
@@ -85,7 +88,13 @@ def check_for_naga(text: str, name: str) -> None:
     check_matrices(text, name)
 
 
-def naga_message(report: str, name: str) -> str:
+def line_marker(number: int, name: str) -> str:
+    """Return the comment that gives the next line of a text the number and the name of the user's file, for messages of this package."""
+    printable = "".join(character if character.isprintable() and character != '"' else "?" for character in name)
+    return f'//#line {number} "{printable}"\n'
+
+
+def naga_message(report: str, name: str, text: str) -> str:
     """Turn a report of naga into a message.
 
     Parameters
@@ -94,6 +103,8 @@ def naga_message(report: str, name: str) -> str:
         naga's output, as wgpu returns it.
     name
         The source's name.
+    text
+        The source. Its `line_marker` comments give the user's file and line.
 
     Returns
     -------
@@ -102,4 +113,4 @@ def naga_message(report: str, name: str) -> str:
     """
     from devmod_readers.wgsl._naga import message
 
-    return message(report, name)
+    return message(report, name, text)
