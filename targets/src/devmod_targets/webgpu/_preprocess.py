@@ -14,6 +14,7 @@ import re
 from typing import NamedTuple
 
 from devmod_readers.wgsl import LINE_BREAKS, line_marker
+from devmod_targets._included import import_names
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._conditions import evaluate
 
@@ -29,6 +30,8 @@ _MAX_NESTING = 64
 _MAX_INCLUDES = 10_000
 #: The limit on the characters of all expansions.
 _MAX_EXPANDED = 4 << 20
+#: The limit on the characters of a directive in a message.
+_MAX_SHOWN = 80
 #: The lines without text that are written as such. A marker replaces more.
 _MAX_EMPTY = 8
 
@@ -44,21 +47,20 @@ _TOKEN = re.compile(
     r"|[(),/\\\#.]|[^\w\s(),/\\\#.]+"
 )
 _FILE = re.compile(rf'[ \t]*(?:"([^"{LINE_BREAKS}]+)"|<([^>{LINE_BREAKS}]+)>)')
-_MODULE = re.compile(r"[ \t]*(\w+)(?![\w:])")
+_MODULE = re.compile(r"[ \t]*([A-Za-z_]\w*)(?![\w:])", re.ASCII)
 #: The first characters of tokens with line breaks.
 _MULTILINE = f"/\\{LINE_BREAKS}"
 #: Two of them in a row may be another operator, or begin a comment.
 _OPERATORS = frozenset("+-*/&|<>=!%^.")
 
-_SUPPORTED = "#define, #undef, #if, #ifdef, #ifndef, #elif, #else, #endif, #include, #import and #error"
+_SUPPORTED = "#define, #undef, #if, #ifdef, #ifndef, #elif, #else, #endif, #include, #import, #pragma once and #error"
 _NO_MODULES = (
-    "the modules of naga_oil are not supported: their names are rewritten in the whole program. '#import name' includes the file "
-    "shared/name.wgsl or name.wgsl as it is"
+    "the modules of naga_oil are not supported, because they rewrite the names of the whole program. '#import name' includes the text of "
+    "the file shared/name.wgsl or name.wgsl. Let naga_oil compose this source, and compile the result"
 )
 #: The directives of other preprocessors.
 _OTHERS = {
     "define_import_path": _NO_MODULES,
-    "pragma": "a file that is included once has a guard: #ifndef NAME, #define NAME, #endif",
     "elifdef": "write #elif defined(NAME)",
     "elifndef": "write #elif !defined(NAME)",
 }
@@ -83,7 +85,7 @@ def preprocess(request: CompileRequest, defines: Mapping[str, str]) -> SelfConta
     for name, value in defines.items():
         preprocessor.define([*_tokens(f"{name} {value}")])
     preprocessor.fix_macros()
-    preprocessor.add_file(request.text, request.name, request.folder, 0)
+    preprocessor.add_file(request.text, request.name, os.path.join(request.folder, request.name), 0)
     files = preprocessor.files
     return SelfContainedSource(preprocessor.text(), (), defines, files.sources, files.names, files.files)
 
@@ -132,6 +134,8 @@ class _Preprocessor:
         self._fixed: frozenset[str] = frozenset()
         #: The macros whose expansion is being read.
         self._active: set[str] = set()
+        #: The real paths of the files with ``#pragma once``.
+        self._once: set[str] = set()
         self._pieces: list[str] = []
         #: The file and the line of what would be written next.
         self._next = (request.name, 1)
@@ -148,8 +152,8 @@ class _Preprocessor:
         """Return the whole text."""
         return "".join(self._pieces) if self._is_changed else self._request.text
 
-    def add_file(self, text: str, name: str, folder: str, depth: int) -> None:
-        """Add the text of a file."""
+    def add_file(self, text: str, name: str, path: str, depth: int) -> None:
+        """Add the text of a file, which is included by a name."""
         conditions: list[_Condition] = []
         self._name, self._line = name, 1
         at = 0
@@ -170,8 +174,10 @@ class _Preprocessor:
             line = self._line
             if not self._follow_condition(word[1], tokens, conditions) and all(condition.live for condition in conditions[-1:]):
                 if word[1] in ("include", "import"):
-                    self._include(word[1], text, word.end(), folder, depth)
+                    self._include(word[1], text, word.end(), os.path.dirname(path), depth)
                     self._name = name
+                elif word[1] == "pragma" and _plain(tokens) == "once":
+                    self._once.add(os.path.realpath(path))
                 else:
                     self._apply(word[1], tokens)
             self._line = line + lines
@@ -253,7 +259,7 @@ class _Preprocessor:
             if name not in self._fixed:
                 self._macros.pop(name, None)
         elif word == "error":
-            raise self._error(f"#error {_plain(tokens)}".rstrip())
+            raise self._error(f"#error {_plain(tokens)[:_MAX_SHOWN]}".rstrip())
         elif word in _OTHERS:
             raise self._error(f"the directive #{word} is not supported: {_OTHERS[word]}")
         else:
@@ -283,7 +289,7 @@ class _Preprocessor:
         try:
             return evaluate(" ".join(self._expand(iter(known)))) != 0
         except ValueError as error:
-            raise self._error(f"the condition {_plain(tokens)!r} is invalid: {error}") from None
+            raise self._error(f"the condition {_plain(tokens)[:_MAX_SHOWN]!r} is invalid: {error}") from None
 
     def define(self, tokens: Sequence[str]) -> None:
         """Define a macro by the tokens after ``#define``."""
@@ -314,21 +320,22 @@ class _Preprocessor:
         """Add the file of an include, whose word ends at a position of a text."""
         match = (_FILE if word == "include" else _MODULE).match(text, at)
         if match is None or not all(map(_is_blank, self._directive_tokens(text, match.end())[0])):
-            raise self._error(
-                'expected #include "file" or #include <file>' if word == "include" else f"expected #import name; {_NO_MODULES}"
-            )
+            shown = _plain(self._directive_tokens(text, at)[0])[:_MAX_SHOWN]
+            raise self._error(f"#{word} {shown}: {_NO_MODULES if word == 'import' else 'expected a name in quotes or in angle brackets'}")
         in_quotes = word == "import" or match[1] is not None
         folders = [*([folder] if in_quotes and folder else ()), *self._request.include]
-        names = [match[1] or match[2]] if word == "include" else [f"shared/{match[1]}.wgsl", f"{match[1]}.wgsl"]
+        names = [match[1] or match[2]] if word == "include" else [name.decode() for name in import_names(match[1].encode())]
         name, path = next(((name, path) for name in names if (path := self.files.find(name, folders, self._location))), (names[0], ""))
         if not path:
             raise self.files.missing(name, folders, self._location)
+        if os.path.realpath(path) in self._once:
+            return
         self._includes += 1
         if depth == _MAX_NESTING or self._includes > _MAX_INCLUDES:
             limit = f"nested more than {_MAX_NESTING} deep" if depth == _MAX_NESTING else f"more than {_MAX_INCLUDES}"
             raise self._error(f"the includes are {limit}, here by {name!r}. A file that may include itself needs a guard: #ifndef NAME")
         # A file looks beside the name of a link, not beside its target.
-        self.add_file(self.files.read(path, name, self._location), name, os.path.dirname(path), depth + 1)
+        self.add_file(self.files.read(path, name, self._location), name, path, depth + 1)
 
     # -- text
 
