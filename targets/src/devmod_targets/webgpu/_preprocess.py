@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MAX_NESTING = 64
 _MAX_INCLUDES = 10_000
 #: The limit on the characters of all expansions.
-_MAX_EXPANDED = 4 << 20
+_MAX_EXPANDED = 1 << 20
 #: The limit on the characters of a directive in a message.
 _MAX_SHOWN = 80
 #: The lines without text that are written as such. A marker replaces more.
