@@ -415,6 +415,14 @@ def test_npms_naga_checks_types(body: str, said: str, naga_wasm: None) -> None:
     assert sentence.startswith(said)
 
 
+def test_npms_naga_names_the_included_file(naga_wasm: None, tmp_path: Path) -> None:
+    (tmp_path / "k.wgsl").write_text(f'{HEAD}#include "part.wgsl"\n@compute @workgroup_size(1) fn k() {{ x[0] = part(s); }}\n')
+    (tmp_path / "part.wgsl").write_text("#define MEMBER b\n#define OF(s, name) s.name\nfn part(s: S) -> f32 {\n return OF(s, MEMBER);\n}\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(tmp_path / "k.wgsl", "webgpu")
+    assert str(caught.value).startswith("naga refuses the WGSL source: part.wgsl:4:11: invalid field accessor `b`\n   return s. b;\n")
+
+
 @pytest.mark.row("R38")
 def test_npms_naga_does_not_change_the_payload(naga_wasm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = HEAD + "@compute @workgroup_size(1) fn k() { x[0] = s.a; }"

@@ -389,7 +389,7 @@ class _Preprocessor:
         while pending:
             part = pending.pop()
             if isinstance(part, str):
-                self._expanded += len(part) or 1
+                self._expanded += len(part)
                 if self._expanded > _MAX_EXPANDED:
                     raise self._error(f"the macros of the source expand to more than {_MAX_EXPANDED >> 20} MiB")
                 return part
