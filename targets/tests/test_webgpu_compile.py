@@ -420,7 +420,7 @@ def test_npms_naga_names_the_included_file(naga_wasm: None, tmp_path: Path) -> N
     (tmp_path / "part.wgsl").write_text("#define MEMBER b\n#define OF(s, name) s.name\nfn part(s: S) -> f32 {\n return OF(s, MEMBER);\n}\n")
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(tmp_path / "k.wgsl", "webgpu")
-    assert str(caught.value).startswith("naga refuses the WGSL source: part.wgsl:4:11: invalid field accessor `b`\n   return s. b;\n")
+    assert str(caught.value).startswith("naga refuses the WGSL source: part.wgsl:4:11: invalid field accessor `b`\n    return s.b;\n")
 
 
 @pytest.mark.row("R38")

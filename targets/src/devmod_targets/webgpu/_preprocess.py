@@ -51,7 +51,7 @@ _MODULE = re.compile(r"[ \t]*([A-Za-z_]\w*)(?![\w:])", re.ASCII)
 #: The first characters of tokens with line breaks.
 _MULTILINE = f"/\\{LINE_BREAKS}"
 #: Two of them in a row may be another operator, or begin a comment.
-_OPERATORS = frozenset("+-*/&|<>=!%^.")
+_OPERATORS = frozenset("+-*/&|<>=!%^")
 
 _SUPPORTED = "#define, #undef, #if, #ifdef, #ifndef, #elif, #else, #endif, #include, #import, #pragma once and #error"
 _NO_MODULES = (
@@ -525,7 +525,11 @@ def _joined(tokens: list[str]) -> str:
 
 
 def _would_join(last: str, first: str) -> bool:
-    is_word = last.isalnum() or last in "_."
-    return (
-        (is_word and (first.isalnum() or first == "_")) or (last in _OPERATORS and first in _OPERATORS) or (last.isdigit() and first == ".")
-    )
+    """Return whether two characters may be in one token, or begin a comment."""
+    if first == "." or last == ".":
+        return last.isdigit() or first.isdigit()
+    return (_is_word(last) and _is_word(first)) or (last in _OPERATORS and first in _OPERATORS)
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
