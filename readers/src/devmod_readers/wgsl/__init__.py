@@ -5,15 +5,15 @@ It needs no toolchain and no device. Each function raises `devmod.CompileError` 
 
 from __future__ import annotations
 
+from devmod_readers.wgsl._lines import LINE_BREAKS as LINE_BREAKS
+from devmod_readers.wgsl._lines import line_marker as line_marker
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
     from devmod_readers.reflection import ReflectedFunction
-
-#: The characters that end a line of WGSL.
-LINE_BREAKS = "\n\v\f\r\u0085\u2028\u2029"
 
 
 def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
@@ -86,12 +86,6 @@ def check_for_naga(text: str, name: str) -> None:
 
     check_depth(text, name)
     check_matrices(text, name)
-
-
-def line_marker(number: int, name: str) -> str:
-    """Return the comment that gives the next line of a text the number and the name of the user's file, for messages of this package."""
-    printable = "".join(character if character.isprintable() and character != '"' else "?" for character in name)
-    return f'//#line {number} "{printable}"\n'
 
 
 def naga_message(report: str, name: str, text: str) -> str:

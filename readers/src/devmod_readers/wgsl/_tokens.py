@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 
 from devmod.errors import CompileError
-from devmod_readers.wgsl import LINE_BREAKS
+from devmod_readers.wgsl._lines import LINE_BREAKS
 from devmod_readers.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
 
 #: The limit on the characters of a source.
