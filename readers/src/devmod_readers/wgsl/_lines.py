@@ -7,6 +7,6 @@ LINE_BREAKS = "\n\v\f\r\u0085\u2028\u2029"
 
 
 def line_marker(number: int, name: str) -> str:
-    """Return the comment that gives the next line of a text the number and the name of the user's file, for the messages of this package."""
+    """Return the comment that gives the next line of a text the number and the name of the user's file, for messages."""
     printable = "".join(character if character.isprintable() and character != '"' else "?" for character in name)
     return f'//#line {number} "{printable}"\n'
