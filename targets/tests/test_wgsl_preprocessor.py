@@ -327,6 +327,10 @@ BOMB = "#define A0 x\n" + "".join(f"#define A{number + 1} A{number} A{number}\n"
         (BOMB + "A40\n", "42: the macros of the source expand to more than 1 MiB"),
         (BOMB.replace("A0 x", "A0") + "A40\n", "42: the macros of the source expand to more than 1 MiB"),
         ("#define F(x) x x\n" + "F(" * 40 + ")" * 40, "2: the macros of the source expand to more than 1 MiB"),
+        (
+            "#define A0\n" + "".join(f"#define A{n + 1} A{n}\n" for n in range(1000)) + f"#define F(x) {'x ' * 2000}\nF(A1000)",
+            "1003: the macros of the source expand to more than 1 MiB",
+        ),
         ("#define F(x) x\n" + "F(" * 200 + ")" * 200, "2: the calls of macros are nested more than 64 deep, here by F"),
         ("#if " + "(" * 99 + "1" + ")" * 99, f"1: the condition '{'(' * 80}' is invalid: it is nested more than 32 deep"),
     ],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: The limits on the files that are included within each other, on all includes, and on the nested calls of macros in arguments.
 _MAX_NESTING = 64
 _MAX_INCLUDES = 10_000
-#: The limit on the characters of all expansions.
+#: The limit on the characters of all expansions. An empty token counts as one.
 _MAX_EXPANDED = 1 << 20
 #: The limit on the characters of a directive in a message.
 _MAX_SHOWN = 80
@@ -389,7 +389,7 @@ class _Preprocessor:
         while pending:
             part = pending.pop()
             if isinstance(part, str):
-                self._expanded += len(part)
+                self._expanded += len(part) or 1
                 if self._expanded > _MAX_EXPANDED:
                     raise self._error(f"the macros of the source expand to more than {_MAX_EXPANDED >> 20} MiB")
                 return part
