@@ -20,6 +20,7 @@ _KERNELS = {
         "k.comp",
         "layout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer X { int x[]; };\nvoid main() { x[0] = VALUE; }\n",
     ),
+    "webgpu": ("k.wgsl", "var<private> x: i32;\n@compute @workgroup_size(1) fn k() { x = VALUE; }\n"),
     "cuda -arch=compute_80": ("k.cu", 'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n'),
     "rocm -arch=gfx1100": ("k.hip", 'extern "C" __global__ void k(int *x) { x[0] = VALUE; }\n'),
     "hexagon -arch=v66": ("k.c", "#include <stdint.h>\nvoid k(int *x) { x[0] = VALUE; }\n"),
@@ -118,7 +119,7 @@ class RandomProject:
         header, name = self._random.choice(_HEADERS), self._random.choice(_NAMES)
         spelled = self._random.choice((f'"{name}"', f'"{name}"', f"<{name}>"))
         lines = [f'#include "{header}"', f"#if 0\n#include {spelled}\n#endif"]
-        if self._kind == "vulkan":  # GLSL has no __has_include
+        if self._kind in ("vulkan", "webgpu"):  # GLSL and WGSL have no __has_include
             return self._random.choice((*lines, f'#include "deep/{header}"'))
         lines.append(f"#if __has_include({spelled})\n#include {spelled}\n#endif")
         lines.append(f"#if __has_include({spelled})\n#undef VALUE\n#define VALUE {self._random.randint(10, 99)}\n#endif")

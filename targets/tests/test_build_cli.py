@@ -219,13 +219,13 @@ def output_of(*arguments: str) -> str:
 
 def test_a_note_names_the_settings_that_a_kind_does_not_use(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     for name in ("k0", "k1"):
-        (project / f"{name}.wgsl").write_text(f"@compute @workgroup_size(1) fn {name}() {{}}\n")
-    manifest = (project / "devmod.toml").read_text().replace('.cl"]', '.wgsl"]').replace("opencl", "webgpu")
+        (project / f"{name}.ptx").write_text(f".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry {name}() {{ ret; }}\n")
+    manifest = (project / "devmod.toml").read_text().replace('.cl"]', '.ptx"]').replace("opencl", "cuda -arch=sm_80")
     (project / "devmod.toml").write_text("defines = { WIDTH = 16 }\n" + manifest)
     assert main(["build", "-j", "1"]) == 0
     assert capfd.readouterr().err.splitlines()[:2] == [
         "2 compiles, 1 worker",
-        "devmod: note: defines of the manifest: not used for webgpu, because WGSL has no preprocessor",
+        "devmod: note: defines of the manifest: not used for cuda, because PTX has no preprocessor",
     ]
 
 

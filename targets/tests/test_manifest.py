@@ -65,7 +65,7 @@ targets = ["cuda -arch=sm_80"]
     )
     assert [(job.source, job.defines, job.include) for job in result.jobs] == [
         ("twice.cl", (("WIDTH", 16),), ("common",)),
-        ("twice.wgsl", (), ()),
+        ("twice.wgsl", (("WIDTH", 16),), ("common",)),
         ("twice.cu", (("WIDTH", 16), ("FAST", 1)), ("common",)),
         ("k.ll", (), ()),
     ]

@@ -156,15 +156,14 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [":4: kernels.twice.options: expected an array of strings, such as [\"--use_fast_math\"], got the string '-O3'"],
     ),
     (
-        'targets = ["opencl", "webgpu"]\n[kernels.twice]\nsources = ["twice.cl", "fill.wgsl"]\ndefines = { A = 1 }\ninclude = ["include"]\n'
-        "target.webgpu = { defines = { B = 1 } }\n[target.webgpu]\ndefines = { C = 1 }\n",
+        'targets = ["opencl", "vulkan"]\n[kernels.twice]\nsources = ["twice.cl", "fill.spv"]\ndefines = { A = 1 }\ninclude = ["include"]\n'
+        "target.vulkan = { defines = { B = 1 } }\n",
         [
-            ":4: kernels.twice.defines: 'fill.wgsl' is WGSL, which has no preprocessor; move the key to the targets that have one: "
+            ":4: kernels.twice.defines: 'fill.spv' is SPIR-V, which has no preprocessor; move the key to the targets that have one: "
             "[kernels.twice.target.KIND]",
-            ":5: kernels.twice.include: 'fill.wgsl' is WGSL, which has no preprocessor; move the key to the targets that have one: "
+            ":5: kernels.twice.include: 'fill.spv' is SPIR-V, which has no preprocessor; move the key to the targets that have one: "
             "[kernels.twice.target.KIND]",
-            ":6: kernels.twice.target.webgpu.defines: 'fill.wgsl' is WGSL, which has no preprocessor; remove the key",
-            ":8: target.webgpu.defines: webgpu takes WGSL (.wgsl), which has no preprocessor; remove the key",
+            ":6: kernels.twice.target.vulkan.defines: 'fill.spv' is SPIR-V, which has no preprocessor; remove the key",
         ],
     ),
     (KERNEL + 'defines = ["A"]\n', [":4: kernels.twice.defines: expected a table of macros, such as { WIDTH = 16 }, got an array"]),
@@ -419,7 +418,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "k.ll",
         "k.inc",
         "k.metal",
-        "fill.wgsl",
+        "fill.spv",
         "w.npy",
         "sub/twice.comp",
     ):
@@ -597,6 +596,9 @@ def test_a_kind_of_another_wheel_without_a_preprocessor(register: Callable[[str,
     assert message_of(text + 'include = ["include"]\n') == (
         "devmod.toml:9: kernels.s.include: 'k.npus' is NPU assembly, which has no preprocessor; move the key to the targets that have one: "
         "[kernels.s.target.KIND]"
+    )
+    assert message_of(text + "[target.npu]\ndefines = { C = 1 }\n") == (
+        "devmod.toml:10: target.npu.defines: npu takes NPU C (.npuc), NPU assembly (.npus), which has no preprocessor; remove the key"
     )
     devmod.register("devmod.targets", "npu", spec("NPU C"), replace=True)
     Path("devmod.toml").write_text(text)

@@ -90,16 +90,7 @@ def test_a_declared_fmap_is_checked_and_names_the_function() -> None:
             {},
             "the target 'webgpu -arch=sm_90' names an architecture, and webgpu has none. Use the target 'webgpu'",
         ),
-        ("webgpu", {"options": "-O2"}, "the webgpu target accepts no options, got '-O2'"),
-        (
-            "webgpu",
-            {"defines": {"TILE": 16}},
-            (
-                "defines= contains 'TILE', but WGSL has no preprocessor. Write 'override TILE' in the source, and set it "
-                "with f.specialize(TILE=…)"
-            ),
-        ),
-        ("webgpu", {"include": "."}, "include= is not supported for WGSL, which has no includes"),
+        ("webgpu", {"options": "-O2"}, "the webgpu target accepts no options but -DNAME=VALUE, got '-O2'"),
         ("webgpu", {"name_expressions": ["k<f32>"]}, "name_expressions= is not supported for WGSL, which has no templates"),
     ],
 )
@@ -215,7 +206,7 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
             "override N: u32; @group(0) @binding(0) var<storage> x: array<f32, N>; @compute @workgroup_size(1) fn k() { _ = x[0]; }",
             "1:53: the length of the array 'x' depends on an override, which is allowed in workgroup memory only",
         ),
-        ("const a = 1; const a = 2; @compute @workgroup_size(1) fn k() {  }", "1:20: 'a' is declared twice; the first time in line 1"),
+        ("const a = 1; const a = 2; @compute @workgroup_size(1) fn k() {  }", "1:20: 'a' is declared twice; the first time at <text>:1"),
         (
             "@id(1) override a = 1; @id(1) override b = 2; @compute @workgroup_size(1) fn k() { _ = a + b; }",
             "1:40: the overrides 'a' and 'b' have the same @id, 1",
@@ -229,10 +220,6 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
         ),
         ("const a; @compute @workgroup_size(1) fn k() {  }", "1:8: expected '=' and a value after the const 'a', got ';'"),
         ("enable f16, ; const a = 1; enable f16; @compute @workgroup_size(1) fn k() {  }", "1:35: 'enable' must precede all declarations"),
-        (
-            "#define N 4\n@compute @workgroup_size(1) fn k() {  }",
-            ("1:1: the character '#' is not valid in WGSL, which has no preprocessor; use const, or override with Function.specialize"),
-        ),
         ("/* never /* ends */", "1:1: this comment has no end; expected '*/'"),
         ("@compute @workgroup_size(1) fn k() { let a = 1 }", "1:48: expected ';' after a statement, got '}'"),
         ("@compute @workgroup_size(1) fn k() { let a 1; }", "1:44: expected '=' and a value after the let 'a', got '1'"),
@@ -426,6 +413,14 @@ def test_npms_naga_checks_types(body: str, said: str, naga_wasm: None) -> None:
     place, _, sentence = str(caught.value).partition(": ")[2].partition(": ")
     assert place.startswith("<text>:4:")
     assert sentence.startswith(said)
+
+
+def test_npms_naga_names_the_included_file(naga_wasm: None, tmp_path: Path) -> None:
+    (tmp_path / "k.wgsl").write_text(f'{HEAD}#include "part.wgsl"\n@compute @workgroup_size(1) fn k() {{ x[0] = part(s); }}\n')
+    (tmp_path / "part.wgsl").write_text("#define MEMBER b\n#define OF(s, name) s.name\nfn part(s: S) -> f32 {\n return OF(s, MEMBER);\n}\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(tmp_path / "k.wgsl", "webgpu")
+    assert str(caught.value).startswith("naga refuses the WGSL source: part.wgsl:4:11: invalid field accessor `b`\n    return s.b;\n")
 
 
 @pytest.mark.row("R38")

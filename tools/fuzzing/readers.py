@@ -823,14 +823,14 @@ def _readers() -> Iterator[Reader]:
 
 
 def _source_readers() -> Iterator[Reader]:
-    def texts(name: str, suffix: str, own: str) -> tuple[mutation.Mutator, Callable[[], list[bytes]]]:
-        found = [*seeds.examples(name, suffix), own.encode()]
+    def texts(name: str, suffix: str, *own: str) -> tuple[mutation.Mutator, Callable[[], list[bytes]]]:
+        found = [*seeds.examples(name, suffix), *map(str.encode, own)]
         return mutation.mutate_text(seeds.words_of(found)), lambda: list(found)
 
     wgsl, opencl, metal, cuda = (
         texts(*each)
         for each in (
-            ("webgpu", ".wgsl", seeds.WGSL),
+            ("webgpu", ".wgsl", seeds.WGSL, seeds.WGSL_MACROS),
             ("opencl", ".cl", seeds.OPENCL),
             ("metal", ".metal", seeds.METAL),
             ("cuda", ".cu", seeds.CUDA),

@@ -204,6 +204,27 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_
 @compute @workgroup_size(64) fn other(@builtin(global_invocation_id) id: vec3u) { x[id.x] = f32(params.inner.b[1][0][1]); }
 """
 
+WGSL_MACROS = """
+#define TILE 8u
+#define MUL(a, b) ((a) * (b)) /* the product */
+#define NEXT(x) MUL(x, NEXT(x + 1))
+#ifndef T
+#define T \\
+  f32
+#endif
+#if defined(TILE) && (TILE >= 8 || T) // both
+@group(0) @binding(0) var<storage, read_write> x: array<T>;
+#elif 0x10u << 2 == 64 ^ ~1 % 3
+#include "shared/config.wgsl"
+#import config
+#else
+#error no type
+#endif
+#undef NEXT
+@compute @workgroup_size(TILE) fn main() { x[MUL(TILE, 2u)] = T(MUL((1,
+  2), 3)); }
+"""
+
 OPENCL = """
 #define N 16
 typedef struct { float4 a; int b[3]; struct { half h[2][3]; }; union { int i; float f; } u; } S;

@@ -26,7 +26,7 @@ _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 #: A file, or the macro for it.
 _FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
 #: The start of an include in any spelling. A match is short, so that it hides no other one.
-_DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
+_DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|(?P<import>import)|embed)\b" + _BLANK + _FILE + rb"|/\*))")
 _TEST = re.compile(
     rb"^[ \t]*+" + _HASH + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++" + _OPERATOR + rb"|"
     rb"(?P<operator>" + _OPERATOR + rb")(?=(?:" + _BLANK + rb"\(" + _BLANK + _FILE + rb")?)",
@@ -113,6 +113,11 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
     return list(files)
 
 
+def import_names(module: bytes) -> tuple[bytes, bytes]:
+    """Return the files that ``#import module`` may include in WGSL; the first one that exists is included."""
+    return b"shared/%s.wgsl" % module, b"%s.wgsl" % module
+
+
 def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
     """Return what may lead a compiler to a file of this machine, in a text whose includes devmod has embedded.
 
@@ -179,6 +184,8 @@ def _search(data: bytes) -> IncludedNames:
             opaque = opaque or b"??" in name
         elif match["macro"] and not (is_operator and not _is_condition(data, match.start())):
             macros[match["macro"]] = None
+            if not is_operator and match["import"]:  # in WGSL, a file
+                names |= dict.fromkeys(import_names(match["macro"]))
         else:
             opaque = True
     return IncludedNames(names, macros, opaque=opaque)

@@ -128,7 +128,7 @@ def _build(
         )
     if request.strict and payload.unvalidated:
         raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}")
-    if payload.fmt in spec.source_formats and spec.preprocessed:
+    if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":  # a text of WGSL has no directives any more
         _check_closed(payload)
     fmap = _with_defaults(payload.kind, payload.fmap, block, local)
     if runtime:

@@ -96,8 +96,7 @@ class BundleModule(Module):
         function = self._functions.get(key)
         if function is None:
             with shared_scan():
-                owners = self._owners_of(name, query_imports)
-                function = self._functions[key] = self._choose(name, owners, (*self._prefer, *order))
+                function = self._functions[key] = self._choose(name, self._owners_of(name, query_imports), (*self._prefer, *order))
         return function
 
     def _function_on(self, name: str, device: Device) -> Function:

@@ -43,9 +43,7 @@ def find(group: str, name: str) -> Any:
     result = cached_object(group, name)
     if result is None:
         check_name(group, name)
-        if (group, name) in _registered:
-            return _find(group, name)
-        result = once_per_scan((group, name), lambda: _find(group, name))
+        result = _find(group, name) if (group, name) in _registered else once_per_scan((group, name), lambda: _find(group, name))
     return result
 
 

@@ -31,7 +31,7 @@ def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
         if _driver.is_lost(error):
             raise launch_error("a shader cannot be compiled", device, error) from error
         raise CompileError(
-            f"{device.name} cannot build the webgpu source: {naga_message(str(error), f'{entry}.wgsl')}",
+            f"{device.name} cannot build the webgpu source: {naga_message(str(error), f'{entry}.wgsl', text)}",
             kind="webgpu",
             function=entry,
             log=str(error),

@@ -5,6 +5,9 @@ It needs no toolchain and no device. Each function raises `devmod.CompileError` 
 
 from __future__ import annotations
 
+from devmod_readers.wgsl._lines import LINE_BREAKS as LINE_BREAKS
+from devmod_readers.wgsl._lines import line_marker as line_marker
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +88,7 @@ def check_for_naga(text: str, name: str) -> None:
     check_matrices(text, name)
 
 
-def naga_message(report: str, name: str) -> str:
+def naga_message(report: str, name: str, text: str) -> str:
     """Turn a report of naga into a message.
 
     Parameters
@@ -94,6 +97,8 @@ def naga_message(report: str, name: str) -> str:
         naga's output, as wgpu returns it.
     name
         The source's name.
+    text
+        The source. Its `line_marker` comments give the user's file and line.
 
     Returns
     -------
@@ -102,4 +107,4 @@ def naga_message(report: str, name: str) -> str:
     """
     from devmod_readers.wgsl._naga import message
 
-    return message(report, name)
+    return message(report, name, text)

@@ -107,15 +107,15 @@ _HEADLINE = re.compile(r"^(?:Shader '.*?' parsing error: |Shader validation erro
 _LONGEST_LINE = 160
 
 
-def message(report: str, name: str) -> str:
+def message(report: str, name: str, text: str) -> str:
     """Return a message with location, error and reasons in the first line, then the source line.
 
     Parameters
     ----------
     report
         naga's output, as its command, wgpu and wgpu-native print it.
-    name
-        The source's name.
+    name, text
+        The source's name, and the source.
     """
     lines = report.splitlines()
     place = next((number for number, line in enumerate(lines) if _ARROW.match(line)), len(lines))
@@ -143,4 +143,4 @@ def message(report: str, name: str) -> str:
     shown = [line for line in frame if line.strip()][:2]
     if any(len(line) > _LONGEST_LINE for line in shown):
         shown = []
-    return "\n".join([f"{name}:{arrow[1]}:{arrow[2]}: {sentence}", *shown])
+    return "\n".join([f"{Source(text, name).location_of_line(int(arrow[1]))}:{arrow[2]}: {sentence}", *shown])

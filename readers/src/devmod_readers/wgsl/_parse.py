@@ -479,7 +479,7 @@ class _Parser:
         other = module.declared.setdefault(declared.name, declared)
         if other is not declared:
             raise self._source.error(
-                declared.at, f"{declared.name!r} is declared twice; the first time in line {self._source.line(other.at)}"
+                declared.at, f"{declared.name!r} is declared twice; the first time at {self._source.location(other.at)}"
             )
 
     def _declaration(self) -> Declaration | None:

@@ -7,9 +7,10 @@ discovery"). So each symbol is a token of one character, and the brackets of tem
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from devmod.errors import CompileError
+from devmod_readers.wgsl._lines import LINE_BREAKS
 from devmod_readers.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
 
 #: The limit on the characters of a source.
@@ -18,8 +19,7 @@ MAX_TEXT = 4 << 20
 MAX_DEPTH = 127
 
 _BLANK = " \t\n\v\f\r\u0085\u200e\u200f\u2028\u2029"
-_BREAKS = "\n\v\f\r\u0085\u2028\u2029"
-_SKIP = re.compile(rf"[{_BLANK}]+|//[^{_BREAKS}]*")
+_SKIP = re.compile(rf"[{_BLANK}]+|//[^{LINE_BREAKS}]*")
 _WORD = re.compile(rf"[^\W\d](?:\w|[^\x00-\x7f{_BLANK}])*")
 _FLOAT, _INTEGER = f"[{FLOAT_SUFFIXES}]", f"[{INTEGER_SUFFIXES}]"
 _LONG = "|".join(UNSUPPORTED.values())
@@ -32,6 +32,8 @@ _NUMBER = re.compile(
     rf"|\d+(?:{_LONG}|{_INTEGER}|{_FLOAT})?"
 )
 _COMMENT = re.compile(r"/\*|\*/")
+#: A line of `line_marker`.
+_MARKER = re.compile(rf'(?<![^{LINE_BREAKS}])//#line (\d{{1,9}}) "([^"{LINE_BREAKS}]*)"(?=[{LINE_BREAKS}])')
 _SYMBOLS = frozenset("()[]{}<>,;:.@=!&|^~+-*/%")
 
 WORD, NUMBER, SYMBOL, END = "word", "number", "symbol", "end"
@@ -66,27 +68,37 @@ class Source:
         self.text = text
         self.name = name
         self._line_ends: list[int] | None = None
+        self._markers: list[tuple[int, int, str]] | None = None
 
-    def line(self, at: int) -> int:
-        """Return the line of a position, from 1."""
+    def _line(self, at: int) -> int:
+        """Return the line of a position in the text, from 1."""
         if self._line_ends is None:  # computed once, because each entry point needs its location
             # The line end of Windows is one line end.
-            self._line_ends = [match.end() for match in re.finditer(rf"\r\n|[{_BREAKS}]", self.text)]
+            self._line_ends = [match.end() for match in re.finditer(rf"\r\n|[{LINE_BREAKS}]", self.text)]
         return bisect_right(self._line_ends, at) + 1
 
     def location(self, at: int) -> str:
         """Return the location of a position for messages, such as ``blur.wgsl:12``."""
-        return f"{self.name}:{self.line(at)}"
+        return self.location_of_line(self._line(at))
+
+    def location_of_line(self, line: int) -> str:
+        """Return the location of a line of the text in the user's files, by the last marker before it."""
+        if self._markers is None:
+            found = _MARKER.finditer(self.text) if "//#line " in self.text else ()
+            self._markers = [(self._line(match.start()) + 1, int(match[1]), match[2]) for match in found]
+        number = bisect_left(self._markers, (line + 1,))
+        start, first, name = self._markers[number - 1] if number else (1, 1, self.name)
+        return f"{name}:{first + line - start}"
 
     def column(self, at: int) -> int:
         """Return the column of a position, from 1."""
-        return at - max(self.text.rfind(mark, 0, at) for mark in _BREAKS)
+        return at - max(self.text.rfind(mark, 0, at) for mark in LINE_BREAKS)
 
     def error(self, at: int, text: str) -> CompileError:
         """Return the CompileError for a position. Its log contains the location, the text and the source line."""
         column = self.column(at)
         start = at - column + 1
-        shown = re.split(rf"[{_BREAKS}]", self.text[start : start + 500], maxsplit=1)[0].replace("\t", " ")
+        shown = re.split(rf"[{LINE_BREAKS}]", self.text[start : start + 500], maxsplit=1)[0].replace("\t", " ")
         log = f"{self.location(at)}:{column}: error: {text}\n  {shown}\n  {' ' * (column - 1)}^"
         return CompileError(f"the WGSL source is refused at {self.location(at)}:{column}: {text}", kind="webgpu", log=log)
 
@@ -134,7 +146,7 @@ def tokens(source: Source) -> list[Token]:
 
 def _hint(character: str) -> str:
     if character == "#":
-        return ", which has no preprocessor; use const, or override with Function.specialize"
+        return "; a directive is the first of its line, and a macro has its name alone"
     return ""
 
 

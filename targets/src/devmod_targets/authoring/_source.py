@@ -30,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from devmod.errors import CompileError
     from devmod_targets.authoring._request import CompileRequest
 
 
@@ -185,7 +186,101 @@ def line_directive(number: int, name: str) -> str:
     return f'#line {number} "{quoted}"\n'
 
 
-class Inliner:
+class UserFiles:
+    """The files that a source includes, and where they may be.
+
+    Parameters
+    ----------
+    request
+        The compile request.
+
+    Attributes
+    ----------
+    sources : dict
+        The name of each source file, as in the include, to the SHA-256 of its text.
+    names : dict
+        The real path of each included file to that name.
+    files : dict
+        The path of each included file, as it was opened, to the SHA-256 of its text.
+    """
+
+    def __init__(self, request: CompileRequest) -> None:
+        self.request = request
+        self.sources: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.files: dict[str, str] = {}
+        #: The folders whose files may be embedded. Symbolic links are resolved, so a link cannot lead outside.
+        self.roots = [os.path.realpath(folder) for folder in filter(None, (request.folder, *request.include))]
+        self.size = len(request.text)
+        self._digest(request.name, request.text)
+
+    def find(self, name_in_include: str, folders: Iterable[str], location: str) -> str:
+        """Return the path of the first file of a name in some folders; "" if there is none.
+
+        Raises
+        ------
+        CompileError
+            The name is an absolute path, or the file is outside of the caller's folders: a payload would publish its text.
+        """
+        if os.path.isabs(name_in_include):
+            raise self.request.error(
+                f"{location}: the include of {name_in_include!r} is an absolute path; write a path relative to a folder of include="
+            )
+        for place in folders:
+            path = os.path.join(place, name_in_include)
+            if os.path.isfile(path):
+                self._check_root(os.path.realpath(path), name_in_include, location)
+                return path
+        return ""
+
+    def missing(self, name_in_include: str, folders: Iterable[str], location: str) -> CompileError:
+        """Return the CompileError for an include whose file is in none of the folders."""
+        return self.request.error(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}")
+
+    def read(self, opened: str, name_in_include: str, location: str) -> str:
+        """Return the text of a file, and list the file."""
+        path = os.path.realpath(opened)
+        try:
+            with open(path, "rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            raise self.request.error(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}") from error
+        self.count(len(data), location)
+        text = decode_source(data, name_in_include, self.request.target.kind)
+        if path not in self.names:
+            self.names[path] = self._digest(name_in_include, text)
+        self.files[opened] = self.sources[self.names[path]]
+        return text
+
+    def count(self, size: int, location: str) -> None:
+        """Raise CompileError if the source with its includes is too large."""
+        self.size += size
+        if self.size > _MAX_BYTES:
+            raise self.request.error(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB")
+
+    def _check_root(self, path: str, name_in_include: str, location: str) -> None:
+        if any(path.startswith(os.path.join(root, "")) for root in self.roots):
+            return
+        allowed = "the source's folder and the folders of include=" if self.request.folder else "the folders of include="
+        folder = os.path.dirname(path)
+        raise self.request.error(
+            f"{location}: the include {name_in_include!r} is the file {path!r}, which is outside {allowed}. To embed its text in the "
+            f"payload, add its folder: include=[{folder!r}]"
+        )
+
+    def _digest(self, name: str, text: str) -> str:
+        """Add a source's digest under its name and return that name; add a number if another source has the name."""
+        from hashlib import sha256
+
+        digest, unique, number = sha256(text.encode()).hexdigest(), name, 1
+        while self.sources.get(unique, digest) != digest:
+            number += 1
+            unique = f"{name} ({number})"
+        self.sources[unique] = digest
+        return unique
+
+
+class Inliner(UserFiles):
     """Embed the include files of one request.
 
     Parameters
@@ -206,12 +301,6 @@ class Inliner:
     taken : dict
         The files of includes that a macro names, as `files_of_macros` returns them. Others stay in the text: an include of a branch that is
         not compiled here is an error at a receiver that compiles it.
-    sources : dict
-        The name of each source file, as in the include, to the SHA-256 of its text.
-    names : dict
-        The real path of each included file to that name.
-    files : dict
-        The path of each included file, as it was opened, to the SHA-256 of its text.
     """
 
     def __init__(
@@ -221,26 +310,18 @@ class Inliner:
         directive: Callable[[int, str], str] = line_directive,
         is_external: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        super().__init__(request)
         self.directive = directive
         self.is_external = is_external
         self.by_macro = ""
         self.taken: Mapping[tuple[str, int], Iterable[tuple[str, str]]] = {}
-        self.kind = request.target.kind
-        self.request = request
         self.defined = defined
-        self.sources: dict[str, str] = {}
-        self.names: dict[str, str] = {}
-        self.files: dict[str, str] = {}
         #: For the text and each condition that is open at this point, the guarded files that are embedded there. Where the text at this
         #: point is compiled, all open conditions are true, so a second include of such a file has no effect.
         self._embedded: list[set[str]] = [set()]
         self._scanned: dict[str, tuple[str, list[Directive], str, bool]] = {}
-        #: The folders whose files may be embedded. Symbolic links are resolved, so a link cannot lead outside.
-        self.roots = [os.path.realpath(folder) for folder in filter(None, (request.folder, *request.include))]
         #: The real path of the source, or its name if it is no file.
         self.main = main_path(request)
-        self.size = 0
-        self._digest(request.name, request.text)
 
     def inline(self, text: str, first_line: int = 1) -> str:
         """Return the source text with its includes replaced."""
@@ -313,8 +394,7 @@ class Inliner:
     def _replacement(self, opened: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
         """Return the text that replaces an include; "" if the file's guard makes it empty."""
         path = os.path.realpath(opened)
-        text, directives, guard, once = self._scan_file(path, name_in_include, location)
-        self.files[opened] = self.sources[self.names[path]]
+        text, directives, guard, once = self._scan_file(opened, path, name_in_include, location)
         if (guard or once) and (path in chain or any(path in names for names in self._embedded)):
             return ""
         if len(chain) >= _MAX_NESTING or path in chain:
@@ -336,12 +416,13 @@ class Inliner:
             text = f"#ifndef {macro}\n#define {macro}\n{text}#endif\n"
         return text
 
-    def _scan_file(self, path: str, name_in_include: str, location: str) -> tuple[str, list[Directive], str, bool]:
+    def _scan_file(self, opened: str, path: str, name_in_include: str, location: str) -> tuple[str, list[Directive], str, bool]:
         """Return the text of a file without ``#pragma once``, its directives, its guard, and whether it has that pragma."""
         if path in self._scanned:
-            self._count(len(self._scanned[path][0]), location)
+            self.count(len(self._scanned[path][0]), location)
+            self.files[opened] = self.sources[self.names[path]]
             return self._scanned[path]
-        text = self._read(path, name_in_include, location)
+        text = self.read(opened, name_in_include, location)
         directives, guarded = scan(text)
         guard = guard_of(text, directives, guarded)
         once = [
@@ -355,12 +436,6 @@ class Inliner:
             directives, _ = scan(text)
         self._scanned[path] = text, directives, guard, bool(once)
         return self._scanned[path]
-
-    def _count(self, size: int, location: str) -> None:
-        """Raise CompileError if the source with its includes is too large."""
-        self.size += size
-        if self.size > _MAX_BYTES:
-            raise self.request.error(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB")
 
     def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int, line: tuple[str, int]) -> tuple[str, str]:
         """Return the path and the name of the included user file; two empty strings for any other include.
@@ -380,19 +455,13 @@ class Inliner:
         in_quotes = match["quoted"] is not None
         name_in_include = match["quoted"] if in_quotes else match["angled"]
         folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
-        if os.path.isabs(name_in_include):
-            if depth:
-                return "", ""
-            raise self.request.error(
-                f"{location}: the include of {name_in_include!r} is an absolute path; write a path relative to a folder of include="
-            )
-        for place in folders:
-            path = os.path.join(place, name_in_include)
-            if os.path.isfile(path):
-                self._check_root(os.path.realpath(path), name_in_include, location)
-                return path, name_in_include
+        if depth and os.path.isabs(name_in_include):
+            return "", ""
+        path = self.find(name_in_include, folders, location)
+        if path:
+            return path, name_in_include
         if in_quotes and depth == 0 and not self.is_external(name_in_include):
-            raise self.request.error(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}")
+            raise self.missing(name_in_include, folders, location)
         return "", ""
 
     def _resolve_macro(self, files: Sequence[tuple[str, str]], location: str) -> tuple[str, str]:
@@ -410,40 +479,6 @@ class Inliner:
         elif files and not self.is_external(names[0]):
             raise self.request.error(f"{location}: the include {names[0]!r}, which a macro names, is missing. {include_hint(self.roots)}")
         return (path, names[0]) if path else ("", "")
-
-    def _check_root(self, path: str, name_in_include: str, location: str) -> None:
-        """Raise CompileError for a file outside of the caller's folders: a payload would publish its text."""
-        if any(path.startswith(os.path.join(root, "")) for root in self.roots):
-            return
-        allowed = "the source's folder and the folders of include=" if self.request.folder else "the folders of include="
-        folder = os.path.dirname(path)
-        raise self.request.error(
-            f"{location}: the include {name_in_include!r} is the file {path!r}, which is outside {allowed}. To embed its text in the "
-            f"payload, add its folder: include=[{folder!r}]"
-        )
-
-    def _read(self, path: str, name_in_include: str, location: str) -> str:
-        try:
-            with open(path, "rb") as file:
-                data = file.read(_MAX_BYTES + 1)
-        except OSError as error:
-            raise self.request.error(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}") from error
-        self._count(len(data), location)
-        text = decode_source(data, name_in_include, self.kind)
-        if path not in self.names:
-            self.names[path] = self._digest(name_in_include, text)
-        return text
-
-    def _digest(self, name: str, text: str) -> str:
-        """Add a source's digest under its name and return that name; add a number if another source has the name."""
-        from hashlib import sha256
-
-        digest, unique, number = sha256(text.encode()).hexdigest(), name, 1
-        while self.sources.get(unique, digest) != digest:
-            number += 1
-            unique = f"{name} ({number})"
-        self.sources[unique] = digest
-        return unique
 
 
 def include_hint(folders: Iterable[str]) -> str:

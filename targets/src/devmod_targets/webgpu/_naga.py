@@ -62,7 +62,7 @@ def check(text: str, name: str) -> tuple[str, str]:
         report = _run_package(text)
     if not report:
         return _MISSING if report is None else "", ""
-    message = naga_message(report, name)
+    message = naga_message(report, name, text)
     if _UNSUPPORTED.search(report):
         return "naga does not support a feature of it", f"naga cannot check the WGSL source: {message}"
     raise CompileError(f"naga refuses the WGSL source: {message}", kind="webgpu", log=report)

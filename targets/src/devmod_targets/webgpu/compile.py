@@ -1,5 +1,7 @@
 """The compiler of WGSL. The payload is the source text, once for each compute entry point; `devmod_readers.wgsl` reads the interfaces.
 
+devmod evaluates the directives of a source (`_preprocess`), so a payload has none.
+
 A runtime uses these parts of a function's interface:
 
 - A buffer has ``at=(group, binding)``, its element type and ``access``: "r" (``read-only-storage`` in the layout) or "rw" (``storage``).
@@ -12,7 +14,7 @@ A runtime uses these parts of a function's interface:
 - ``workgroup_memory`` is the workgroup memory in bytes, with the overrides' defaults. WebGPU implementations need not check it.
 - ``features`` lists WebGPU's names of the device features that the entry point needs, such as "shader-f16".
 - The pipeline layout has exactly these bindings. Groups below the highest one may be empty.
-- The shader map contains the whole file under each function's name. FunctionInfo.name is the entry point.
+- The shader map contains the whole text under each function's name. FunctionInfo.name is the entry point.
 """
 
 from __future__ import annotations
@@ -20,8 +22,21 @@ from __future__ import annotations
 from devmod import Origin
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
-from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    SelfContainedSource,
+    check_target_options,
+    merge_declared,
+    options_and_defines,
+    warn_caller,
+)
+from devmod_targets.authoring._source import UserFiles
 from devmod_targets.webgpu._naga import check
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _TOOLCHAIN = "devmod WGSL reader 1"
 
@@ -49,11 +64,17 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     UserWarning
         naga is missing and the source has unknown identifiers; or naga lays out a struct of the source incorrectly.
     """
-    _check_request(request)
-    entries, unknown_names, layout_warning = survey_wgsl(request.text, request.name)
+    check_target_options(request.target)
+    if request.name_expressions:
+        raise request.error("name_expressions= is not supported for WGSL, which has no templates")
+    options, defines = options_and_defines(request)
+    if options:
+        raise request.error(f"the webgpu target accepts no options but -DNAME=VALUE, got {options[0]!r}")
+    source = _preprocessed(request, defines)
+    entries, unknown_names, layout_warning = survey_wgsl(source.text, request.name)
     if not entries:
         raise request.error(f"the WGSL source {request.name} has no compute entry: mark a function with @compute")
-    unvalidated, unsupported = check(request.text, request.name)
+    unvalidated, unsupported = check(source.text, request.name)
     doubts = [each for each in (unknown_names if unvalidated else "", unsupported) if each]
     warn_caller(request, [layout_warning] if layout_warning else [], doubts=doubts)
     if "main" in entries and request.stem != "main":
@@ -65,39 +86,25 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             )
         entries = {request.stem if name == "main" else name: each for name, each in entries.items()}
     fmap = merge_declared(SPEC, entries, request.fmap)
-    code = request.text.encode()
-    import hashlib
-
-    origin = Origin(str(request.target), _TOOLCHAIN, (), {request.name: hashlib.sha256(code).hexdigest()})
-    shaders = dict.fromkeys(fmap, code)
+    code = source.text.encode()
+    origin = Origin(str(request.target), _TOOLCHAIN, [f"-D{name}={value}" for name, value in defines.items()], source.sources)
     return Payload(
         "webgpu",
-        shaders,
+        dict.fromkeys(fmap, code),
         "wgsl",
         fmap,
-        {"wgsl": request.text},
+        {"wgsl": source.text},
         origin,
-        files={},
+        files=source.files,
         validator="" if unvalidated else "naga",
         unvalidated=unvalidated,
     )
 
 
-def _check_request(request: CompileRequest) -> None:
-    """Raise CompileError for arguments that WGSL does not support."""
-    check_target_options(request.target)
-    problem = ""
-    if request.name_expressions:
-        problem = "name_expressions= is not supported for WGSL, which has no templates"
-    elif request.options:
-        problem = f"the webgpu target accepts no options, got {request.options[0]!r}"
-    elif request.defines:
-        name = next(iter(request.defines))
-        problem = (
-            f"defines= contains {name!r}, but WGSL has no preprocessor. Write 'override {name}' in the source, and set it with "
-            f"f.specialize({name}=…)"
-        )
-    elif request.include:
-        problem = "include= is not supported for WGSL, which has no includes"
-    if problem:
-        raise request.error(problem)
+def _preprocessed(request: CompileRequest, defines: Mapping[str, str]) -> SelfContainedSource:
+    """Return the source without its directives."""
+    if "#" not in request.text and not defines:
+        return SelfContainedSource(request.text, (), {}, UserFiles(request).sources, {}, {})
+    from devmod_targets.webgpu._preprocess import preprocess
+
+    return preprocess(request, defines)

@@ -15,6 +15,7 @@ SPEC = TargetSpec(
     source_keys=("wgsl",),
     default_source=("wgsl",),
     languages={"wgsl": "WGSL"},
+    preprocessed=("WGSL",),
     compiler="devmod_targets.webgpu.compile:compile",
     build_extra="build-webgpu",
     compiled_as={"text": "wgsl"},

@@ -1,0 +1,116 @@
+"""The values of the conditions of WGSL's preprocessor: integers of 64 bits with the operators of C."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: The limit on nested parentheses and signs.
+_MAX_NESTING = 32
+_TOKEN = re.compile(r"\w+|&&|\|\||==|!=|<=|>=|<<|>>|\S")
+_NUMBER = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})[iuUlL]{0,3}", re.ASCII)
+_WORD = re.compile(r"[^\W\d]\w*")
+#: The operators from the weakest to the strongest.
+_LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %")
+_STRENGTH = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators.split()}
+
+
+def _divide(left: int, right: int) -> int:
+    if not right:
+        raise ValueError("it divides by zero")
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _shift(left: int, right: int, sign: int) -> int:
+    if not 0 <= right < 64:
+        raise ValueError(f"it shifts by {right}; expected 0 to 63")
+    return left << right if sign > 0 else left >> right
+
+
+_BINARY: Mapping[str, Callable[[int, int], int]] = {
+    "||": lambda left, right: bool(left) | bool(right),
+    "&&": lambda left, right: bool(left) & bool(right),
+    "|": lambda left, right: left | right,
+    "^": lambda left, right: left ^ right,
+    "&": lambda left, right: left & right,
+    "==": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    "<": lambda left, right: left < right,
+    ">": lambda left, right: left > right,
+    "<=": lambda left, right: left <= right,
+    ">=": lambda left, right: left >= right,
+    "<<": lambda left, right: _shift(left, right, 1),
+    ">>": lambda left, right: _shift(left, right, -1),
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _divide,
+    "%": lambda left, right: left - right * _divide(left, right),
+}
+_UNARY: Mapping[str, Callable[[int], int]] = {"!": lambda value: not value, "~": lambda value: ~value, "-": lambda value: -value, "+": int}
+
+
+def evaluate(text: str) -> int:
+    """Return the value of an expression without macros. A name has the value 0, and ``true`` 1.
+
+    Raises
+    ------
+    ValueError
+        The expression is not valid, or a value exceeds 64 bits. The text is the reason.
+    """
+    parser = _Parser(_TOKEN.findall(text))
+    value = parser.expression(0, live=True)
+    if parser.next:
+        raise ValueError(f"expected an operator, got {parser.next!r}")
+    return value
+
+
+class _Parser:
+    """Evaluate tokens while reading them. An operand that C does not evaluate is read with `live` false, and may divide by zero."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = iter(tokens)
+        self._depth = 0
+        self.next = next(self._tokens, "")
+
+    def expression(self, strength: int, *, live: bool) -> int:
+        """Return the value of operands with operators of a strength or stronger ones."""
+        value = self._operand(live=live)
+        while _STRENGTH.get(self.next, -1) >= strength:
+            operator = self._advance()
+            is_needed = live and not (operator == "||" and value) and not (operator == "&&" and not value)
+            right = self.expression(_STRENGTH[operator] + 1, live=is_needed)
+            value = _checked(_BINARY[operator](value, right)) if is_needed else int(bool(value))
+        return value
+
+    def _advance(self) -> str:
+        word, self.next = self.next, next(self._tokens, "")
+        return word
+
+    def _operand(self, *, live: bool) -> int:
+        word = self._advance()
+        if word in _UNARY or word == "(":
+            self._depth += 1
+            if self._depth > _MAX_NESTING:
+                raise ValueError(f"it is nested more than {_MAX_NESTING} deep")
+            value = _checked(_UNARY[word](self._operand(live=live))) if word in _UNARY else self.expression(0, live=live)
+            self._depth -= 1
+            if word == "(" and self._advance() != ")":
+                raise ValueError("a '(' has no ')'")
+            return value
+        number = _NUMBER.fullmatch(word)
+        if number:
+            return _checked(int(number[1], 0))
+        if _WORD.fullmatch(word) and word != "defined":
+            return int(word == "true")
+        raise ValueError(f"expected an integer, got {word!r}" if word else "expected an integer at its end")
+
+
+def _checked(value: int) -> int:
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a value exceeds 64 bits")
+    return int(value)
