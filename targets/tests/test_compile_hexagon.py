@@ -136,6 +136,24 @@ def test_the_standard_headers_of_cpp() -> None:
     ]
 
 
+@pytest.mark.parametrize("options", [["-O2"], ["-O0", "-fvisibility=hidden"]])
+def test_functions_of_the_cpp_library_are_no_functions_of_the_module(options: list[str]) -> None:
+    source = """
+    #include <algorithm>
+    #include <map>
+    #include <string>
+    #include <vector>
+    extern "C" void k(float *x, int n)
+    {
+        std::map<int, std::vector<float>> map;
+        map[n].push_back(std::string(n, 'x').size());
+        std::stable_sort(x, x + n);
+        x[0] = std::max(map[n][0], x[1]);
+    }
+    """
+    assert signatures(devmod.compile(source, TARGET, language="C++", options=options)) == ["<FunctionInfo k(x: float32* rw, n: int32)>"]
+
+
 def test_an_error_in_a_standard_header_has_no_folder() -> None:
     source = '#include <array>\nextern "C" int k() { std::array<int, 2> x{}; return std::get<2>(x); }'
     with pytest.raises(devmod.CompileError) as error_info:

@@ -270,7 +270,8 @@ class CFunctions:
             if symbol in symbols and (symbol not in cursors or all(parameter_names(cursor, self._library))):
                 cursors[symbol] = (self.qualified_name(cursor), cursor)
         for name, cursor in instances.items():
-            cursors.setdefault(cursor.mangled_name, (name, cursor))
+            if name in self._requested or not cursor.location.is_in_system_header:
+                cursors.setdefault(cursor.mangled_name, (name, cursor))
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
 
