@@ -139,15 +139,14 @@ def test_the_standard_headers_of_cpp() -> None:
 def test_functions_of_the_cpp_library_are_no_functions_of_the_module() -> None:
     source = """
     #include <algorithm>
-    #include <map>
-    #include <string>
-    #include <vector>
+    #include <functional>
+    #include <memory>
     extern "C" void k(float *x, int n)
     {
-        std::map<int, std::vector<float>> map;
-        map[n].push_back(std::string(n, 'x').size());
+        auto sum = std::make_shared<float>(x[0]);
+        std::function<float(float)> scale = [n](float y) { return y * n; };
         std::stable_sort(x, x + n);
-        x[0] = std::max(map[n][0], x[1]);
+        x[0] = scale(*sum);
     }
     """
     options = ["-O0", "-fvisibility=hidden"]
