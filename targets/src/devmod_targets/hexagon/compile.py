@@ -39,13 +39,8 @@ _LANGUAGES = {
 _CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
 #: The macros that libc++'s headers need. libc++ without threads and files: a kernel has none. clang defines _GNU_SOURCE for C++ on Linux.
 _LIBCPP = (
-    *(
-        "_GNU_SOURCE",
-        "_LIBCPP_ABI_VERSION=1",
-        "_LIBCPP_ABI_NAMESPACE=__1",
-        "_LIBCPP_PSTL_BACKEND_SERIAL",
-        "_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS",
-    ),
+    *("_GNU_SOURCE", "_LIBCPP_ABI_VERSION=1", "_LIBCPP_ABI_NAMESPACE=__1"),
+    *("_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS", "_LIBCPP_PSTL_BACKEND_SERIAL"),
     "_LIBCPP_HARDENING_MODE_DEFAULT=_LIBCPP_HARDENING_MODE_NONE",
     "_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE",
     *(f"_LIBCPP_HAS_{each}=1" for each in ("LOCALIZATION", "MUSL_LIBC", "UNICODE", "WIDE_CHARACTERS")),
