@@ -398,3 +398,11 @@ def test_a_file_that_shadows_a_header_of_a_header_of_the_compiler_changes_the_di
     write(tmp_path, clang__limits_h="// another version")
     result = closure_of(str(tmp_path / "k.cl"), [str(tmp_path / "inc")], SourceTree(), system)
     assert names(result, tmp_path) == {"k.cl", "inc/limits.h", "inc/float.h", "inc/first.h"}  # those of the compiler are not the user's
+
+
+def test_names_in_headers_of_the_compiler_are_never_a_part_of_an_include(tmp_path: Path) -> None:
+    """libc++ has names such as ``__h``, which ``##`` could complete to ``__has_include``. A result of such a source is cached too."""
+    write(tmp_path, k_cl="#include <map.h>\n", clang__map_h="int __h;\n")
+    system = SystemHeaders([str(tmp_path / "clang")])
+    assert closure_of(str(tmp_path / "k.cl"), [], SourceTree(), system).digest
+    assert not closure_of(str(tmp_path / "k.cl"), [str(tmp_path / "clang")], SourceTree()).digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from two_folders import origin_in_two_folders
 import devmod
 from devmod import FunctionInfo
 from devmod_conformance.checks import check_error
+from devmod_targets.authoring.zig import find_zig
 
 TARGET = "hexagon -arch=v66"
 SOURCE = """
@@ -72,6 +74,126 @@ def test_hidden_functions_beside_others_must_be_declared() -> None:
     assembly = str(devmod.compile(source, TARGET).source["asm"])
     fmap = {"inner": FunctionInfo("inner", ["handle"])}
     assert signatures(devmod.compile(assembly, TARGET, language="assembly", fmap=fmap)) == ["<FunctionInfo inner(handle)>"]
+
+
+def test_functions_that_devmod_cannot_call_are_omitted_beside_others() -> None:
+    """As the sources of Halide's runtime return pointers to their callers."""
+    source = "int *find(int *x) { return x; }\nvoid k(int *x) { find(x)[0] = 1; }\nvoid *next(void) { return 0; }\n"
+    with pytest.warns(UserWarning, match=".") as warnings:
+        module = devmod.compile(source, TARGET)
+    assert signatures(module) == ["<FunctionInfo k(x: int32* rw)>"]
+    error = (
+        "<text>:1: the function 'find' returns 'int *', which devmod cannot pass; expected a number, a struct, or a pointer. Declare helper "
+        "functions static"
+    )
+    assert [str(each.message) for each in warnings] == [f"the module omits find, next: {error}"]
+    check_error(devmod.CompileError, lambda: devmod.compile(source, TARGET, fmap={"find": FunctionInfo("find", ["handle"])}), error)
+    check_error(devmod.CompileError, lambda: devmod.compile(source.replace("void k", "static void k"), TARGET), error)
+
+
+C_HEADERS = "assert ctype errno float inttypes limits math memory stdarg stdbool stddef stdint stdio stdlib string time"
+CPP_HEADERS = (
+    "algorithm array bit cassert cctype cerrno cfloat cinttypes climits cmath complex cstdarg cstddef cstdint cstdio cstdlib cstring ctime "
+    "initializer_list iomanip iostream limits memory new numeric ostream span string tuple type_traits utility vector"
+)
+
+
+def test_the_standard_headers_of_c() -> None:
+    """Code for debugging compiles. A runner that has no printf refuses the module by name."""
+    source = (
+        "".join(f"#include <{name}.h>\n" for name in C_HEADERS.split())
+        + """
+    static int order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+    void k(int *x, size_t n, uint8_t *y, int64_t z)
+    {
+        assert(n != 0 && y != NULL);
+        qsort(x, n, sizeof *x, order);
+        memset(y, abs(x[0]) + (int)strlen("four"), n);
+        if (isnan(sqrt(x[0] + FLT_MAX * M_PI))) fprintf(stderr, "%zu %" PRId64 "\\n", n, z);
+    }
+    """
+    )
+    assert signatures(devmod.compile(source, TARGET, options=["-Wall", "-Werror"])) == [
+        "<FunctionInfo k(x: int32* rw, n: uint32, y: uint8* rw, z: int64)>"
+    ]
+
+
+def test_the_standard_headers_of_cpp() -> None:
+    source = (
+        "".join(f"#include <{name}>\n" for name in CPP_HEADERS.split())
+        + """
+    struct Window { std::array<float, 4> weights; std::uint16_t n; };
+    extern "C" void k(const Window &window, std::complex<float> *z, std::size_t n)
+    {
+        std::vector<float> values(n, std::numeric_limits<float>::max());
+        z[0] = *std::min_element(values.begin(), values.end()) + std::sqrt(window.weights[0]);
+        if (n == 0) std::cout << std::setprecision(3) << n << std::endl;
+    }
+    """
+    )
+    assert signatures(devmod.compile(source, TARGET, language="C++")) == [
+        "<FunctionInfo k(window: {weights: {__elems_: float32[4]}, n: uint16}* r, z: {__re_: float32, __im_: float32}* rw, n: uint32)>"
+    ]
+
+
+def test_functions_of_the_cpp_library_are_no_functions_of_the_module() -> None:
+    source = """
+    #include <algorithm>
+    #include <sstream>
+    extern "C" void k(float *x, int n)
+    {
+        std::ostringstream stream;
+        stream << n;
+        std::stable_sort(x, x + n);
+        x[0] = stream.str().size();
+    }
+    """
+    options = ["-O0", "-fvisibility=hidden"]
+    assert signatures(devmod.compile(source, TARGET, language="C++", options=options)) == ["<FunctionInfo k(x: float32* rw, n: int32)>"]
+
+
+def test_an_error_in_a_standard_header_has_no_folder() -> None:
+    source = '#include <array>\nextern "C" int k() { std::array<int, 2> x{}; return std::get<2>(x); }'
+    with pytest.raises(devmod.CompileError) as error_info:
+        devmod.compile(source, TARGET, language="C++")
+    assert re.match(r"the C\+\+ source does not compile: array:\d+:\d+: error: static assertion failed", str(error_info.value))
+    assert "/lib/" not in error_info.value.log
+
+
+def all_intrinsics() -> str:
+    """Return functions that use each intrinsic of clang's headers that the core has, on arguments in memory."""
+    folder = Path(find_zig(kind="hexagon")).parent / "lib" / "include"
+    names = ("hexagon_types.h", "hexagon_protos.h", "hvx_hexagon_protos.h", "hexagon_circ_brev_intrinsics.h")
+    lines = [f"#include <{name}>" for name in names]
+    lines += ["typedef union { int R; long long P; float sf; double df; HVX_Vector V; HVX_VectorPair W; HVX_VectorPred Q; } Any;"]
+    members = {"Byte": "R", "Word32": "R", "UWord32": "R", "Word64": "P", "UWord64": "P", "Float32": "sf", "Float64": "df"}
+    members |= {"HVX_Vector": "V", "HVX_VectorPair": "W", "HVX_VectorPred": "Q"}
+    prototype = re.compile(r"C Intrinsic Prototype: (\w+) (Q6_\w+)\((.*)\)")
+    for result, name, parameters in prototype.findall("".join(folder.joinpath(each).read_text() for each in names[1:3])):
+        # A parameter such as Iu5 is a constant.
+        arguments = [
+            "0" if re.search(r"\bI\w+$", each)
+            else f"(void *)&x[{place}]" if "*" in each or "Address" in each
+            else f"x[{place}].{members[each.split()[0]]}"
+            for place, each in enumerate(filter(None, map(str.strip, parameters.split(","))), 1)
+        ]  # fmt: skip
+        call = f"{name}({', '.join(arguments)})"
+        place = "" if result == "void" else f"x[0].{members[result]} = "
+        lines.append(f"#ifdef {name}\nvoid use_{name}(Any *x) {{ {place}{call}; }}\n#endif")
+    return "\n".join(lines)
+
+
+#: The intrinsics that clang 21 and later versions have for a core.
+INTRINSICS = {"v60": 1181, "v62": 1228, "v65": 1268, "v66": 1272, "v67": 1272, "v68": 1311, "v69": 1316, "v71": 1316}
+INTRINSICS |= {"v73": 1320, "v75": 1320, "v79": 1322}
+
+
+@pytest.mark.volume_but("v60", "v79")
+@pytest.mark.parametrize("arch", INTRINSICS)
+def test_every_intrinsic_of_a_core_compiles(arch: str) -> None:
+    options = ["-O0", f"-mhvx={arch}", "-mhvx-length=128b", *(["-mhvx-ieee-fp"] if arch >= "v68" else [])]
+    module = devmod.compile(all_intrinsics(), f"hexagon -arch={arch}", options=options)
+    assert len(module.functions) >= INTRINSICS[arch]
 
 
 def test_names_come_from_the_declaration_that_has_them() -> None:
@@ -193,8 +315,8 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no function": ({"source": "static int k;"}, "the C source <text> defines no function that is not static"),
     "a header of the host": (
-        {"source": "#include <stdio.h>\nvoid k(int *x) {}"},
-        "the C source does not compile: <text>:1:10: fatal error: 'stdio.h' file not found",
+        {"source": "#include <gnu/libc-version.h>\nvoid k(int *x) {}"},
+        "the C source does not compile: <text>:1:10: fatal error: 'gnu/libc-version.h' file not found",
     ),
     "a result that registers do not hold": (
         {"source": "typedef struct { int a, b, c; } T;\nT k(int *x) { T t = {1, 2, 3}; return t; }"},
@@ -258,7 +380,7 @@ def test_a_named_clang_replaces_that_of_the_wheel(tmp_path: Path, monkeypatch: p
     assert relative.save_to_bytes() == module.save_to_bytes()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clang-99", "ld.lld-99"]
     assert module.origin is not None
-    assert "ziglang" not in module.origin.toolchain
+    assert re.fullmatch(r"clang [\d.]+, headers of ziglang [\d.]+, libclang [\d.]+", module.origin.toolchain)
     assert str(tmp_path) not in repr(module.origin)
     monkeypatch.setenv("DEVMOD_CLANG", str(tmp_path / "missing"))
     check_error(

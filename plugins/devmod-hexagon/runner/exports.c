@@ -1,5 +1,8 @@
-/* The functions that a kernel may import: the helpers that clang calls for Hexagon, memory functions, and the math library. */
+/* The functions that a kernel may import: the helpers that clang calls for Hexagon, functions of <math.h>, <string.h> and <stdlib.h>, and
+ * some of C++'s runtime library. */
+#define _GNU_SOURCE /* sincos */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runner.h"
@@ -16,7 +19,12 @@
     X(__extendhfsf2) X(__truncsfhf2) X(__truncdfhf2)
 
 #define FUNCTIONS(X)                                                                                                                      \
-    X(memcpy) X(memmove) X(memset) X(memcmp)                                                                                              \
+    X(memcpy) X(memmove) X(memset) X(memcmp) X(memchr) X(strlen) X(strnlen) X(strcmp) X(strncmp) X(strcpy) X(strncpy) X(strcat)            \
+    X(strncat) X(strchr) X(strrchr) X(strstr) X(strspn) X(strcspn) X(strpbrk)                                                             \
+    X(abs) X(labs) X(llabs) X(qsort) X(bsearch) X(malloc) X(calloc) X(realloc) X(free) X(aligned_alloc) X(posix_memalign)                 \
+    X(__fpclassifyf) X(__fpclassify) X(__signbitf) X(__signbit)                                                                           \
+    X(ilogbf) X(llrintf) X(llroundf) X(logbf) X(nanf) X(nextafterf) X(remquof) X(scalbnf) X(sincosf)                                      \
+    X(ilogb) X(llrint) X(llround) X(logb) X(nan) X(nextafter) X(remquo) X(scalbn) X(sincos)                                               \
     X(acosf) X(acoshf) X(asinf) X(asinhf) X(atanf) X(atan2f) X(atanhf) X(cbrtf) X(ceilf) X(copysignf) X(cosf) X(coshf) X(erff) X(erfcf)    \
     X(expf) X(exp2f) X(expm1f) X(fabsf) X(fdimf) X(floorf) X(fmaf) X(fmaxf) X(fminf) X(fmodf) X(frexpf) X(hypotf) X(ldexpf) X(lgammaf)     \
     X(logf) X(log10f) X(log1pf) X(log2f) X(lrintf) X(lroundf) X(modff) X(nearbyintf) X(powf) X(remainderf) X(rintf) X(roundf) X(sinf)      \
@@ -35,7 +43,21 @@ typedef struct {
 } export_entry;
 
 #define ENTRY(name) {#name, (const void *)name},
-static const export_entry exports[] = {HELPERS(ENTRY) FUNCTIONS(ENTRY)};
+static const export_entry exports[] = {
+    HELPERS(ENTRY) FUNCTIONS(ENTRY)
+    {"__assert_fail", (const void *)fail_assertion},
+    {"abort", (const void *)fail_abort},
+    /* operator new, new[], delete, delete[], and those of delete with a size */
+    {"_Znwj", (const void *)cpp_new},
+    {"_Znaj", (const void *)cpp_new},
+    {"_ZdlPv", (const void *)free},
+    {"_ZdaPv", (const void *)free},
+    {"_ZdlPvj", (const void *)free},
+    {"_ZdaPvj", (const void *)free},
+    {"_ZNSt3__122__libcpp_verbose_abortEPKcz", (const void *)cpp_fail},
+    {"__cxa_pure_virtual", (const void *)fail_abort},
+    {"__cxa_atexit", (const void *)cpp_at_exit},
+};
 
 uint32_t export_address(const char *name)
 {

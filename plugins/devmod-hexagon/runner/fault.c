@@ -1,4 +1,5 @@
-/* Reports the fault of a kernel to the host: the signal, the address and the place in the kernel. Then the process ends. */
+/* Reports the fault of a kernel to the host: the signal, the address and the place in the kernel, or a failed assertion. Then the process
+ * ends. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,4 +46,21 @@ void fault_install(void)
     sigaltstack(&alternate, NULL);
     for (size_t number = 0; number < sizeof numbers / sizeof *numbers; number++)
         sigaction(numbers[number], &action, NULL);
+}
+
+void fail_assertion(const char *condition, const char *file, int line, const char *function)
+{
+    char text[MAX_NAME];
+
+    snprintf(text, sizeof text, "%s:%d: the assertion '%s' failed in %s", file, line, condition, function);
+    reply_last("fault", text);
+}
+
+void fail_abort(void)
+{
+    char place[MAX_NAME / 2], text[MAX_NAME];
+
+    describe_address((uint32_t)__builtin_return_address(0), place, sizeof place);
+    snprintf(text, sizeof text, "abort() was called in %s", place);
+    reply_last("fault", text);
 }

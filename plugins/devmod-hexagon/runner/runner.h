@@ -4,6 +4,7 @@
  *   frames.c   length-prefixed msgpack in and out
  *   image.c    maps a shared object into memory and applies its relocations
  *   exports.c  the functions that a shared object may import
+ *   cpp.c      the functions of C++'s runtime library
  *   call.c     calls an address with the registers and the stack of the Hexagon C ABI
  *   listen.c   serves connections on TCP
  *   fault.c    reports a signal to the host before the process ends
@@ -61,6 +62,16 @@ int image_describe(const image *loaded, uint32_t address, char *out, size_t size
 /* Return the address of a function that shared objects may import; 0 if there is none. */
 uint32_t export_address(const char *name);
 
+/* -- cpp.c */
+
+/* operator new. It ends the process if there is no memory, because a kernel has no exceptions. */
+void *cpp_new(size_t size);
+/* What libc++'s headers call in the place of an exception, with one message for %s. There it is variadic. Kernels pass variadic arguments
+ * on the stack, and functions for musl expect them in registers, so this one has six others before. */
+void cpp_fail(const char *format, int r1, int r2, int r3, int r4, int r5, const char *message) __attribute__((noreturn));
+/* __cxa_atexit: the destructors of static objects are not called. */
+int cpp_at_exit(void (*destroy)(void *), void *object, void *module);
+
 /* -- call.c */
 
 /* Call `function` with r0 to r5 and an even number of stack words. Return r1:0. */
@@ -74,6 +85,9 @@ void serve(int port);
 /* -- fault.c */
 
 void fault_install(void);
+/* What kernels call for a failed assert, as musl declares it, and for abort. */
+void fail_assertion(const char *condition, const char *file, int line, const char *function) __attribute__((noreturn));
+void fail_abort(void) __attribute__((noreturn));
 /* Write the place of an address, such as "saxpy+12". The function is in main.c, which has the list of images. */
 void describe_address(uint32_t address, char *out, size_t size);
 

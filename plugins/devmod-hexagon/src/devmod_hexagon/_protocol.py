@@ -101,7 +101,7 @@ class Connection:
 
     def _contents(self, frame: bytearray, number: int) -> Sequence[Any]:
         try:
-            values = msgpack.unpackb(frame, use_list=True, strict_map_key=True)
+            values = msgpack.unpackb(frame, use_list=True, unicode_errors="replace", strict_map_key=True)
         except (ValueError, msgpack.UnpackException):
             values = None
         if not (type(values) is list and len(values) >= 2 and type(values[0]) is int and values[1] in (0, 1)):
@@ -143,7 +143,7 @@ def _last_error(transport: Transport) -> str:
     """Return the error that a runner has sent before it closed its end; "" if it sent none."""
     with suppress(Disconnected, TimedOut, ValueError, msgpack.UnpackException):
         while 0 < (size := int.from_bytes(transport.receive(4, _last_limit), "little")) <= _MAX_REPLY:
-            values = msgpack.unpackb(transport.receive(size, _last_limit), use_list=True)
+            values = msgpack.unpackb(transport.receive(size, _last_limit), use_list=True, unicode_errors="replace")
             if type(values) is list and len(values) == 4 and values[:2] == [0, 1]:
                 return _error_reason(str(values[2]), str(values[3]))
     return ""

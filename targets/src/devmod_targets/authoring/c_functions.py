@@ -222,14 +222,15 @@ class CFunctions:
         arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
         arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
         arguments += [f"-I{folder}" for folder in request.include]
-        arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
+        system = (VIRTUAL_FOLDER, *options.toolchain.include)
+        arguments += [part for each in system for part in ("-isystem", each)]
         files = [(main, request.text + instance_variables(expressions))]
         # As system headers their hundreds of functions are skipped; a mangled name takes libclang 14 µs.
         files += [(os.path.join(VIRTUAL_FOLDER, name), f"#pragma clang system_header\n{text}") for name, text in headers.items()]
         description = f"the {request.language} source {request.name}"
         unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_SKIP_BODIES)
         self.toolchain = library.toolchain
-        self.files = digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, options.toolchain.include))
+        self.files = digests_of((str(each.include) for each in unit.get_includes()), system)
         self._library, self._unit, self._kind, self._noun = library, unit, spec.kind, noun
         self._symbols, self._requested, self._expressions = symbols, request.name_expressions, expressions
         self._type, self._pointee_type = number_type, pointee_type
@@ -269,7 +270,8 @@ class CFunctions:
             if symbol in symbols and (symbol not in cursors or all(parameter_names(cursor, self._library))):
                 cursors[symbol] = (self.qualified_name(cursor), cursor)
         for name, cursor in instances.items():
-            cursors.setdefault(cursor.mangled_name, (name, cursor))
+            if name in self._requested or not cursor.location.is_in_system_header:
+                cursors.setdefault(cursor.mangled_name, (name, cursor))
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo, TargetSpec
     from devmod_targets.authoring._request import CompileRequest
+    from devmod_targets.authoring.zig import LibraryHeaders
 
 
 # -- clang and lld for devices: those of the wheel ziglang, or those that the user names. No other clang is searched for.
@@ -47,15 +48,15 @@ class LlvmToolchain:
     name
         The names and versions for an origin, such as "clang 22.1.8 (ziglang 0.17.0)".
     include
-        The folder of clang's own headers, such as stdint.h.
+        The folders of system headers, in the order of the search: that of clang's own, such as stdint.h, and those of `with_library`.
     version
         The major version of clang; 0 if it is unknown.
     """
 
     __slots__ = ("_clang", "_linker", "include", "name", "version")
 
-    def __init__(self, clang: Sequence[str], linker: Sequence[str], name: str, include: str) -> None:
-        self._clang, self._linker, self.name, self.include = tuple(clang), tuple(linker), name, include
+    def __init__(self, clang: Sequence[str], linker: Sequence[str], name: str, include: Sequence[str]) -> None:
+        self._clang, self._linker, self.name, self.include = tuple(clang), tuple(linker), name, tuple(include)
         number = re.match(r"clang (\d+)", name)
         self.version = int(number[1]) if number else 0
 
@@ -74,6 +75,11 @@ class LlvmToolchain:
     def link(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
         """Run ld.lld in a folder. The result and the errors are those of `clang`."""
         return _run([*self._linker, *arguments], folder, kind, "ld.lld")
+
+    def with_library(self, library: LibraryHeaders, *, is_cpp: bool) -> LlvmToolchain:
+        """Return the toolchain with the headers of a C library, and for C++ with those of a C++ library. Its name has their version too."""
+        name = self.name if library.version in self.name else f"{self.name}, headers of {library.version}"
+        return LlvmToolchain(self._clang, self._linker, name, [*(library.cpp if is_cpp else ()), *self.include, *library.c])
 
 
 def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmToolchain:
@@ -108,13 +114,13 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
 @cache
 def _zig_toolchain(zig: str) -> LlvmToolchain:
     clang = [zig, "clang"]
-    return LlvmToolchain(clang, [zig, "ld.lld"], f"{_clang_version(clang)} ({toolchain()})", str(Path(zig).parent / "lib" / "include"))
+    return LlvmToolchain(clang, [zig, "ld.lld"], f"{_clang_version(clang)} ({toolchain()})", [str(Path(zig).parent / "lib" / "include")])
 
 
 @cache
 def _named_toolchain(path: str, linker: str, _: int) -> LlvmToolchain:
     folder = _query([path, "-print-resource-dir"])
-    return LlvmToolchain([path], [linker], _clang_version([path]), os.path.join(folder, "include"))
+    return LlvmToolchain([path], [linker], _clang_version([path]), [os.path.join(folder, "include")])
 
 
 def _clang_version(clang: Sequence[str]) -> str:
@@ -550,7 +556,7 @@ class ClangBuild:
             except FileNotFoundError:
                 unknown.append("a file that clang does not list")
         paths = [os.path.join(self._folder, path) for path in _dependencies(text)]
-        return digests_of(paths, (self._folder, self._toolchain.include)) | dict.fromkeys(unknown, "")
+        return digests_of(paths, (self._folder, *self._toolchain.include)) | dict.fromkeys(unknown, "")
 
     def _header_name(self, path: str) -> str:
         """Return a header as an include names it."""
@@ -586,7 +592,7 @@ class ClangBuild:
             *(f"-D{name}={value}" for name, value in defines.items()),
             *(f"-iquote{each}" for each in folders[:1] if request.folder),
             *(f"-I{os.path.abspath(each)}" for each in request.include),
-            *("-isystem", HEADERS, "-isystem", self._toolchain.include),
+            *(part for each in (HEADERS, *self._toolchain.include) for part in ("-isystem", each)),
             # __FILE__ has the header's name without its folder.
             *(f"-fmacro-prefix-map={each}{os.sep}=" for each in folders),
             # clang does not look for the file of an #embed in the folders of includes.
@@ -595,7 +601,8 @@ class ClangBuild:
 
     def _user_lines(self, output: str, name: str) -> list[str]:
         """Return the compiler's lines with the user's names: no folder, and the request's name for the source."""
-        for folder in sorted({os.path.abspath(each) for each in (self._request.folder, *self._request.include) if each}, key=len)[::-1]:
+        folders = (self._request.folder, *self._request.include, *self._toolchain.include)
+        for folder in sorted({os.path.abspath(each) for each in folders if each}, key=len)[::-1]:
             output = output.replace(folder + os.sep, "")
         if name and name != self._request.name:
             output = re.sub(rf"(?m)^{re.escape(name)}(?=:)", lambda _: self._request.name, output)

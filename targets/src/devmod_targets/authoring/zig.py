@@ -16,7 +16,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ZigResult", "find_zig", "run_zig", "toolchain"]
+__all__ = ["LibraryHeaders", "ZigResult", "find_zig", "library_headers", "run_zig", "toolchain"]
+
+
+class LibraryHeaders(NamedTuple):
+    """The headers of C and C++ in the wheel: musl's and libc++'s.
+
+    Attributes
+    ----------
+    version
+        The name and the version of the wheel.
+    c, cpp
+        The folders, in the order of the search. Those of C++ precede clang's own headers, and those of C follow them.
+    """
+
+    version: str
+    c: tuple[str, ...]
+    cpp: tuple[str, ...]
 
 
 class ZigResult(NamedTuple):
@@ -54,6 +70,13 @@ def toolchain() -> str:
         return f"ziglang {version('ziglang')}"
     except PackageNotFoundError:
         return "ziglang"
+
+
+def library_headers(zig: str, processor: str) -> LibraryHeaders:
+    """Return the headers of C and C++ for a processor, such as "hexagon". `zig` is the path of zig in the wheel."""
+    library = os.path.join(os.path.dirname(zig), "lib")
+    musl = (os.path.join(library, "libc", "include", each) for each in (f"{processor}-linux-musl", "generic-musl"))
+    return LibraryHeaders(toolchain(), tuple(musl), (os.path.join(library, "libcxx", "include"),))
 
 
 def run_zig(

@@ -220,18 +220,18 @@ def closure_of(
         with open_regular(source):
             raise IsADirectoryError(21, os.strerror(21), source)
     folders = [os.path.dirname(path), *(tree.real_folder(os.path.abspath(each)) for each in include), *system.folders]
-    walk = _Walk(path, folders, tree)
+    own = tuple(os.path.join(folder, "") for folder in system.folders)
+    walk = _Walk(path, folders, tree, own)
     for name in system.first:
         walk.look_up(path, name.encode())
     is_known = walk.follow("\n".join(f"#define {each}" for each in definitions).encode("utf-8", "surrogateescape"))
-    own = tuple(os.path.join(folder, "") for folder in system.folders)
     files = {each: file for each, file in walk.files.items() if not each.startswith(own)}
     missing = frozenset(each for each in walk.missing if not each.startswith(own))
     return Closure(files, walk.digest() if is_known or embedded else "", missing, walk.is_linked)
 
 
 class _Walk:
-    """The way from a source to its files.
+    """The way from a source to its files. `own` has the folders of the compiler's headers.
 
     Attributes
     ----------
@@ -243,11 +243,11 @@ class _Walk:
         Whether a name led through a linked folder.
     """
 
-    def __init__(self, source: str, folders: Sequence[str], tree: SourceTree) -> None:
+    def __init__(self, source: str, folders: Sequence[str], tree: SourceTree, own: tuple[str, ...]) -> None:
         self.files: dict[str, SourceFile] = {}
         self.missing: set[str] = set()
         self.is_linked = False
-        self._folders, self._tree = folders, tree
+        self._folders, self._tree, self._own = folders, tree, own
         self._paths: list[str] = []
         self._numbers: dict[str, int] = {}
         self._lines: list[bytes] = []
@@ -279,7 +279,8 @@ class _Walk:
                 for name in (*included.names, *(resolved if included.macros else ())):
                     self.look_up(path, name)
                 macros |= dict.fromkeys(included.macros)
-                is_known = is_known and not included.opaque
+                # libc++ has many names that `##` could make an include of, such as `__h`, and none is one.
+                is_known = is_known and (not included.opaque or path.startswith(self._own))
             files = macro_files(macros, [definitions, *(file.data for file in self.files.values())]) if macros else []
             new = [name for name in files or () if name not in resolved]
             if not new:

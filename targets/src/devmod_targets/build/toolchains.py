@@ -18,9 +18,11 @@ import devmod
 import devmod_readers
 import devmod_targets
 from devmod.backend import environment_text, find_program
+from devmod.errors import ToolchainNotFoundError
 from devmod.plugins import CORE, find_spec, registered
 from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of
 from devmod_targets._text import header_files
+from devmod_targets.authoring.zig import find_zig, library_headers
 from devmod_targets.build.closure import SystemHeaders
 
 TYPE_CHECKING = False
@@ -75,7 +77,8 @@ def system_headers(job: Job) -> SystemHeaders:
     headers = header_files(f"devmod_targets.{job.kind}")
     texts = {os.path.join(folder, *name.split("/")): text for name, text in headers.items()}
     own = _clang_headers(_toolchain_options(job.options))
-    return SystemHeaders((folder, own) if own else (folder,), texts, _FIRST.get(job.kind, ()))
+    library = _library_headers() if job.kind == "hexagon" else ()
+    return SystemHeaders((folder, *([own] if own else ()), *library), texts, _FIRST.get(job.kind, ()))
 
 
 def knows_headers(job: Job) -> bool:
@@ -129,7 +132,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
 
 def clear() -> None:
     """Clear the cached versions: the environment may change between two builds of one process."""
-    for each in (_toolchain_of, _own_versions, _installed, _clang_headers, libraries_in):
+    for each in (_toolchain_of, _own_versions, _installed, _clang_headers, _library_headers, libraries_in):
         each.cache_clear()
 
 
@@ -181,6 +184,16 @@ def _clang_headers(options: tuple[str, ...]) -> str:
         pattern = ("lib*", "clang", f"{number[1]}*" if number else "*", "include")
         folders = glob.glob(os.path.join(glob.escape(os.path.dirname(os.path.dirname(clang))), *pattern))
     return next(filter(os.path.isdir, folders), "") if len(folders) == 1 else ""
+
+
+@cache
+def _library_headers() -> tuple[str, ...]:
+    """Return the folders of the headers of C and C++ for Hexagon; () if they are not installed."""
+    try:
+        library = library_headers(find_zig(kind="hexagon"), "hexagon")
+    except ToolchainNotFoundError:
+        return ()
+    return (*library.cpp, *library.c)
 
 
 def _nvidia_headers() -> list[str]:

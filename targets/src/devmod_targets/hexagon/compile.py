@@ -14,6 +14,7 @@ from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import element_type
 from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.instances import ending_of, explicit_instances, keys_of
+from devmod_targets.authoring.zig import find_zig, library_headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,19 @@ _LANGUAGES = {
     "assembly": ("assembler", ""),
     "object": ("object", ""),
 }
+#: No runner has C++'s runtime library: a module that needs it would not load.
+_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
+#: The macros that libc++'s headers need. libc++ without threads and files: a kernel has none. clang defines _GNU_SOURCE for C++ on Linux.
+_LIBCPP = (
+    *("_GNU_SOURCE", "_LIBCPP_ABI_VERSION=1", "_LIBCPP_ABI_NAMESPACE=__1"),
+    *("_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS", "_LIBCPP_PSTL_BACKEND_SERIAL"),
+    "_LIBCPP_HARDENING_MODE_DEFAULT=_LIBCPP_HARDENING_MODE_NONE",
+    "_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE",
+    *(f"_LIBCPP_HAS_{each}=1" for each in ("LOCALIZATION", "MUSL_LIBC", "UNICODE", "WIDE_CHARACTERS")),
+    *(f"_LIBCPP_HAS_{each}=0" for each in ("FILESYSTEM", "MONOTONIC_CLOCK", "RANDOM_DEVICE", "TERMINAL", "THREADS", "TIME_ZONE_DATABASE")),
+    *(f"_LIBCPP_HAS_{each}=0" for each in ("THREAD_API_C11", "THREAD_API_EXTERNAL", "THREAD_API_PTHREAD", "THREAD_API_WIN32")),
+    "_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0",
+)
 #: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names them.
 _LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack")
 
@@ -69,11 +83,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if language == "object":
         _check_object(request)
     is_source, source = language in ("c", "c++"), _own_source(request)
+    if is_source:
+        library = library_headers(find_zig(kind=SPEC.kind, distribution=SPEC.build_distribution), "hexagon")
+        options = options._replace(toolchain=options.toolchain.with_library(library, is_cpp=language == "c++"))
     with compiler_folder() as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
         build = ClangBuild(request, options.toolchain, language, header_files(__package__), folder, ending=ending)
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
-        freestanding = ["-ffreestanding"] if is_source else []
+        freestanding = _source_flags(language)
         log: list[str] = []
         reports: list[str] = []
         if is_source or language == "ir":
@@ -99,14 +116,23 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if not symbols:
         raise request.error(f"the {request.language} source {request.name} defines no function that is not static")
     if is_source:
-        reflected, readers, included = _read_source(request, language, options, symbols)
+        reflected, readers, included, warnings = _read_source(request, language, options, symbols)
         files |= included
+        log += warnings
         fmap = merge_declared(SPEC, reflected, request.fmap)
     else:
         fmap, readers = _debug_functions(request, symbols, debug), []
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log, reports)
     return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources), files)
+
+
+def _source_flags(language: str) -> list[str]:
+    """Return the flags for the sources of a language of clang: [] for one that is not C or C++."""
+    if language not in ("c", "c++"):
+        return []
+    # The runner calls the constructors of .init_array, and without the option clang writes .ctors.
+    return ["-ffreestanding", "-fuse-init-array", *([*_CPP, *(f"-D{each}" for each in _LIBCPP)] if language == "c++" else [])]
 
 
 def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
@@ -117,19 +143,22 @@ def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
 
 def _read_source(
     request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
-) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str]]:
+) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str], list[str]]:
     """Read the exported functions of a C or C++ source with libclang.
 
     Return the signatures by name, or None if the caller's fmap has all functions and libclang is missing or refuses the source; the reader
-    for the origin; and the files that it read.
+    for the origin; the files that it read; and the warning about the functions that devmod cannot call.
 
     Raises
     ------
     ToolchainNotFoundError
         libclang is not installed, or cannot be loaded.
     CompileError
-        A function has a parameter that devmod does not support.
+        A function that the caller names, or every function, has a parameter or a result that devmod does not support.
     """
+    declared = {info.name for info in (request.fmap or {}).values()}
+    reflected = {}
+    omitted: dict[str, CompileError] = {}
     try:
         source = CFunctions(
             SPEC,
@@ -137,16 +166,25 @@ def _read_source(
             request,
             options,
             symbols,
-            flags=["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"],
+            flags=["-x", language, "-target", "hexagon-unknown-none-elf", *_source_flags(language)],
             prefixes=("-std=", "-U", "-f", "-mhvx"),
             headers=header_files(__package__),
         )
-        reflected = {name: _function(source, cursor, symbol) for name, (symbol, cursor) in source.functions_by_name().items()}
+        for name, (symbol, cursor) in source.functions_by_name().items():
+            try:
+                reflected[name] = _function(source, cursor, symbol)
+            except CompileError as error:
+                omitted[name] = error
+                if symbol in declared or name in request.name_expressions:
+                    raise
+        if omitted and not reflected:
+            raise next(iter(omitted.values()))
     except CompileError:
-        if not {info.name for info in (request.fmap or {}).values()} >= set(symbols):
+        if not declared >= set(symbols):
             raise
-        return None, [], {}
-    return reflected, [source.toolchain], source.files
+        return None, [], {}, []
+    warnings = [f"the module omits {', '.join(omitted)}: {next(iter(omitted.values()))}"] if omitted else []
+    return reflected, [source.toolchain], source.files, warnings
 
 
 def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction:
