@@ -41,7 +41,7 @@ NOT_RUN = {
     "bundles.md": 1,
     "calling.md": 0,
     "arrays.md": 0,
-    "cuda.md": 4,
+    "cuda.md": 5,
     "devices.md": 0,
     "errors.md": 0,
     "hexagon.md": 1,

@@ -23,6 +23,9 @@ KERNELS = Path(__file__).parent / "kernels" / "cuda_build"
 SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'
 SCALE = "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }\n"
 WHEELS = {"nvrtc": "nvidia-cuda-nvrtc", "cuda headers": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl", "crt": "nvidia-cuda-crt"}
+WITH_NVCC = 'nvcc takes host code: run pip install "devmod-core[build-cuda-nvcc]", and add -compiler=nvcc to the target'
+WITHOUT_HOST = f"NVRTC has no headers of the host's compiler. {WITH_NVCC}"
+DEVICE_ALONE = f"NVRTC compiles the code of the device alone. {WITH_NVCC}"
 TOOLCHAIN = ", ".join(f"{part} {version(name)}" for part, name in WHEELS.items())
 
 
@@ -133,13 +136,13 @@ def test_functions_that_differ_between_architectures_have_no_fatbin() -> None:
         ),
         (
             "cuda -arch=sm_90 -format=spv",
-            "the target 'cuda -arch=sm_90 -format=spv' has the option -format=spv; expected -format=cuda, -format=ptx, -format=cubin or "
-            "-format=fatbin",
+            "the target 'cuda -arch=sm_90 -format=spv' has the option -format=spv; expected -format=cuda, -format=ptx, -format=cubin, "
+            "-format=fatbin or -compiler=nvcc",
         ),
         (
             "cuda -arch=sm_90 -fast=1",
-            "the target 'cuda -arch=sm_90 -fast=1' has the option -fast; expected -format=cuda, -format=ptx, -format=cubin or "
-            "-format=fatbin",
+            "the target 'cuda -arch=sm_90 -fast=1' has the option -fast; expected -format=cuda, -format=ptx, -format=cubin, "
+            "-format=fatbin or -compiler=nvcc",
         ),
         (
             "cuda -arch=sm_80,sm_90 -format=cuda",
@@ -420,10 +423,10 @@ def test_constants_of_the_host_need_no_include() -> None:
 @pytest.mark.parametrize(
     ("header", "hint"),
     [
-        ("vector", "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="),
-        ("tuple", "NVRTC has no headers of the host's compiler; <cuda/std/tuple> has the same names in the namespace cuda::std"),
+        ("vector", f"{WITHOUT_HOST}. For a header of your own, add its folder to include="),
+        ("tuple", f"{WITHOUT_HOST}. <cuda/std/tuple> has the same names in the namespace cuda::std"),
         ("curand_kernel.h", "It is in the wheel nvidia-curand, which is not installed. To add it: pip install nvidia-curand"),
-        ("cuda_own.h", "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="),
+        ("cuda_own.h", f"{WITHOUT_HOST}. For a header of your own, add its folder to include="),
     ],
 )
 def test_a_missing_header(header: str, hint: str) -> None:
@@ -535,6 +538,16 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
             'extern "C" __global__ void k(float *p) { __half h; }',
             'the CUDA C++ source does not compile: <text>:1: error: identifier "__half" is undefined. #include <cuda_fp16.h> declares it',
         ),
+        (
+            f"{SAXPY}int main() {{ float *x; cudaMalloc(&x, 4); saxpy<<<1, 1>>>(1, x, x); }}",
+            f'the CUDA C++ source does not compile: <text>:2: error: identifier "cudaMalloc" is undefined. {DEVICE_ALONE} (and 1 more in .log)',
+        ),
+        (
+            f"{SAXPY}int main() {{ saxpy<<<1, 1>>>(1, nullptr, nullptr); }}",
+            "the CUDA C++ source does not compile: <text>:2: error: A function without execution space annotations "
+            "(__host__/__device__/__global__) is considered a host function, and host functions are not allowed in JIT mode. Consider using "
+            f"-default-device flag to process unannotated functions as __device__ functions in JIT mode. {DEVICE_ALONE}",
+        ),
     ],
 )
 def test_errors_name_the_cause(text: str, expected: str) -> None:
@@ -587,8 +600,8 @@ def test_an_old_standard_and_long_double() -> None:
         (["-O3"], "'-O3' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"),
         (
             ["--expt-relaxed-constexpr"],
-            "'--expt-relaxed-constexpr' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out. "
-            "-default-device makes functions without __device__ functions of the device",
+            "'--expt-relaxed-constexpr' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out, "
+            "or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'. -default-device makes functions without __device__ functions of the device",
         ),
     ],
 )

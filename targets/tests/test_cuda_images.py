@@ -184,7 +184,7 @@ FORMS = "'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and 'cuda -arc
         ("cuda -arch=compute_75", "the PTX fill.ptx is for compute_80:ptx8.0, which does not run on compute_75"),
         (
             "cuda -fast=1",
-            "the target 'cuda -fast=1' has the option -fast; expected -format=cuda, -format=ptx, -format=cubin or -format=fatbin",
+            "the target 'cuda -fast=1' has the option -fast; expected -format=cuda, -format=ptx, -format=cubin, -format=fatbin or -compiler=nvcc",
         ),
     ],
 )

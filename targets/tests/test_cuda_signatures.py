@@ -563,7 +563,12 @@ def test_the_layouts_of_cuda_types_are_those_of_nvrtc() -> None:
         ("_Z1kRA4_KfPFviE", "k(const float[4]&, function*)"),
         ("_Z1kv", "k()"),
         ("k", None), ("_Z", None), ("_Z1", None), ("_Z5ab", None), ("_Z1kS0_", None), ("_Z1kT_", None), ("_Z1kP", None), ("_ZN1k", None),
-        ("_Z1kP1SIXadL_Z1fvEEE", None), ("_Z1k" + "P" * 100 + "i", None),
+        ("_Z1kIXadL_Z4stepPfiPKfiS2_iiifEEEvS0_S2_iii", "k<&step>(float*, const float*, int, int, int)"),
+        ("_ZN2ns1kI5blockXadL_ZN38_INTERNAL_99ff598f_10_program_cu__Z1fv3dotEPKvRKiEEEEvS4_PS5_PT_Pf",
+         "ns::k<block, &dot>(const void*, const int*, block*, float*)"),
+        ("_Z1kIXadL_Z1gIiEvT_EEEvi", "k<&g<int>>(int)"), ("_Z1kP1SIXadL_Z1fvEEE", "k(S<&f>*)"), ("_Z1kIL_Z1gEEvi", "k<g>(int)"),
+        ("_Z1kIfLb0EEvPT_St17integral_constantIbXT0_EE", "k<float, false>(float*, std::integral_constant<bool, false>)"),
+        ("_Z1kIXplT_EEvi", None), ("_Z1kIXadL_Z1fv", None), ("_Z1k" + "P" * 100 + "i", None),
     ],
 )  # fmt: skip
 def test_mangled_names(symbol: str, signature: str | None) -> None:

@@ -71,6 +71,9 @@ _NVCC = re.compile(
     r"cubin|fatbin|v|verbose|keep|keep-dir|cudart|l|L|shared|lib|threads|t|x|m64|fPIC|Wall|Wextra|Xlinker|Xfatbin|Xnvlink|run|dryrun|"
     r"allow-unsupported-compiler|forward-unknown-to-host-compiler|prec|march|mtune|fopenmp|g|pg)\b.*"
 )
+#: Those of them that change what code of the device may use.
+_LANGUAGE = re.compile(r"--?(?:(?:expt-)?extended-lambda|expt-relaxed-constexpr)")
+_LEVEL = re.compile(r"-O[0-3]")
 #: Options that put the names of folders into the output.
 _DEBUG = re.compile(r"--?(?:lineinfo|generate-line-info|G|device-debug)")
 
@@ -86,10 +89,10 @@ def check_values(options: Iterable[str]) -> None:
     check_options(option for option in options if option in names)
 
 
-def check_options(options: Iterable[str]) -> None:
-    """Raise CompileError for an option that is not in the list, or that a payload cannot have."""
+def check_options(options: Iterable[str], *, is_nvcc: bool = False) -> None:
+    """Raise CompileError for an option that is not in the list, or that a payload cannot have. `is_nvcc`: also nvcc's own are in it."""
     for option in options:
-        if is_supported(option):
+        if is_supported(option) or (is_nvcc and (_LANGUAGE.fullmatch(option) or _LEVEL.fullmatch(option))):
             continue
         if _ARCH.match(option):
             problem = "names an architecture; name it in the target, such as 'cuda -arch=sm_90'"
@@ -101,7 +104,11 @@ def check_options(options: Iterable[str]) -> None:
             problem = f"has no value that is supported; write it in one word, as in {_example(option)}"
         elif _NVCC.fullmatch(option):
             problem = "is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"
-            if option.endswith("expt-relaxed-constexpr"):
+            if is_nvcc:
+                problem = "is for the code or the compiler of the host, or for files; a payload has the code of the device. Leave it out"
+            elif _LANGUAGE.fullmatch(option):
+                problem += ", or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'"
+            if not is_nvcc and option.endswith("expt-relaxed-constexpr"):
                 problem += ". -default-device makes functions without __device__ functions of the device"
         else:
             problem = "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"

@@ -214,7 +214,7 @@ class _Parser:
         return name, arguments
 
     def _unqualified(self) -> str:
-        """Return an identifier; "" for an anonymous namespace."""
+        """Return an identifier; "" for an anonymous namespace, and for the one into which nvcc puts what is static."""
         self.take("L")  # internal linkage
         length = int(self._match(_NUMBER))
         name = self.text[self.at : self.at + length]
@@ -223,7 +223,7 @@ class _Parser:
         self.at += length
         while self.take("B"):  # ABI tags
             self.at += int(self._match(_NUMBER))
-        return "" if name.startswith("_GLOBAL__N_") else name
+        return "" if name.startswith(("_GLOBAL__N_", "_INTERNAL_")) else name
 
     def _template_arguments(self) -> tuple[str, list[TypeNode]]:
         self._enter()
@@ -241,9 +241,17 @@ class _Parser:
     def _template_argument(self) -> TypeNode:
         if self.take("J"):
             return TypeNode("pack", items=self._template_argument_list())
+        if self.take("X"):  # an expression: the address of a function, or another argument of the same template
+            if self.take("T"):
+                argument = self._numbered(self._arguments)
+            else:
+                self._expect("adL_Z")
+                argument = TypeNode("builtin", f"&{self._encoded_name()}")
+            self._expect("E")
+            return argument
         if self.take("L"):
-            if self._peek("_Z"):
-                raise UnsupportedName
+            if self.take("_Z"):
+                return TypeNode("builtin", self._encoded_name())
             type_ = self._type()
             value = self._match(_LITERAL).replace("n", "-")
             self._expect("E")
@@ -252,9 +260,18 @@ class _Parser:
             elif type_.kind != "builtin":
                 value = f"({type_.spelling()}){value}"
             return TypeNode("builtin", value)
-        if self._peek("X"):
-            raise UnsupportedName
         return self._type()
+
+    def _encoded_name(self) -> str:
+        """Return the name of a function or a variable, up to the end of its encoding in a template argument."""
+        outer = self._arguments
+        name, arguments = self._name()
+        if arguments is not None and not self._peek("E"):
+            self._arguments = arguments
+            self._type()
+        self._params(end="E")
+        self._arguments = outer
+        return name
 
     # -- types
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 
 from devmod.backend import open_regular
@@ -36,6 +37,12 @@ def compiler_folder() -> Iterator[str]:
         folder = os.path.join(top, *["d"] * _DEPTH)
         os.makedirs(folder)
         yield folder
+
+
+def dependencies(text: str) -> list[str]:
+    """Return the files of a make rule, without its target. Compilers list in such a rule the files that they have read."""
+    rule = text.partition(":")[2].replace("\\\n", " ")
+    return [re.sub(r"\\([ #])", r"\1", each).replace("$$", "$") for each in re.findall(r"(?:\\ |\S)+", rule)]
 
 
 def digests_of(paths: Iterable[str], own: Iterable[str]) -> dict[str, str]:

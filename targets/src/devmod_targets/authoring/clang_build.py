@@ -14,7 +14,7 @@ from typing import NamedTuple
 from devmod import Origin
 from devmod.backend import environment_text, find_program
 from devmod.errors import ToolchainNotFoundError, compile_error
-from devmod_targets.authoring._process import digests_of, own_environment, run_program
+from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
 from devmod_targets.authoring._source import options_and_defines
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.authoring.zig import find_zig, toolchain
@@ -555,7 +555,7 @@ class ClangBuild:
                 text = Path(self._folder, "devmod.d").read_text(encoding="utf-8", errors="surrogateescape")
             except FileNotFoundError:
                 unknown.append("a file that clang does not list")
-        paths = [os.path.join(self._folder, path) for path in _dependencies(text)]
+        paths = [os.path.join(self._folder, path) for path in dependencies(text)]
         return digests_of(paths, (self._folder, *self._toolchain.include)) | dict.fromkeys(unknown, "")
 
     def _header_name(self, path: str) -> str:
@@ -626,12 +626,6 @@ def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
             includes.clear()
         current.append(line)
     return (warnings if any(map(_MESSAGE.search, warnings)) else []), remarks
-
-
-def _dependencies(text: str) -> list[str]:
-    """Return the files of a make rule, without its target."""
-    rule = text.partition(":")[2].replace("\\\n", " ")
-    return [re.sub(r"\\([ #])", r"\1", each).replace("$$", "$") for each in re.findall(r"(?:\\ |\S)+", rule)]
 
 
 # -- The guard of assembly: no directive reads a file, because a payload depends on its inputs alone (R38).

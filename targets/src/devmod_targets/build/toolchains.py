@@ -1,4 +1,5 @@
 """The versions of everything that a compile runs, found without an import of a compiler and without a process.
+The exception is g++, which prints the folders of its headers.
 
 The version of a wheel is in the name of its metadata folder. The version of a program of the system is the digest of its file and of its
 libraries.
@@ -18,7 +19,7 @@ import devmod
 import devmod_readers
 import devmod_targets
 from devmod.backend import environment_text, find_program
-from devmod.errors import ToolchainNotFoundError
+from devmod.errors import DevmodError, ToolchainNotFoundError
 from devmod.plugins import CORE, find_spec, registered
 from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of
 from devmod_targets._text import header_files
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _CLANG = ("libclang",)
 _NVIDIA = (
     "cuda-bindings",
-    *(f"nvidia-{part}" for part in ("cuda-nvrtc", "cuda-runtime", "cuda-cccl", "cuda-crt", "nvfatbin", "nvjitlink", "nvvm")),
+    *(f"nvidia-{part}" for part in ("cuda-nvrtc", "cuda-nvcc", "cuda-runtime", "cuda-cccl", "cuda-crt", "nvfatbin", "nvjitlink", "nvvm")),
 )
 #: The wheels whose versions a kind's payloads depend on. Older wheels of NVIDIA have CUDA's version in their names.
 _WHEELS = {
@@ -121,6 +122,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
             files.append(os.path.join(package, "dist", "wasm", "naga_bg.wasm"))
     if kind == "cuda":
         parts += [f"headers {_tree_digest(folder)}" for folder in _nvidia_headers()]
+        parts += _host_compiler() if "-compiler=nvcc" in target.split() else []
     if kind in _OWN_CLANG:
         files += _clang_files(_named_clang(options))
     if kind == "rocm":
@@ -132,7 +134,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
 
 def clear() -> None:
     """Clear the cached versions: the environment may change between two builds of one process."""
-    for each in (_toolchain_of, _own_versions, _installed, _clang_headers, _library_headers, libraries_in):
+    for each in (_toolchain_of, _own_versions, _installed, _clang_headers, _library_headers, _host_compiler, libraries_in):
         each.cache_clear()
 
 
@@ -204,6 +206,21 @@ def _nvidia_headers() -> list[str]:
         for folder in (found.submodule_search_locations or () if found else ())
         for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include"))
     ]
+
+
+@cache
+def _host_compiler() -> list[str]:
+    """Return the digests of the host's C++ compiler, which nvcc runs, and of its headers; [] if it is missing: the job has the error."""
+    from devmod_targets.cuda.nvcc import host_compiler
+
+    try:
+        compiler = host_compiler()
+    except DevmodError:
+        return []
+    folders = {os.path.realpath(folder) for folder in compiler.folders if os.path.isdir(folder)}
+    outermost = sorted(each for each in folders if not any(each.startswith(os.path.join(other, "")) for other in folders))
+    digests = [f"host headers {_tree_digest(folder)}" for folder in outermost]
+    return [f"{os.path.basename(compiler.path)} {compiler.version} {file_digest(compiler.path)}", *digests]
 
 
 @cache

@@ -74,6 +74,12 @@ _DECLARED = (
 #: The distributions of headers, by the start of an include's name.
 _DISTRIBUTIONS = (
     (("curand",), "nvidia-curand"),
+    (("cublas.h", "cublas_", "cublasLt.h", "cublasXt.h"), "nvidia-cublas"),
+    (("cufft.h", "cufftXt.h"), "nvidia-cufft"),
+    (("cusparse.h",), "nvidia-cusparse"),
+    (("cusolverDn.h", "cusolverSp.h"), "nvidia-cusolver"),
+    (("nvtx3/",), "nvidia-nvtx"),
+    (("cuda_profiler_api.h", "cudaProfiler.h"), "nvidia-cuda-profiler-api"),
     (("cuda/", "cub/", "thrust/", "nv/"), "nvidia-cuda-cccl"),
     (("crt/",), "nvidia-cuda-crt"),
     (("cooperative_groups", "cuda", "mma.h", "math_constants", "vector_types", "cuComplex"), "nvidia-cuda-runtime"),
@@ -90,15 +96,28 @@ def header_of(name: str) -> str:
     return next((header for pattern, header in _DECLARED if pattern.fullmatch(name)), "")
 
 
-def missing_header(name: str, folders: Sequence[str], with_headers: str) -> str:
-    """Return a sentence with the remedy for a header that NVRTC did not find. `with_headers` has the compiler and its headers."""
-    if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
-        return f"NVRTC has no headers of the host's compiler; <cuda/std/{name}> has the same names in the namespace cuda::std"
+def missing_header(name: str, folders: Sequence[str], with_headers: str, reason: str) -> str:
+    """Return the sentences with the remedy for a header that the compiler did not find.
+
+    Parameters
+    ----------
+    name
+        The name in the include.
+    folders
+        The folders of the headers, in which NVRTC has looked.
+    with_headers
+        What pip installs for the compiler and its headers.
+    reason
+        Why the compiler has no headers of the host; "" for nvcc, which has them.
+    """
     distribution = _missing_wheel(name)
     if distribution:
         wanted = with_headers if distribution in _wheels.HEADERS.values() else distribution
         return f"It is in the wheel {distribution}, which is not installed. To add it: {pip_install(wanted)}"
-    return "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="
+    remedy = "For a header of your own, add its folder to include="
+    if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
+        remedy = f"<cuda/std/{name}> has the same names in the namespace cuda::std"
+    return ". ".join(filter(None, (reason, remedy)))
 
 
 def _missing_wheel(name: str) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring._mangled import MangledName, TypeNode
     from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
+    from devmod_targets.cuda.nvcc import PreprocessedSource
 
 
 #: The variable of the probe.
@@ -47,6 +48,7 @@ def read_kernels(
     options: Iterable[str],
     images: Sequence[tuple[str, Mapping[str, str]]],
     version: tuple[int, int],
+    preprocessed: PreprocessedSource | None = None,
 ) -> tuple[list[dict[str, ReflectedFunction]], str]:
     """Read the kernels of a program for each of its images.
 
@@ -59,7 +61,9 @@ def read_kernels(
     images
         For each architecture the PTX and the mangled name of each name expression, as `compile_program` returns them.
     version
-        The version of NVRTC.
+        The version of the compiler.
+    preprocessed
+        The preprocessed program of nvcc; None for NVRTC. libclang then reads the symbols of the expressions, and nothing is compiled again.
 
     Returns
     -------
@@ -81,13 +85,17 @@ def read_kernels(
     if standard in _OLD_STANDARDS:
         standard = _OLDEST_STANDARD
     target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
-    entries = [read_ptx(ptx) for ptx, _ in images]
+    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx, _ in images]
     named = {symbol for _, lowered in images for symbol in lowered.values()}
     expressions += source_instances(sorted({symbol for kernels in entries for symbol in kernels} - named))
-    source_kernels = read_source(request, source, standard=standard, macros=_macros(target, version), expressions=expressions)
+    source_kernels = read_source(
+        request, source, standard=standard, macros=_macros(target, version), expressions=expressions, preprocessed=preprocessed
+    )
+    if preprocessed is not None:
+        images = [(ptx, source_kernels.lowered(lowered, kernels)) for (ptx, lowered), kernels in zip(images, entries, strict=True)]
     matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, images, strict=True)]
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
-    types = _probe(request, source, [*options, f"-arch=sm_{target}"], doubtful) if doubtful else {}
+    types = _probe(request, source, [*options, f"-arch=sm_{target}"], doubtful) if doubtful and preprocessed is None else {}
     open_names = open_kernels(source.text) if source_kernels.is_complete else set()
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
     functions = [
@@ -95,6 +103,15 @@ def read_kernels(
         for kernels in matched
     ]
     return functions, source_kernels.toolchain
+
+
+#: The symbols of the kernels that Thrust and CUB launch from host code. They contain the architecture.
+_OF_HEADERS = re.compile(r"_ZN(?:3cub|6thrust)\d")
+
+
+def own_kernels(ptx: str, *, is_nvcc: bool) -> dict[str, KernelEntry]:
+    """Return the kernels of an image by symbol, for nvcc without those that the host code of NVIDIA's headers launches."""
+    return {symbol: entry for symbol, entry in read_ptx(ptx).items() if not (is_nvcc and _OF_HEADERS.match(symbol))}
 
 
 def _macros(target: str, version: tuple[int, int]) -> list[tuple[str, str]]:

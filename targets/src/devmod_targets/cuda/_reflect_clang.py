@@ -21,17 +21,18 @@ from devmod_targets.cuda._reflect_types import incomplete_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring.clang import Libclang
     from devmod_targets.cuda._reflect_types import Argument
+    from devmod_targets.cuda.nvcc import PreprocessedSource
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
 _LANGUAGE = ("-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "--target=x86_64-unknown-linux-gnu", "-nocudainc", "-nocudalib")
-#: The arguments that give clang's preprocessor CUDA C++, with NVRTC's name of itself.
-DIALECT = (*_LANGUAGE, "-D__CUDACC__=1", "-D__CUDACC_RTC__=1")
+#: The arguments that give clang's preprocessor CUDA C++.
+DIALECT = (*_LANGUAGE, "-D__CUDACC__=1")
 _SKIP_BODIES = 0x40
 #: A parameter whose type has names of numbers alone, with the name of the parameter.
 _PLAIN = re.compile(
@@ -118,7 +119,16 @@ class SourceKernels:
     """
 
     def __init__(
-        self, library: Libclang, unit: Any, main: str, text: str, expressions: Sequence[str], names: dict[str, str], options: Sequence[str]
+        self,
+        library: Libclang,
+        unit: Any,
+        main: str,
+        text: str,
+        expressions: Sequence[str],
+        names: dict[str, str],
+        options: Sequence[str],
+        *,
+        is_preprocessed: bool,
     ) -> None:
         self.library, self.toolchain = library, library.toolchain
         self.text = text
@@ -135,9 +145,13 @@ class SourceKernels:
                     fatal = True
                     break
         self.unknown = LocationSet(locations)
-        known = _prelude.headers()
-        self.is_certain = not fatal and conditions_agree(text, options, known)
-        self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
+        if is_preprocessed:
+            # All headers and conditions are the compiler's. libclang has errors in the headers, and at each use of an unknown type.
+            self.is_certain = self.is_complete = not fatal
+        else:
+            known = _prelude.headers()
+            self.is_certain = not fatal and conditions_agree(text, options, known)
+            self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
         self._main, self._program = main, text.encode()
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
@@ -162,6 +176,12 @@ class SourceKernels:
                 if key not in self.by_signature or all(entry.parameter_names(library)):
                     self.by_signature[key] = entry
 
+    def lowered(self, expressions: Iterable[str], symbols: Iterable[str]) -> dict[str, str]:
+        """Return the symbol of each name expression among those of an image; "" for another one, such as that of a variable."""
+        by_signature = {signature_key(symbol): symbol for symbol in symbols}
+        kernels = {each: self.by_expression.get(each) for each in expressions}
+        return {each: by_signature.get(kernel.signature(), "") if kernel is not None else "" for each, kernel in kernels.items()}
+
     def has_certain_types(self, kernel: SourceKernel) -> bool:
         """Return whether the types that libclang reads for a kernel without types in its symbol are the compiler's."""
         # A header that libclang lacks is NVIDIA's: those of the user are in the text.
@@ -174,7 +194,13 @@ class SourceKernels:
 
 
 def read_source(
-    request: CompileRequest, source: SelfContainedSource, *, standard: str, macros: Sequence[tuple[str, str]], expressions: Sequence[str]
+    request: CompileRequest,
+    source: SelfContainedSource,
+    *,
+    standard: str,
+    macros: Sequence[tuple[str, str]],
+    expressions: Sequence[str],
+    preprocessed: PreprocessedSource | None = None,
 ) -> SourceKernels:
     """Parse a program and return its kernels.
 
@@ -188,6 +214,8 @@ def read_source(
         The macros that the compiler predefines for the architecture and its version.
     expressions
         The name expressions of template instances.
+    preprocessed
+        The preprocessed program, if a compiler with a preprocessor of its own has compiled it.
 
     Raises
     ------
@@ -199,23 +227,31 @@ def read_source(
     library = load_libclang(SPEC, "CUDA C++")
     main = os.path.join(VIRTUAL_FOLDER, "program.cu")
     prelude = os.path.join(VIRTUAL_FOLDER, _prelude.NAME)
-    text = source.text
-    headers = dict(_prelude.program_headers(text))
-    for name in include_names(text):
-        headers.setdefault(name, "")  # after a missing file libclang reports no further error
     appended = instance_variables(expressions)
-    head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text)
+    if preprocessed is not None:
+        text, head = _restored(preprocessed.main), _RESTORED
+        headers = {name: _restored(header) for name, header in preprocessed.headers.items()}
+    else:
+        text = source.text
+        headers = dict(_prelude.program_headers(text))
+        for name in include_names(text):
+            headers.setdefault(name, "")  # after a missing file libclang reports no further error
+        head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text) + _prelude.text(text + appended)
     files = [
         (main, text + appended),
-        (prelude, head + _prelude.text(text + appended)),
+        (prelude, head),
         *((os.path.join(_HEADERS, *name.split("/")), content) for name, content in headers.items() if _is_plain(name)),
     ]
-    arguments = [*_LANGUAGE, "-nostdinc", "-undef", f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
+    arguments = [*_LANGUAGE, "-nostdinc", "-undef"]
+    # The functions of a preprocessed program have no attributes of the host and the device: clang overloads functions by them.
+    arguments += ["-Xclang", "-fno-cuda-host-device-constexpr"] if preprocessed is not None else []
+    arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
 
     def read() -> SourceKernels:
         description = f"the CUDA C++ source {request.name}"
         unit = library.parse(main, arguments, files, kind="cuda", description=description, options=_SKIP_BODIES)
-        return SourceKernels(library, unit, main, text, expressions, {main: request.name}, source.options)
+        names = {main: request.name}
+        return SourceKernels(library, unit, main, text, expressions, names, source.options, is_preprocessed=preprocessed is not None)
 
     kernels = read()
     incomplete = kernels.incomplete_types()
@@ -224,6 +260,18 @@ def read_source(
         files[0] = (main, text + appended + "".join(f"\nstatic_assert(sizeof({name}));" for name in incomplete))
         kernels = read()
     return kernels
+
+
+#: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
+_RESTORED = "#define __malloc__(...)\n#define __global__ __attribute__((global))\n"
+_PLACES = re.compile(r"__attribute__\(\((?:host|device)\)\)")
+_INTEGERS = re.compile(r"(\w+)<\s*(\w+),\s*__integer_pack\((\w+)\)\.\.\.>")
+
+
+def _restored(text: str) -> str:
+    """Return a preprocessed text as clang parses it."""
+    text = _PLACES.sub("", text).replace("__attribute__((global))", "__global__")
+    return _INTEGERS.sub(r"__make_integer_seq<\1, \2, \3>", text)
 
 
 def _is_plain(name: str) -> bool:

@@ -27,6 +27,15 @@ def folders(major: int) -> tuple[str, ...]:
     return tuple(folder for package in _packages() if os.path.isdir(folder := os.path.join(package, f"cu{major}")))
 
 
+def folder_of(program: str) -> str:
+    """Return the folder of the newest wheels with a program, such as "bin/nvcc"; "" if it is not installed."""
+    import glob
+
+    roots = [root for package in _packages() for root in glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))]
+    found = [root for root in roots if os.path.isfile(os.path.join(root, program))]
+    return max(found, default="", key=lambda root: int("0" + os.path.basename(root)[2:]))
+
+
 def include_folders(major: int) -> tuple[str, ...]:
     """Return the folders with headers: CUDA's own, then those of CCCL, which are a folder lower."""
     own = [path for folder in folders(major) if os.path.isdir(path := os.path.join(folder, "include"))]

@@ -1,6 +1,7 @@
 """The compiler of CUDA C++, LLVM IR and PTX. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
 
 The target's option ``-format=`` names the format of the payload: ``cuda`` (the self-contained source), ``ptx``, ``cubin`` or ``fatbin``.
+With ``-compiler=nvcc``, nvcc compiles CUDA C++ in place of NVRTC, and takes host code.
 `source` contains the self-contained source as "cuda" and its PTX as "ptx".
 """
 
@@ -15,21 +16,23 @@ from devmod_readers.nvidia import check_declared, read_ptx
 from devmod_readers.options.cuda import check_options, check_values
 from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, merge_declared, warn_caller
-from devmod_targets.authoring.instances import explicit_instances
+from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
-from devmod_targets.cuda._reflect import read_kernels
+from devmod_targets.cuda._reflect import own_kernels, read_kernels
 from devmod_targets.cuda._reflect_clang import DIALECT
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
     from devmod import FunctionInfo
+    from devmod_targets.cuda.nvcc import PreprocessedSource
 
 
 _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
@@ -59,11 +62,15 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Raises
     ------
     ToolchainNotFoundError
-        NVRTC is not installed; or libclang is not installed, and no fmap is declared.
+        NVRTC, or nvcc or the host's compiler, is not installed; or libclang is not installed, and no fmap is declared.
     CompileError
-        The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains NVRTC's output.
+        The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains the compiler's output.
     """
     reports: list[str] = []
+    if request.language != "CUDA C++" and compiler_of(request.target) != "nvrtc":
+        raise request.error(
+            f"the target {str(request.target)!r} has the option -compiler=nvcc, and {request.name} is {request.language}. Leave it out"
+        )
     if request.language.startswith("LLVM"):
         from devmod_targets.cuda._llvm_ir import compile_ir
 
@@ -80,22 +87,36 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
 def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str], list[str]]:
     """Return the payload of a CUDA C++ source, the warnings, and the reports that options request."""
-    archs = [nvrtc_arch(arch) for arch in request.target.archs or ("",)]
-    folders = nvrtc.include_folders()
+    compiler = _compiler(request.target)
+    is_nvcc = compiler is not nvrtc
+    archs = [_known_arch(arch, compiler) for arch in request.target.archs or ("",)]
+    folders = compiler.include_folders()
     check_values(request.options)
-    source = complete_source(request, lambda name: has_header(name, folders), dialect=DIALECT)
-    check_options(source.options)
+    dialect = (*DIALECT, *([] if is_nvcc else ["-D__CUDACC_RTC__=1"]))
+    source = complete_source(request, lambda name: has_header(name, folders), dialect=dialect)
+    check_options(source.options, is_nvcc=is_nvcc)
     _check_clock(source.text, request.name)
+    instances = explicit_instances(request.name_expressions, "__global__ ")
     if fmt == "cuda":
-        source = source.with_lines(explicit_instances(request.name_expressions, "__global__ "))
-    programs = [compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions) for arch in archs]
+        source = source.with_lines(instances)
+    preprocessed: list[PreprocessedSource] = []
+    programs: list[nvrtc.Program] = []
+    for arch in archs:
+        if is_nvcc:
+            text = source.text + ending_of(instances)
+            program, own = compiler.compile_program(text, request.name, arch, source.options, request.name_expressions)
+            preprocessed.append(own)
+        else:
+            program = compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions)
+        programs.append(program)
     ptx = [program.ptx.decode() for program in programs]
     if fmt == "cuda":
         check_visible(request, ptx[0], programs[0].lowered)
-    _check_equal(archs, [dict.fromkeys(read_ptx(text)) for text in ptx] if len(ptx) > 1 else [{}])
-    fmaps, reader = _functions(request, source, [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)])
+    _check_equal(archs, [dict.fromkeys(own_kernels(text, is_nvcc=is_nvcc)) for text in ptx] if len(ptx) > 1 else [{}])
+    images = [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)]
+    fmaps, reader = _functions(request, source, images, programs[0].version, preprocessed[0] if preprocessed else None)
     _check_equal(archs, fmaps)
-    toolchain = [nvrtc.toolchain(), *filter(None, [reader])]
+    toolchain = [compiler.toolchain(preprocessed) if preprocessed else nvrtc.toolchain(), *filter(None, [reader])]
     if fmt == "fatbin":
         members = [(arch, program.cubin or program.ptx) for arch, program in zip(archs, programs, strict=True)]
         code, joiner = join(members, request.name)
@@ -112,20 +133,26 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
     ]
     files = {**source.files, **unresolved_names(source.text, parents=True)}
-    return Payload("cuda", code, fmt, fmaps[0], texts, origin, files), _warnings(programs, folders), reports
+    return Payload("cuda", code, fmt, fmaps[0], texts, origin, files), _warnings(compiler.TITLE, programs, folders), reports
 
 
 def _functions(
-    request: CompileRequest, source: SelfContainedSource, images: Sequence[tuple[str, Mapping[str, str]]]
+    request: CompileRequest,
+    source: SelfContainedSource,
+    images: Sequence[tuple[str, Mapping[str, str]]],
+    version: tuple[int, int],
+    preprocessed: PreprocessedSource | None,
 ) -> tuple[list[dict[str, FunctionInfo]], str]:
     """Return the functions of each image, and the reader of their types."""
     try:
-        kernels, reader = read_kernels(request, source, source.options, images, nvrtc.version())
+        kernels, reader = read_kernels(request, source, source.options, images, version, preprocessed)
     except ToolchainNotFoundError:
-        # Without reflection, empty fields of a declared function cannot be filled in.
-        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
+        # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no symbols of name expressions.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()) or (preprocessed and request.name_expressions):
             raise
-        kernels, reader = [declared_kernels(request, read_ptx(ptx).values(), lowered) for ptx, lowered in images], ""
+        entries = [own_kernels(ptx, is_nvcc=preprocessed is not None).values() for ptx, _ in images]
+        kernels = [declared_kernels(request, each, lowered) for each, (_, lowered) in zip(entries, images, strict=True)]
+        reader = ""
     if not all(kernels):
         raise request.error(
             f"the CUDA C++ source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
@@ -163,12 +190,12 @@ def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo
             )
 
 
-def _warnings(programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
+def _warnings(compiler: str, programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
     """Return the text of the warnings about the source itself; those about NVIDIA's headers are not the user's."""
     lines: dict[str, None] = {}
     for program in programs:
         lines |= dict.fromkeys(line for line in diagnostics(program.log)[1] if not line.startswith(tuple(folders)))
-    return ["\n".join(["NVRTC has warnings about the CUDA C++ source:", *lines])] if lines else []
+    return ["\n".join([f"{compiler} has warnings about the CUDA C++ source:", *lines])] if lines else []
 
 
 def _check_clock(text: str, name: str) -> None:
@@ -221,17 +248,23 @@ def check_format(target: Target) -> str:
     Raises
     ------
     CompileError
-        The target has another option, or an unknown format.
+        The target has another option, an unknown format, or an unknown compiler.
     """
     options = dict(target.options)
-    fmt: str = options.pop("format", "")
-    if options or (fmt and fmt not in SPEC.formats):
-        what = f"-{next(iter(options))}" if options else f"-format={fmt}"
+    fmt, compiler = options.pop("format", ""), options.pop("compiler", "nvcc")
+    if options or (fmt and fmt not in SPEC.formats) or compiler != "nvcc":
+        what = f"-{next(iter(options))}" if options else f"-format={fmt}" if compiler == "nvcc" else f"-compiler={compiler}"
         raise CompileError(
-            f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin or -format=fatbin",
+            f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin, -format=fatbin or "
+            "-compiler=nvcc",
             kind="cuda",
         )
     return fmt
+
+
+def compiler_of(target: Target) -> str:
+    """Return the compiler of CUDA C++: "nvcc" if the target has ``-compiler=nvcc``, else "nvrtc"."""
+    return dict(target.options).get("compiler", "nvrtc")
 
 
 def payload_format(target: Target) -> str:
@@ -250,6 +283,11 @@ def payload_format(target: Target) -> str:
         raise CompileError(
             f"the target {str(target)!r} requests a cubin of a virtual architecture; write -arch=sm_{number}, or -format=ptx", kind="cuda"
         )
+    if fmt == "cuda" and compiler_of(target) == "nvcc":
+        raise CompileError(
+            f"the target {str(target)!r} keeps the source, which the receiver compiles with NVRTC; leave out -compiler=nvcc",
+            kind="cuda",
+        )
     if fmt == "cuda" and len(target.archs) > 1:
         raise CompileError(
             f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one", kind="cuda"
@@ -257,20 +295,29 @@ def payload_format(target: Target) -> str:
     return fmt or ("cubin" if target.archs[0].startswith("sm_") else "ptx")
 
 
-def nvrtc_arch(arch: str) -> str:
-    """Return an architecture for NVRTC; "" is that for which a source is checked.
+def _compiler(target: Target) -> ModuleType:
+    """Return the module of the compiler of CUDA C++."""
+    if compiler_of(target) == "nvrtc":
+        return nvrtc
+    from devmod_targets.cuda import nvcc
+
+    return nvcc
+
+
+def _known_arch(arch: str, compiler: ModuleType) -> str:
+    """Return an architecture for the compiler; "" is that for which a source is checked.
 
     Raises
     ------
     CompileError
-        NVRTC does not support it.
+        The compiler does not support it.
     """
-    known = nvrtc.arch_names()
+    known: tuple[str, ...] = compiler.arch_names()
     if not arch:
         return _CHECKED if _CHECKED in known else known[-1]
     if arch not in known:
-        number = ".".join(map(str, nvrtc.version()))
-        raise CompileError(f"NVRTC {number} does not support the architecture {arch!r}; it supports {_short(known)}", kind="cuda")
+        name = f"{compiler.TITLE} {'.'.join(map(str, compiler.version()))}"
+        raise CompileError(f"{name} does not support the architecture {arch!r}; it supports {_short(known)}", kind="cuda")
     return arch
 
 

@@ -28,14 +28,22 @@ if TYPE_CHECKING:
 
 __all__ = ["DISTRIBUTION", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
 
+#: The compiler's name in messages.
+TITLE = "NVRTC"
 #: What pip installs for the compiler where kernels are built.
 DISTRIBUTION = "devmod-core[build-cuda]"
+#: The same for nvcc.
+_WITH_NVCC = "devmod-core[build-cuda-nvcc]"
 #: The folder of the program's name. NVRTC searches the folder of a program for its includes, and this one does not exist.
 _FOLDER = "/devmod.invalid/"
 #: The oldest NVRTC with all functions that this module calls.
 _OLDEST = (13, 0)
-_MISSING_HEADER = re.compile(r'open source file "([^"]+)"')
+MISSING_HEADER = re.compile(r'open source file "([^"]+)"')
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+#: The errors about functions of the host, CUDA's functions for the host, and names of the host's headers.
+_HOST_CODE = re.compile(
+    r'not allowed in JIT mode|identifier "(?:cuda(?=[A-Z])\w+|f?printf|std(?:err|out)|main)" is undefined|namespace "std" has no member'
+)
 _load_lock = Lock()
 
 
@@ -159,12 +167,13 @@ def include_folders(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
 
 def arch_names(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
     """Return the architectures that NVRTC compiles for, such as "sm_90", "sm_90a" and "compute_90", in ascending order."""
-    return _arch_names(_load(distribution).archs)
+    return names_of_archs(_load(distribution).archs)
 
 
 @cache
-def _arch_names(numbers: tuple[int, ...]) -> tuple[str, ...]:
-    # NVRTC lists the numbers. From 9.0 on there is the variant ``a``, from 10.0 on ``f``.
+def names_of_archs(numbers: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the names of the architectures with these numbers, in ascending order."""
+    # The compilers list the numbers. From 9.0 on there is the variant ``a``, from 10.0 on ``f``.
     suffixes = [(number, letter) for number in numbers for letter in ("", *("a" * (number >= 90)), *("f" * (number >= 100)))]
     return tuple(f"{prefix}_{number}{letter}" for prefix in ("sm", "compute") for number, letter in suffixes)
 
@@ -250,18 +259,27 @@ def _with_undefined_first(errors: list[str]) -> list[str]:
     return [cause, *(each for each in errors if each is not cause)]
 
 
+def _without_host(limit: str, distribution: str) -> str:
+    """Return what NVRTC lacks for host code, and where kernels are built, the compiler that takes it. A receiver has NVRTC alone."""
+    remedy = f". nvcc takes host code: run {pip_install(_WITH_NVCC)}, and add -compiler=nvcc to the target"
+    return f"NVRTC {limit}" + remedy * (distribution == DISTRIBUTION)
+
+
 def _compile_error(
     status: str, log: str, name: str, expressions: tuple[str, ...], folders: Sequence[str], distribution: str
 ) -> CompileError:
     errors, _ = diagnostics(log, name)
     errors = _with_undefined_first(errors)
-    header = _MISSING_HEADER.search(errors[0]) if errors else None
+    header = MISSING_HEADER.search(errors[0]) if errors else None
     if header:
-        errors[0] += f". {missing_header(header[1], folders, distribution)}"
+        reason = _without_host("has no headers of the host's compiler", distribution)
+        errors[0] += f". {missing_header(header[1], folders, distribution, reason)}"
     undefined = _UNDEFINED.search(errors[0]) if errors else None
     declaring = header_of(undefined[1]) if undefined else ""
     if declaring:
         errors[0] += f". #include <{declaring}> declares it"
+    elif not header and any(map(_HOST_CODE.search, errors)):
+        errors[0] += f". {_without_host('compiles the code of the device alone', distribution)}"
     if not errors:
         return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
     # Only an expression without an error in the program before it is at fault.

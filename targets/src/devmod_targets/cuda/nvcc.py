@@ -1,0 +1,379 @@
+"""Compile CUDA C++ with nvcc, the compiler program of the wheels nvidia-cuda-nvcc and nvidia-nvvm. It takes host code.
+
+nvcc itself runs three programs: the preprocessor of the host's g++, cicc, and ptxas. It writes the path of the source into symbols and into
+debug information. So devmod asks nvcc for its commands (``--dryrun``) and runs them itself. Between the first two, the paths of headers
+become their names in an include. The result is the same in every folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from functools import cache
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from devmod.backend import compile_error, find_program
+from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_installed
+from devmod_targets._programs import state_of
+from devmod_targets._text import check_source_text
+from devmod_targets.authoring import line_directive
+from devmod_targets.authoring._process import compiler_folder, dependencies, own_environment, run_program
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER
+from devmod_targets.authoring.instances import FILE, expression_error
+from devmod_targets.cuda import _wheels
+from devmod_targets.cuda._headers import missing_header
+from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, diagnostics, names_of_archs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+__all__ = ["TITLE", "PreprocessedSource", "arch_names", "compile_program", "host_compiler", "include_folders", "toolchain", "version"]
+
+#: The compiler's name in messages.
+TITLE = "nvcc"
+#: What pip installs for the compiler where kernels are built.
+DISTRIBUTION = "devmod-core[build-cuda-nvcc]"
+_FAILURE = "CUDA C++ cannot be compiled here with -compiler=nvcc"
+#: The host's compiler, as nvcc calls it on Linux.
+_HOST = "g++"
+#: The distributions of the compiler, and the part of their names in an origin.
+_WHEELS = {"nvcc": "nvidia-cuda-nvcc", "nvvm": "nvidia-nvvm"}
+#: The file of the program, whose name is a part of symbols with internal linkage.
+_SOURCE = "program.cu"
+#: The options of cicc whose values are paths that it writes into symbols and debug information.
+_PLACES = {"--orig_src_file_name": _SOURCE, "--orig_src_path_name": f"{VIRTUAL_FOLDER}/{_SOURCE}"}
+#: The preprocessor lists the files, by their names in the folders of the search. Without a caret, no message has a line of another file.
+_PREPROCESSED = ("-MD", "-MT", "devmod", "-fno-canonical-system-headers", "-fno-diagnostics-show-caret")
+_VARIABLE = re.compile(r"(\w+)=(.*)")
+#: ``# 12 "cuda_fp16.h" 1 3``, in the output of the preprocessor.
+_MARKER = re.compile(r'^# (\d+) "((?:\\.|[^"\\\n])*)"(.*)$', re.MULTILINE)
+#: The names of what precedes the program.
+_PREDEFINED = ("<built-in>", "<command-line>")
+#: A message of the preprocessor: ``k.cu:3:10: fatal error: a.h: No such file or directory``.
+_MESSAGE = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?(?P<level>error|warning): (?P<text>.*)$", re.MULTILINE)
+_NO_FILE = re.compile(r"(.+): No such file or directory")
+
+
+class HostCompiler(NamedTuple):
+    """The host's C++ compiler, whose preprocessor and headers nvcc uses.
+
+    Parameters
+    ----------
+    path
+        The path of the program.
+    version
+        Its version, such as "12.2.0".
+    folders
+        The folders of its headers, in the order of the search.
+    """
+
+    path: str
+    version: str
+    folders: tuple[str, ...]
+
+
+class PreprocessedSource(NamedTuple):
+    """The output of the preprocessor for one program.
+
+    Parameters
+    ----------
+    main
+        The user's part. An include replaces each run of lines of other headers.
+    headers
+        The text of each of these includes.
+    host_headers
+        A digest of the host's headers that the program includes.
+    """
+
+    main: str
+    headers: Mapping[str, str]
+    host_headers: str
+
+
+def host_compiler() -> HostCompiler:
+    """Return the host's C++ compiler.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        PATH has no g++, or it does not report its version and its folders.
+    """
+    path = find_program(_HOST)
+    if not path:
+        raise ToolchainNotFoundError(
+            f"{_FAILURE}: nvcc needs the host's C++ compiler, and PATH has no {_HOST}. Install it with the system's package manager, as in "
+            "apt install g++",
+            kind="cuda",
+        )
+    text = _ask(path, state_of(path))
+    number = re.search(r"^gcc version (\S+)", text, re.MULTILINE)
+    listed = re.search(r"^#include <\.\.\.>[^\n]*\n(.*?)^End of search list", text, re.MULTILINE | re.DOTALL)
+    if number is None or listed is None:
+        raise ToolchainNotFoundError(
+            f"{_FAILURE}: {path} does not report its version and its folders as g++ does. Install g++", kind="cuda"
+        )
+    folders = dict.fromkeys(os.path.normpath(line.strip()) for line in listed[1].splitlines())
+    return HostCompiler(path, number[1], tuple(folders))
+
+
+@cache
+def _ask(path: str, state: tuple[int, ...]) -> str:  # noqa: ARG001 - another state is another program
+    """Return what g++ prints about its version and its folders."""
+    with compiler_folder() as folder:
+        command = [path, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull]
+        status, output = run_program(command, folder, name=_HOST, kind="cuda", environment=own_environment(folder, os.path.dirname(path)))
+    return "" if status else output
+
+
+def _root() -> str:
+    """Return the folder of the wheels with nvcc.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        A wheel is not installed.
+    """
+    if sys.platform != "linux":
+        raise ToolchainNotFoundError(f"{_FAILURE}: devmod runs nvcc on Linux alone", kind="cuda")
+    root = _wheels.folder_of(os.path.join("bin", "nvcc"))
+    missing = [wheel for wheel in (*_WHEELS.values(), *_wheels.HEADERS.values()) if not _wheels.version(wheel)]
+    if missing or not root:
+        wheel = missing[0] if missing else _WHEELS["nvcc"]
+        raise ToolchainNotFoundError(f"{_FAILURE}: {not_installed(f'nvcc (the wheel {wheel})', DISTRIBUTION)}", kind="cuda")
+    return root
+
+
+def include_folders() -> tuple[str, ...]:
+    """Return the folders of the headers in NVIDIA's wheels and of the host's compiler."""
+    return (*_nvidia_folders(), *host_compiler().folders)
+
+
+def _nvidia_folders() -> tuple[str, str]:
+    include = os.path.join(_root(), "include")
+    return include, os.path.join(include, "cccl")
+
+
+def version() -> tuple[int, int]:
+    """Return the version of nvcc, such as (13, 5)."""
+    major, minor = _wheels.version(_WHEELS["nvcc"]).split(".")[:2]
+    return int(major), int(minor)
+
+
+def toolchain(programs: Iterable[PreprocessedSource]) -> str:
+    """Return the versions of nvcc, of the wheels with headers, and of the host's compiler and its headers, for an origin."""
+    wheels = [f"{name} {_wheels.version(wheel)}" for name, wheel in (*_WHEELS.items(), *_wheels.HEADERS.items())]
+    headers = dict.fromkeys(f"host headers {each.host_headers}" for each in programs)
+    return ", ".join([*wheels, f"{_HOST} {host_compiler().version}", *headers])
+
+
+@cache
+def arch_names() -> tuple[str, ...]:
+    """Return the architectures that nvcc compiles for, such as "sm_90", "sm_90a" and "compute_90", in ascending order."""
+    with compiler_folder() as folder:
+        command = [os.path.join(_root(), "bin", "nvcc"), "--list-gpu-arch"]
+        _, output = run_program(command, folder, name="nvcc", kind="cuda", environment=own_environment(folder))
+    return names_of_archs(tuple(sorted(map(int, re.findall(r"compute_(\d+)", output)))))
+
+
+def compile_program(
+    text: str, name: str, arch: str, options: Sequence[str], name_expressions: Sequence[str]
+) -> tuple[Program, PreprocessedSource]:
+    """Compile a CUDA C++ program.
+
+    Parameters
+    ----------
+    text
+        The program, which contains its user includes, and the instances of its name expressions.
+    name
+        The program's file name, without folders, for diagnostics and ``__FILE__``.
+    arch
+        The architecture, such as "sm_90".
+    options
+        nvcc's options. They are not checked.
+    name_expressions
+        The expressions of the instances, for errors.
+
+    Returns
+    -------
+    Program
+        The PTX, and for a real architecture the cubin. The symbols of the name expressions are "".
+    PreprocessedSource
+        The preprocessed program.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        nvcc or the host's compiler is not installed.
+    CompileError
+        The program has errors, or includes a file of this machine that is neither the user's nor a header of the compilers.
+    """
+    check_source_text(text, name, "cuda")
+    with compiler_folder() as folder:
+        run = _Run(folder, name, name_expressions)
+        Path(folder, _SOURCE).write_text(line_directive(1, name) + text, encoding="utf-8")
+        is_real = arch.startswith("sm_")
+        first, *commands = run.commands([f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options])
+        preprocessed, host_headers = run.preprocess(first)
+        ptx, cubin = [*map(run.compile, commands), b""][:2]
+    program = Program(ptx, cubin, run.log, dict.fromkeys(name_expressions, ""), version())
+    return program, PreprocessedSource(*_split(preprocessed), host_headers)
+
+
+class _Run:
+    """The commands of nvcc for one program, in a folder.
+
+    Attributes
+    ----------
+    log
+        The messages of the commands so far, in the form of NVRTC's log.
+    """
+
+    def __init__(self, folder: str, name: str, expressions: Sequence[str]) -> None:
+        self._folder, self._name, self._expressions = folder, name, expressions
+        self._root, self._host = _root(), host_compiler()
+        self._environment = own_environment(folder, os.path.dirname(self._host.path))
+        self._source = os.path.join(folder, _SOURCE)
+        self._nvidia = tuple(os.path.join(each, "") for each in _nvidia_folders())
+        self._system = tuple(os.path.join(each, "") for each in self._host.folders)
+        self.log = ""
+
+    def commands(self, options: Sequence[str]) -> list[list[str]]:
+        """Return the commands that nvcc would run: of the preprocessor, of cicc, and of ptxas."""
+        place = ["--keep", "--keep-dir", self._folder, "-ccbin", self._host.path, "-o", os.path.join(self._folder, "devmod.out")]
+        output = self._run([os.path.join(self._root, "bin", "nvcc"), "--dryrun", *options, *place, self._source])
+        variables: dict[str, str] = {}
+        commands: list[list[str]] = []
+        for line in output.splitlines():
+            line = line.removeprefix("#$ ")
+            variable = _VARIABLE.fullmatch(line)
+            if variable:
+                variables[variable[1]] = variable[2]
+            else:
+                # A shell would replace the variables.
+                words = shlex.split(re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), line))
+                words = [word.replace(os.path.join(self._root, "bin", ".."), self._root) for word in words]
+                commands.append([os.path.join(self._root, "bin", words[0]), *words[1:]])  # an absolute path stays as it is
+        programs = [os.path.basename(command[0]) for command in commands]
+        if programs not in ([_HOST, "cicc", "ptxas"], [_HOST, "cicc"]):  # PTX may be checked by ptxas
+            raise CompileError(
+                f"nvcc {_wheels.version(_WHEELS['nvcc'])} cannot compile the CUDA C++ source {self._name} here: it runs "
+                f"{list_names(programs)}, and devmod knows the commands of {_HOST}, cicc and ptxas. Install nvidia-cuda-nvcc 13.5",
+                kind="cuda",
+                log=output,
+            )
+        return commands
+
+    def preprocess(self, command: Sequence[str]) -> tuple[str, str]:
+        """Run the preprocessor. Return its output, and the digest of the host's headers that it has read.
+
+        The headers of the compilers get their names in an include, in the text of ``__FILE__`` and in the file for the next command.
+        """
+        folders = sorted({*self._nvidia, *self._system}, key=len)
+        names = [f"-fmacro-prefix-map={folder}=" for folder in folders]  # the last that matches has effect
+        listed = Path(self._folder, "devmod.d")
+        self._run([*command, *names, *_PREPROCESSED, "-MF", str(listed)], self._folder)
+        digest = self._check_files(dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape")))
+        path = Path(_output(command))
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+
+        def rename(match: re.Match[str]) -> str:
+            folder = next((folder for folder in reversed(folders) if match[2].startswith(folder)), "")
+            return f'# {match[1]} "{match[2][len(folder) :]}"{match[3]}'
+
+        path.write_text(_MARKER.sub(rename, text), encoding="utf-8", errors="surrogateescape")
+        return text, digest
+
+    def _check_files(self, paths: Sequence[str]) -> str:
+        """Return the digest of the host's headers among the files that the preprocessor has read.
+
+        Raises
+        ------
+        CompileError
+            A file is not in the folders of the compilers. The user's files are in the program.
+        """
+        digest = sha256()
+        for path in sorted(set(map(os.path.normpath, paths)) - {self._source}):
+            if path.startswith(self._nvidia):
+                continue
+            if not path.startswith(self._system):
+                raise CompileError(
+                    f"the CUDA C++ source {self._name} includes the file {path!r}, which is outside the folders of the compilers' headers. "
+                    "Write a path relative to a folder of include=",
+                    kind="cuda",
+                )
+            digest.update(Path(path).read_bytes())
+        return digest.hexdigest()[:16]
+
+    def compile(self, command: Sequence[str]) -> bytes:
+        """Run cicc or ptxas, and return the output; b"" of a ptxas that checks the PTX alone."""
+        words = [_PLACES.get(option, word) for option, word in zip(["", *command], command, strict=False)]
+        self._run(words)
+        output = _output(words)
+        return Path(output).read_bytes() if output else b""
+
+    def _run(self, command: Sequence[str], folder: str = os.sep) -> str:
+        """Run a command and return its messages. Debug information contains the current folder, and so it is the root."""
+        name = os.path.basename(command[0])
+        status, output = run_program(command, folder, name=name, kind="cuda", environment=self._environment)
+        if name == "nvcc" and not status:
+            return output
+        # The assembler names the file. The other programs have the names of the line markers.
+        output = output.replace(f"ptxas {os.path.join(self._folder, '')}", "ptxas ").replace(os.path.join(self._folder, ""), "")
+        output = re.sub(r"^ptxas [^\n,]+, line", "ptxas application ptx input, line", output, flags=re.MULTILINE)
+        output = _MESSAGE.sub(lambda match: f"{match['file']}({match['line']}): {match['level']}: {_text(match['text'])}", output)
+        self.log += output
+        if status:
+            self._fail(name)
+        return output
+
+    def _fail(self, tool: str) -> NoReturn:
+        """Raise the CompileError of a command that failed."""
+        errors, _ = diagnostics(self.log, self._name)
+        if not errors:
+            raise CompileError(f"{tool} failed on the CUDA C++ source {self._name}", kind="cuda", log=self.log)
+        if self._expressions and errors[0].startswith(f"{FILE}:"):
+            raise expression_error("cuda", self._expressions, errors[0].partition(": error: ")[2], self.log)
+        header = MISSING_HEADER.search(errors[0])
+        if header:
+            errors[0] += f". {missing_header(header[1], (), DISTRIBUTION, '')}"
+        raise compile_error("cuda", "CUDA C++", errors, self.log)
+
+
+def _text(message: str) -> str:
+    """Return a message of the preprocessor, that about a missing header as NVRTC writes it."""
+    return _NO_FILE.sub(r'cannot open source file "\1"', message)
+
+
+def _output(command: Sequence[str]) -> str:
+    """Return the output file of a command; "" if it has none."""
+    return command[command.index("-o") + 1] if "-o" in command else ""
+
+
+def _split(text: str) -> tuple[str, dict[str, str]]:
+    """Return the user's part of a preprocessed program, with an include for each run of lines of other headers; and these headers.
+
+    libclang then visits and checks the user's part alone.
+    """
+    parts: list[str] = []
+    headers: dict[str, list[str]] = {}
+    is_open = False
+    for match, following in pairwise((*_MARKER.finditer(text), None)):
+        assert match is not None
+        lines = text[match.end() + 1 : following.start() if following is not None else len(text)]
+        if match[2] in _PREDEFINED or match[2].startswith(os.sep):
+            if not is_open:
+                name = f"{len(headers)}.h"
+                headers[name] = []
+                parts.append(f'#include "{name}"\n')
+            headers[name].append(lines)
+        else:
+            parts.append(f'#line {match[1]} "{match[2]}"\n{lines}')
+        is_open = not parts[-1].startswith("#line")
+    return "".join(parts), {name: "".join(lines) for name, lines in headers.items()}

@@ -1,0 +1,367 @@
+"""CUDA C++ with host code, compiled by nvcc (``-compiler=nvcc``): kernels, signatures, reproducible bytes and errors. nvcc is the real one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import devmod
+from devmod.backend import find_program
+from devmod_conformance.checks import run_python
+from devmod_readers.nvidia import fatbin_members, read_cubin, read_ptx
+from devmod_targets.authoring import CompilerReport
+
+WHEELS = {
+    "nvcc": "nvidia-cuda-nvcc",
+    "nvvm": "nvidia-nvvm",
+    "cuda headers": "nvidia-cuda-runtime",
+    "cccl": "nvidia-cuda-cccl",
+    "crt": "nvidia-cuda-crt",
+}
+
+
+def missing() -> str:
+    """Return what nvcc lacks here; "" if it can compile."""
+    for wheel in WHEELS.values():
+        try:
+            version(wheel)
+        except PackageNotFoundError:
+            return f"the wheel {wheel} is not installed"
+    return "" if sys.platform == "linux" and find_program("g++") else "nvcc needs Linux and g++"
+
+
+pytestmark = [pytest.mark.once, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'
+#: A program as examples of CUDA have it: kernels of all forms, and the code of the host that launches them.
+PROGRAM = """
+#include <cstdio>
+#include <vector>
+#include <cooperative_groups.h>
+#include <cuda_fp16.h>
+namespace cg = cooperative_groups;
+#define CHECK(call) do { cudaError_t e = (call); if (e != cudaSuccess) { fprintf(stderr, "%s:%d", __FILE__, __LINE__); } } while (0)
+struct Grid { int width; float spacing[2]; };
+enum class Mode { fast, exact };
+__constant__ float weights[4];
+__device__ int counter;
+#if defined(__CUDACC_RTC__) || !defined(__GNUC__)
+#error this branch is not for nvcc and g++
+#endif
+
+template <class T, int N> __global__ void scale(T *x, const T by, std::size_t n) {
+  auto grid = cg::this_grid();
+  for (std::size_t i = grid.thread_rank(); i < n; i += grid.size()) x[i] *= by * T(N);
+}
+extern "C" __global__ void __launch_bounds__(128) blend(const __half *in, float *out, Grid grid, Mode mode) {
+  extern __shared__ float cache[];
+  cache[threadIdx.x] = __half2float(in[threadIdx.x]) * weights[0];
+  if (int(threadIdx.x) < grid.width && mode == Mode::fast) out[threadIdx.x] = cache[threadIdx.x] / grid.spacing[0];
+}
+static __global__ void count(unsigned char *flags) { if (flags[threadIdx.x]) atomicAdd(&counter, 1); }
+namespace { __global__ void hidden(float4 *p) { p->x = 1; } }
+namespace ns { __global__ void over(int *x) { *x = 1; } __global__ void over(double *x) { *x = 1; } }
+
+int main() {
+  std::vector<float> host(100, 1.0f);
+  float *device = nullptr;
+  CHECK(cudaMalloc(&device, host.size() * sizeof(float)));
+  scale<float, 2><<<1, 32>>>(device, 3.0f, host.size());
+  count<<<1, 32>>>(nullptr);
+  hidden<<<1, 1>>>(nullptr);
+  printf("%zu", host.size());
+}
+"""
+INTERFACES = {
+    "blend": "<Interface (in: float16* r, out: float32* rw, grid: {width: int32, spacing: float32[2]}, mode: int32)>",
+    "count": "<Interface (flags: uint8* rw)>",
+    "hidden": "<Interface (p: float32x4* rw) any block>",
+    "ns::over(int*)": "<Interface (x: int32* rw) any block>",
+    "ns::over(double*)": "<Interface (x: float64* rw) any block>",
+    "scale<float, 2>": "<Interface (x: float32* rw, by: float32, n: uint64)>",
+}
+
+
+def refused(source: object, target: str, error: type[devmod.DevmodError] = devmod.CompileError, **arguments: object) -> str:
+    with pytest.raises(error) as caught:
+        devmod.compile(source, target, **arguments)  # type: ignore[arg-type]
+    assert type(caught.value) is error
+    return str(caught.value)
+
+
+# -- kernels, formats and signatures ----------------------------------------------------------------------------------
+
+
+def test_a_program_with_host_code_gives_its_kernels() -> None:
+    assert "NVRTC has no headers of the host's compiler. nvcc takes host code" in refused(PROGRAM, "cuda -arch=sm_90")
+    module = devmod.compile(PROGRAM, "cuda -arch=sm_90 -compiler=nvcc")
+    assert module.format == "cubin"
+    assert {name: str(info.interface) for name, info in module.functions.items()} == INTERFACES
+    assert module.functions["blend"].launch_param_tags[6:] == ("tirx.use_dyn_shared_memory",)
+    assert (module.inspect_source(), set(module.source)) == (PROGRAM, {"cuda", "ptx"})
+    assert module.origin is not None
+    host = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
+    parts = module.origin.toolchain.split(", ")
+    assert parts[:6] == [*(f"{part} {version(wheel)}" for part, wheel in WHEELS.items()), f"g++ {host}"]
+    assert [each.rpartition(" ")[0] for each in parts[6:]] == ["host headers", "libclang"]
+    assert module.origin.target == "cuda -arch=sm_90 -compiler=nvcc"
+
+
+def test_a_fatbin_has_a_member_for_each_architecture() -> None:
+    fatbin = devmod.compile(SAXPY, "cuda -arch=sm_90a,compute_80 -compiler=nvcc -format=fatbin")
+    members = fatbin_members(bytes(fatbin.wire_parts()[-1]))
+    assert [(member.kind, member.arch.partition(":")[0]) for member in members] == [("cubin", "sm_90a"), ("ptx", "compute_80")]
+    assert list(read_cubin(members[0].data)) == list(read_ptx(members[1].data.decode())) == ["saxpy"]
+
+
+def test_name_expressions_instantiate_templates() -> None:
+    text = """
+    #include <utility>
+    template <class T, int N> __global__ void fill(T *out, const T (&values)[N]) { out[0] = values[N - 1]; }
+    template <class T> static __global__ void zero(std::pair<T, int> *pairs, unsigned count) { pairs->first = T(count); }
+    __global__ void plain(int *x) { *x = 1; }
+    __device__ int total;
+    """
+    names = ["fill<float, 3>", "&zero<short>", "plain", "&total"]
+    module = devmod.compile(text, "cuda -arch=sm_90 -compiler=nvcc", name_expressions=names)
+    assert {name: str(info.interface) for name, info in module.functions.items()} == {
+        "fill<float, 3>": "<Interface (out: float32* rw, values: float32* r) any block>",
+        "zero<short>": "<Interface (pairs: {first: int16, second: int32}* rw, count: uint32) any block>",
+        "plain": "<Interface (x: int32* rw) any block>",
+    }
+    assert refused(text, "cuda -arch=sm_90 -compiler=nvcc", name_expressions=["fill<Missing, 3>"]) == (
+        "name_expressions= ('fill<Missing, 3>') does not compile: identifier \"Missing\" is undefined"
+    )
+
+
+def test_instances_that_host_code_launches() -> None:
+    text = """
+    #include <cstdlib>
+    namespace cub { template <class T> __global__ void EmptyKernel(T) {} }  // as CUB's, which its own host code launches
+    __device__ float twice(float x) { return 2 * x; }
+    template <float (*F)(float)> __global__ void map(float *x, const unsigned n) { if (threadIdx.x < n) x[threadIdx.x] = F(x[threadIdx.x]); }
+    int main(int, char **arguments) { cub::EmptyKernel<<<1, 1>>>(1); map<twice><<<1, 32>>>(nullptr, std::atoi(arguments[1])); }
+    """
+    module = devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
+    assert [(name, str(info.interface)) for name, info in module.functions.items()] == [
+        ("map<&twice>", "<Interface (x: float32* rw, n: uint32)>")
+    ]
+
+
+def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clang", None)
+    monkeypatch.setitem(sys.modules, "clang.cindex", None)
+    from devmod_targets.authoring import clang
+
+    monkeypatch.setattr(clang, "_load", lambda: __import__("clang.cindex"))
+    target, fmap = "cuda -arch=sm_90 -compiler=nvcc", {"saxpy": devmod.FunctionInfo("saxpy", ("float32", "handle", "handle"))}
+    assert list(devmod.compile(SAXPY, target, fmap=fmap).functions) == ["saxpy"]
+    with_expression = refused(SAXPY, target, devmod.ToolchainNotFoundError, fmap=fmap, name_expressions=["saxpy"])
+    assert with_expression.startswith("cannot read the kernels of the CUDA C++ source: libclang is not installed.")
+
+
+# -- includes, options, warnings and reports --------------------------------------------------------------------------
+
+
+def test_user_includes_are_embedded_and_errors_have_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "größe.cu").write_text('#include <vector>\n#include "part.h"\n#include "stdio.h"\n' + SAXPY)
+    (tmp_path / "part.h").write_text("#pragma once\ninline int half(int x) { return x / 2; }\n")
+    module = devmod.compile(tmp_path / "größe.cu", "cuda -arch=compute_80 -compiler=nvcc")
+    assert module.origin is not None
+    assert sorted(module.origin.sources) == ["größe.cu", "part.h"]
+    (tmp_path / "part.h").write_text("\n\n__device__ int half(int x) { return missing; }\n")
+    assert refused(tmp_path / "größe.cu", "cuda -arch=compute_80 -compiler=nvcc") == (
+        'the CUDA C++ source does not compile: part.h:3: error: identifier "missing" is undefined'
+    )
+    (tmp_path / "part.h").write_text("#include <absent.h>\n")
+    assert refused(tmp_path / "größe.cu", "cuda -arch=compute_80 -compiler=nvcc") == (
+        'the CUDA C++ source does not compile: part.h:1: error: cannot open source file "absent.h". For a header of your own, add its '
+        "folder to include="
+    )
+    (tmp_path / "part.h").write_text('#include "nvtx3/absent.h"\n')
+    assert refused(tmp_path / "größe.cu", "cuda -arch=compute_80 -compiler=nvcc") == (
+        'the CUDA C++ source does not compile: part.h:1: error: cannot open source file "nvtx3/absent.h". It is in the wheel nvidia-nvtx, '
+        "which is not installed. To add it: pip install nvidia-nvtx"
+    )
+
+
+@pytest.mark.row("R38")
+def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.h"
+    secret.write_text("#define SECRET 1\n")
+    for include in (f'#define FILE "{secret}"\n#include FILE\n', f"#if 1\n#include <{secret}>\n#endif\n"):
+        text = include + SAXPY
+        assert refused(text, "cuda -arch=compute_80 -compiler=nvcc") == (
+            f"the CUDA C++ source <text> includes the file {str(secret)!r}, which is outside the folders of the compilers' headers. Write a "
+            "path relative to a folder of include="
+        )
+    secret.write_text("not a directive\n# text of the file\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(f'#define FILE "{secret}"\n#include FILE\n' + SAXPY, "cuda -arch=compute_80 -compiler=nvcc")
+    assert "of the file" not in caught.value.log
+
+
+def test_options_of_nvcc() -> None:
+    text = "#include <vector>\nconstexpr int seven() { return 7; }\n" + SAXPY.replace("a * x[i]", "seven() * a * x[i]")
+    target = "cuda -arch=sm_90 -compiler=nvcc"
+    with pytest.warns(CompilerReport, match="registers"):
+        devmod.compile(text, target, options=["--expt-relaxed-constexpr", "-O2", "--extended-lambda", "-Xptxas=-v"])
+    assert refused(SAXPY, target, options=["-Xcompiler=-fplugin=x.so"]) == (
+        "the cuda option '-Xcompiler=-fplugin=x.so' is for the code or the compiler of the host, or for files; a payload has the code of "
+        "the device. Leave it out"
+    )
+    assert refused(SAXPY, target, options="-default-device") == (
+        "the CUDA C++ source does not compile: nvcc: error: Unknown option '-default-device'"
+    )
+    assert refused(SAXPY, "cuda -arch=compute_80", options="--extended-lambda") == (
+        "the cuda option '--extended-lambda' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave "
+        "it out, or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'"
+    )
+
+
+def test_warnings_of_both_compilers() -> None:
+    text = "#include <vector>\n#warning of the preprocessor\n" + SAXPY.replace("{ int i", "{ int unused; int i")
+    with pytest.warns(UserWarning, match="nvcc has warnings") as caught:
+        devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
+    assert [str(each.message) for each in caught] == [
+        "nvcc has warnings about the CUDA C++ source:\n<text>:2: warning: #warning of the preprocessor [-Wcpp]\n"
+        '<text>:3: warning #177-D: variable "unused" was declared but never referenced'
+    ]
+
+
+# -- errors about the target and the machine --------------------------------------------------------------------------
+
+
+def test_targets_that_nvcc_does_not_take() -> None:
+    assert refused(SAXPY, "cuda -format=cuda -compiler=nvcc") == (
+        "the target 'cuda -format=cuda -compiler=nvcc' keeps the source, which the receiver compiles with NVRTC; leave out -compiler=nvcc"
+    )
+    assert refused(SAXPY, "cuda -arch=sm_90 -compiler=clang") == (
+        "the target 'cuda -arch=sm_90 -compiler=clang' has the option -compiler=clang; expected -format=cuda, -format=ptx, -format=cubin, "
+        "-format=fatbin or -compiler=nvcc"
+    )
+    assert refused("define void @k() { ret void }", "cuda -arch=compute_80 -compiler=nvcc", language="LLVM IR") == (
+        "the target 'cuda -arch=compute_80 -compiler=nvcc' has the option -compiler=nvcc, and <text> is LLVM IR. Leave it out"
+    )
+    number = ".".join(version("nvidia-cuda-nvcc").split(".")[:2])
+    assert refused(SAXPY, "cuda -arch=sm_52 -compiler=nvcc").startswith(
+        f"nvcc {number} does not support the architecture 'sm_52'; it supports sm_ and compute_ with 75, 80, "
+    )
+
+
+def test_a_machine_without_gxx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert refused(SAXPY, "cuda -arch=sm_90 -compiler=nvcc", devmod.ToolchainNotFoundError) == (
+        "CUDA C++ cannot be compiled here with -compiler=nvcc: nvcc needs the host's C++ compiler, and PATH has no g++. Install it with the "
+        "system's package manager, as in apt install g++"
+    )
+    (tmp_path / "g++").write_text("#!/bin/sh\necho other\n")
+    (tmp_path / "g++").chmod(0o755)
+    assert refused(SAXPY, "cuda -arch=sm_90 -compiler=nvcc", devmod.ToolchainNotFoundError) == (
+        f"CUDA C++ cannot be compiled here with -compiler=nvcc: {tmp_path / 'g++'} does not report its version and its folders as g++ does. "
+        "Install g++"
+    )
+
+
+def test_a_machine_without_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_targets.cuda import _wheels
+
+    monkeypatch.setattr(_wheels, "version", lambda name: "" if name == "nvidia-nvvm" else version(name))
+    assert refused(SAXPY, "cuda -arch=sm_90 -compiler=nvcc", devmod.ToolchainNotFoundError) == (
+        "CUDA C++ cannot be compiled here with -compiler=nvcc: nvcc (the wheel nvidia-nvvm) is not installed. To add it: pip install "
+        '"devmod-core[build-cuda-nvcc]"'
+    )
+
+
+# -- the same bytes everywhere ----------------------------------------------------------------------------------------
+
+BUILD = """
+import hashlib, pathlib, warnings
+import devmod
+warnings.simplefilter("ignore")
+for options in ("-lineinfo", "-G"):
+    module = devmod.compile(pathlib.Path("k.cu"), "cuda -arch=sm_90 -compiler=nvcc", options=options, name_expressions=["at<3>"])
+    data = devmod.dumps(module)
+    print(options, hashlib.sha256(data).hexdigest(), hashlib.sha256(module.inspect_source("ptx").encode()).hexdigest())
+    for word in ("/tmp", "site-packages", "/usr/", "devmod-"):
+        numbers = [", ".join(map(str, word.encode())), ",".join(map(str, word.encode()))]
+        assert not any(each in module.inspect_source("ptx") for each in (word, *numbers)), (options, word)
+"""
+PLACES = """
+#include <cassert>
+#include <vector>
+#include <cuda/std/cstdint>
+static __device__ int counter;
+namespace { __global__ void hidden(int *x) { x[0] = counter++; assert(x[0] > 0); } }
+template <int N> __global__ void at(const char **file, std::int32_t *values) { file[0] = __FILE__; values[N] = __builtin_strlen(__builtin_FILE()); }
+void launch() { hidden<<<1, 1>>>(nullptr); }
+"""
+
+
+@pytest.mark.row("R38")
+def test_the_bytes_depend_on_no_folder_and_on_no_variable(tmp_path: Path) -> None:
+    (nvidia,) = [each for each in find_spec("nvidia").submodule_search_locations if os.path.exists(os.path.join(each, "cu13"))]  # type: ignore[union-attr, union-attr]
+    results = set()
+    user = {"NVCC_APPEND_FLAGS": "-G", "NVCC_PREPEND_FLAGS": "-DX", "CPATH": str(tmp_path)}
+    for name, variables in (("one", {}), ("another place", user)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "k.cu").write_text(PLACES)
+        if variables:  # the same wheels in another folder, and another temporary folder
+            (folder / "wheels" / "nvidia").mkdir(parents=True)
+            (folder / "wheels" / "nvidia" / "cu13").symlink_to(os.path.join(nvidia, "cu13"))
+            variables |= {"PYTHONPATH": str(folder / "wheels"), "TMPDIR": str(folder), "HOME": str(folder)}
+        results.add(run_python(f"import os; os.chdir({str(folder)!r})\n{BUILD}", **variables))
+    assert len(results) == 1, results
+
+
+def test_a_changed_header_of_the_host_is_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A g++ with a folder of headers before its own."""
+    (tmp_path / "include").mkdir()
+    (tmp_path / "g++").write_text(f'#!/bin/sh\nexec {shutil.which("g++")} -isystem {tmp_path / "include"} "$@"\n')
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    origins = set()
+    for text in ("#define HALF 1\n", "#define HALF 2\n"):
+        (tmp_path / "include" / "own_of_host.h").write_text(text)
+        module = devmod.compile("#include <own_of_host.h>\n" + SAXPY, "cuda -arch=compute_80 -compiler=nvcc")
+        origins.add(module.origin)
+    assert len({origin.toolchain for origin in origins if origin}) == 2
+
+
+def test_the_key_of_a_build_has_the_compilers_and_the_hosts_headers() -> None:
+    from devmod_targets.build import toolchains
+    from devmod_targets.build.plan import Job
+
+    def key(target: str) -> list[str]:
+        toolchains.clear()
+        return toolchains.toolchain_of(Job("k", "", "k.cu", target)).splitlines()
+
+    lines = key("cuda -arch=sm_90 -compiler=nvcc")
+    assert f"nvidia-cuda-nvcc {version('nvidia-cuda-nvcc')}" in lines
+    assert [line for line in lines if line.startswith("g++ ")]
+    assert [line for line in lines if line.startswith("host headers ")]
+    assert not [line for line in key("cuda -arch=sm_90") if line.startswith(("g++", "host"))]
+
+
+def test_a_build_is_cached_by_its_inputs(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text('#include <vector>\n#include "part.h"\n' + SAXPY)
+    (tmp_path / "part.h").write_text("#define PART 1\n")
+    manifest = tmp_path / "devmod.toml"
+    manifest.write_text('output = "k.devmod"\ntargets = ["cuda -arch=compute_80 -compiler=nvcc"]\n[kernels.k]\nsources = ["k.cu"]\n')
+
+    def run() -> tuple[list[str], bytes]:
+        result = devmod.build(manifest, cache=tmp_path / "cache")
+        return [each.status for each in result.results], (tmp_path / "k.devmod").read_bytes()
+
+    first, second = run(), run()
+    assert (first[0], second[0], first[1] == second[1]) == (["compiled"], ["cached"], True)
+    (tmp_path / "part.h").write_text("#define PART 2\n")
+    assert run()[0] == ["compiled"]
