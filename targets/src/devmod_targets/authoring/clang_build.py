@@ -550,7 +550,7 @@ class ClangBuild:
             except FileNotFoundError:
                 unknown.append("a file that clang does not list")
         paths = [os.path.join(self._folder, path) for path in _dependencies(text)]
-        return digests_of(paths, (self._folder, self._toolchain.include)) | dict.fromkeys(unknown, "")
+        return digests_of(paths, (self._folder, os.path.dirname(self._toolchain.include))) | dict.fromkeys(unknown, "")
 
     def _header_name(self, path: str) -> str:
         """Return a header as an include names it."""
