@@ -114,9 +114,9 @@ def _compile(request: CompileRequest) -> Compiled:
             try:
                 text["asm"], warnings, reports = build.compile(flags, options.defines)
             except CompileError as error:
-                library = library_flags(error, options.toolchain) if language == "hip" else []
-                if not library:
+                if language != "hip":
                     raise
+                library = ["-DDEVMOD_COMPLETE", *library_flags(error, options.toolchain)]
                 flags += library
                 text["asm"], warnings, reports = build.compile(flags, options.defines)
         try:

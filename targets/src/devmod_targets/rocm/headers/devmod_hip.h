@@ -134,23 +134,6 @@ devmod_function void __syncwarp(unsigned long = ~0ul)
     __builtin_amdgcn_wave_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
-/* One number of the block's threads, of which the first one clears it. */
-#define DEVMOD_SYNC(name, start, operation)                                                                      \
-    devmod_function int name(int predicate)                                                                      \
-    {                                                                                                            \
-        static __shared__ int total;                                                                             \
-        if (threadIdx.x + threadIdx.y + threadIdx.z == 0)                                                        \
-            total = start;                                                                                       \
-        __syncthreads();                                                                                         \
-        operation(&total, predicate != 0, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);                       \
-        __syncthreads();                                                                                         \
-        int result = total;                                                                                      \
-        __syncthreads();                                                                                         \
-        return result;                                                                                           \
-    }
-DEVMOD_SYNC(__syncthreads_count, 0, __hip_atomic_fetch_add)
-DEVMOD_SYNC(__syncthreads_and, 1, __hip_atomic_fetch_and)
-DEVMOD_SYNC(__syncthreads_or, 0, __hip_atomic_fetch_or)
 devmod_function void __threadfence_block() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup"); }
 devmod_function void __threadfence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
 devmod_function void __threadfence_system() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, ""); }
@@ -201,73 +184,9 @@ template <class M, class T> devmod_function T __shfl_sync(M, T value, int source
 template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_up(value, delta, width); }
 template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_down(value, delta, width); }
 template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) { return __shfl_xor(value, mask, width); }
-/* The mask of the _sync forms is that of the lanes that take part: those of the others do not call them. */
-template <class M> devmod_function unsigned long __ballot_sync(M mask, int predicate) { return __ballot(predicate) & mask; }
-template <class M> devmod_function int __any_sync(M mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
-template <class M> devmod_function int __all_sync(M mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
-template <class T> devmod_function T devmod_first(T value)
-{
-    int words[(sizeof(T) + 3) / 4];
-    __builtin_memcpy(words, &value, sizeof(T));
-    for (int &word : words)
-        word = __builtin_amdgcn_readfirstlane(word);
-    __builtin_memcpy(&value, words, sizeof(T));
-    return value;
-}
-template <class T> devmod_function unsigned long __match_any(T value)
-{
-    for (;;)
-        if (devmod_first(value) == value)
-            return __ballot(1); /* the lanes that leave the loop together */
-}
-template <class T> devmod_function unsigned long __match_all(T value, int *is_equal)
-{
-    *is_equal = __all(devmod_first(value) == value);
-    return *is_equal ? __ballot(1) : 0;
-}
-template <class M, class T> devmod_function unsigned long __match_any_sync(M mask, T value) { return __match_any(value) & mask; }
-template <class M, class T> devmod_function unsigned long __match_all_sync(M mask, T value, int *is_equal) { return __match_all(value, is_equal) & mask; }
-/* Visits the lanes of the mask in turn: a reduction of any subset of the wave. */
-#define DEVMOD_REDUCE(name, expression)                                                                          \
-    template <class M, class T> devmod_function T name(M mask, T value)                                          \
-    {                                                                                                            \
-        unsigned long rest = mask & __ballot(1);                                                                 \
-        T a = __shfl(value, __builtin_ctzl(rest));                                                               \
-        while (rest &= rest - 1) {                                                                               \
-            T b = __shfl(value, __builtin_ctzl(rest));                                                           \
-            a = expression;                                                                                      \
-        }                                                                                                        \
-        return a;                                                                                                \
-    }
-DEVMOD_REDUCE(__reduce_add_sync, a + b)
-DEVMOD_REDUCE(__reduce_min_sync, a < b ? a : b)
-DEVMOD_REDUCE(__reduce_max_sync, a > b ? a : b)
-DEVMOD_REDUCE(__reduce_and_sync, a & b)
-DEVMOD_REDUCE(__reduce_or_sync, a | b)
-DEVMOD_REDUCE(__reduce_xor_sync, a ^ b)
-
-/* -- loads and stores with hints for the cache, and clocks */
-
-#define DEVMOD_LOAD(name, expression) template <class T> devmod_function T name(const T *address) { return expression; }
-#define DEVMOD_STORE(name) template <class T> devmod_function void name(T *address, typename devmod_identity<T>::type value) { *address = value; }
-template <class T> struct devmod_identity { typedef T type; };
-DEVMOD_LOAD(__ldg, *address)
-DEVMOD_LOAD(__ldca, *address)
-DEVMOD_LOAD(__ldcg, *address)
-DEVMOD_LOAD(__ldcs, *address)
-DEVMOD_LOAD(__ldlu, *address)
-DEVMOD_LOAD(__ldcv, __builtin_nontemporal_load(address))
-DEVMOD_STORE(__stwb)
-DEVMOD_STORE(__stcg)
-DEVMOD_STORE(__stcs)
-DEVMOD_STORE(__stwt)
-devmod_function long long clock64() { return (long long)__builtin_readcyclecounter(); }
-devmod_function long clock() { return (long)__builtin_readcyclecounter(); }
-devmod_function long long wall_clock64() { return (long long)__builtin_readsteadycounter(); }
-devmod_function void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
-
 /* -- atomics: relaxed, for the block, the device or the system. The second argument is converted to the type of the first. */
 
+template <class T> struct devmod_identity { typedef T type; };
 #define DEVMOD_ATOMIC(name, operation, suffix, scope)                                                            \
     template <class T> devmod_function T name##suffix(T *address, typename devmod_identity<T>::type value)       \
     {                                                                                                            \
@@ -309,10 +228,34 @@ devmod_function void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
         return before;                                                                                           \
     }
 DEVMOD_ATOMICS(, __HIP_MEMORY_SCOPE_AGENT)
-DEVMOD_ATOMICS(_block, __HIP_MEMORY_SCOPE_WORKGROUP)
-DEVMOD_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM)
-template <class T> devmod_function T unsafeAtomicAdd(T *address, typename devmod_identity<T>::type value) { return atomicAdd(address, value); }
-template <class T> devmod_function T safeAtomicAdd(T *address, typename devmod_identity<T>::type value) { return atomicAdd(address, value); }
+/* -- integers */
 
-#include "devmod_hip_integer.h"
+devmod_function int __popc(unsigned x) { return __builtin_popcount(x); }
+devmod_function int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+devmod_function int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+devmod_function int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
+devmod_function int __ffs(int x) { return __builtin_ffs(x); }
+devmod_function unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+devmod_function unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
+devmod_function int __mul24(int a, int b) { return (int)((unsigned)((int)((unsigned)a << 8) >> 8) * (unsigned)((int)((unsigned)b << 8) >> 8)); }
+devmod_function int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+devmod_function unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+devmod_function int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
+#define DEVMOD_LIMITS(type, of_a, of_b)                                                                          \
+    devmod_both type min(of_a a, of_b b) { return (type)a < (type)b ? (type)a : (type)b; }                       \
+    devmod_both type max(of_a a, of_b b) { return (type)a > (type)b ? (type)a : (type)b; }
+DEVMOD_LIMITS(int, int, int)
+DEVMOD_LIMITS(unsigned, unsigned, unsigned)
+DEVMOD_LIMITS(long, long, long)
+devmod_function int abs(int x) { return x < 0 ? -x : x; }
+devmod_function long abs(long x) { return x < 0 ? -x : x; }
+devmod_function long long abs(long long x) { return x < 0 ? -x : x; }
+devmod_function int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+devmod_function unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+devmod_function float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+devmod_function float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+
 #include "devmod_hip_math.h"
+#ifdef DEVMOD_COMPLETE
+#include "devmod_hip_complete.h"
+#endif

@@ -17,10 +17,11 @@ DEVMOD_OPERATOR(*)
 DEVMOD_OPERATOR(/)
 devmod_both DEVMOD_HALF2 operator-(DEVMOD_HALF2 x) { return {(DEVMOD_HALF)-x.x, (DEVMOD_HALF)-x.y}; }
 devmod_both bool operator==(DEVMOD_HALF2 x, DEVMOD_HALF2 y) { return x.x == y.x && x.y == y.y; }
-DEVMOD_HALVES(__hadd, __hadd2, x + y)
-DEVMOD_HALVES(__hsub, __hsub2, x - y)
-DEVMOD_HALVES(__hmul, __hmul2, x * y)
-DEVMOD_HALVES(__hdiv, __h2div, x / y)
+#define DEVMOD_PAIRS(name2, name) devmod_function DEVMOD_HALF2 name2(DEVMOD_HALF2 x, DEVMOD_HALF2 y) { return {name(x.x, y.x), name(x.y, y.y)}; }
+DEVMOD_PAIRS(__hadd2, __hadd)
+DEVMOD_PAIRS(__hsub2, __hsub)
+DEVMOD_PAIRS(__hmul2, __hmul)
+DEVMOD_PAIRS(__h2div, __hdiv)
 DEVMOD_HALVES(__hmin, __hmin2, (DEVMOD_HALF)__builtin_fminf((float)x, (float)y))
 DEVMOD_HALVES(__hmax, __hmax2, (DEVMOD_HALF)__builtin_fmaxf((float)x, (float)y))
 devmod_function DEVMOD_HALF2 __hfma2(DEVMOD_HALF2 x, DEVMOD_HALF2 y, DEVMOD_HALF2 z) { return {__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y)}; }
@@ -49,6 +50,7 @@ DEVMOD_COMPARED(__hgt, >)
 DEVMOD_COMPARED(__hge, >=)
 devmod_function bool __hisnan(DEVMOD_HALF x) { return isnan((float)x); }
 devmod_function bool __hisinf(DEVMOD_HALF x) { return isinf((float)x); }
+#undef DEVMOD_PAIRS
 #undef DEVMOD_HALVES
 #undef DEVMOD_HALVES1
 #undef DEVMOD_COMPARED

@@ -1,6 +1,7 @@
 /* bfloat16 of HIP: __hip_bfloat16 is clang's __bf16, which computes in float and rounds to the nearest. */
 #pragma once
 #include <devmod_hip.h>
+#include <devmod_hip_complete.h>
 
 typedef __bf16 __hip_bfloat16;
 struct __attribute__((aligned(4))) __hip_bfloat162 { __hip_bfloat16 x, y; };
@@ -12,6 +13,10 @@ devmod_both unsigned short __bfloat16_as_ushort(__hip_bfloat16 x) { return __bui
 devmod_both short __bfloat16_as_short(__hip_bfloat16 x) { return __builtin_bit_cast(short, x); }
 devmod_both __hip_bfloat16 __ushort_as_bfloat16(unsigned short x) { return __builtin_bit_cast(__hip_bfloat16, x); }
 devmod_both __hip_bfloat16 __short_as_bfloat16(short x) { return __builtin_bit_cast(__hip_bfloat16, x); }
+devmod_function __hip_bfloat16 __hadd(__hip_bfloat16 x, __hip_bfloat16 y) { return x + y; }
+devmod_function __hip_bfloat16 __hsub(__hip_bfloat16 x, __hip_bfloat16 y) { return x - y; }
+devmod_function __hip_bfloat16 __hmul(__hip_bfloat16 x, __hip_bfloat16 y) { return x * y; }
+devmod_function __hip_bfloat16 __hdiv(__hip_bfloat16 x, __hip_bfloat16 y) { return x / y; }
 devmod_function __hip_bfloat16 __hfma(__hip_bfloat16 x, __hip_bfloat16 y, __hip_bfloat16 z)
 {
     return (__hip_bfloat16)__builtin_fmaf((float)x, (float)y, (float)z);

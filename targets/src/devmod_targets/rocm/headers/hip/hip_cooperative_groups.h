@@ -1,6 +1,7 @@
 /* Cooperative groups: the block, tiles of a wave, the lanes that are active, and the grid, whose barrier is in ROCm's device library. */
 #pragma once
 #include <devmod_hip.h>
+#include <devmod_hip_complete.h>
 
 extern "C" __device__ void __ockl_grid_sync(void);
 extern "C" __device__ int __ockl_grid_is_valid(void);

@@ -1,4 +1,5 @@
 #pragma once
+#ifdef DEVMOD_COMPLETE
 #ifdef DEVMOD_STANDARD_LIBRARY /* HIP's own header includes these */
 #include <assert.h>
 #include <math.h>
@@ -7,3 +8,6 @@
 #include <string.h>
 #endif
 #include <hip/hip_runtime_api.h>
+#else
+#include <devmod_hip.h>
+#endif
