@@ -18,7 +18,8 @@ from devmod_simulators import rdna3
 ROOT = Path(__file__).resolve().parents[2]
 GFX1100 = "rocm -arch=gfx1100"
 HEADERS = "".join(
-    f"#include <hip/{name}.h>\n" for name in ("hip_runtime", "hip_fp16", "hip_bf16", "hip_bfloat16", "hip_complex", "hip_cooperative_groups")
+    f"#include <hip/{name}.h>\n"
+    for name in ("hip_runtime", "hip_fp16", "hip_bf16", "hip_bfloat16", "hip_complex", "hip_cooperative_groups")
 )
 needs_emulator = pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
 
@@ -37,7 +38,7 @@ def test_the_headers_declare_the_functions_of_the_page() -> None:
     lines = [name for names in states.values() for name in names]
     assert len(lines) == len(set(lines)) > 400
     # #line gives an error the number of its function.
-    uses = "".join(f"#line {number} \"functions\"\nusing ::{name};\n" for number, name in enumerate(lines))
+    uses = "".join(f'#line {number} "functions"\nusing ::{name};\n' for number, name in enumerate(lines))
     source = f"{HEADERS}namespace page {{\n{uses}}}\n__global__ void k(int *x) {{}}\n"
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(source, GFX1100, language="HIP", options=["-ferror-limit=0"])
@@ -282,7 +283,13 @@ def test_functions_of_numbers_compute(cases: dict[str, Any], type_: str, name: s
     lines = "".join(f"    y[{number * 64} + i] = (double)({text});\n" for number, text in enumerate(cases))
     x = np.linspace(-7, 7, 64).astype("float32" if type_ == "float" else "float64")
     y = np.zeros((len(cases), 64))
-    run(f"{HEADERS}__global__ void k(const {type_} *x, double *y)\n{{\n    int i = threadIdx.x;\n    {type_} {name} = x[i];\n{lines}}}", tmp_path, x, y, block=64)
+    run(
+        f"{HEADERS}__global__ void k(const {type_} *x, double *y)\n{{\n    int i = threadIdx.x;\n    {type_} {name} = x[i];\n{lines}}}",
+        tmp_path,
+        x,
+        y,
+        block=64,
+    )
     for row, (text, (reference, bound)) in zip(y, cases.items(), strict=True):
         expected = np.asarray(reference(x.astype("float64")), "float64")
         error = np.abs(row - expected) / (1 + np.abs(expected))

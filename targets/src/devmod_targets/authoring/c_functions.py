@@ -229,7 +229,9 @@ class CFunctions:
         description = f"the {request.language} source {request.name}"
         unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_SKIP_BODIES)
         self.toolchain = library.toolchain
-        self.files = digests_of((str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, os.path.dirname(options.toolchain.include)))
+        self.files = digests_of(
+            (str(each.include) for each in unit.get_includes()), (VIRTUAL_FOLDER, os.path.dirname(options.toolchain.include))
+        )
         self._library, self._unit, self._kind, self._noun = library, unit, spec.kind, noun
         self._symbols, self._requested, self._expressions = symbols, request.name_expressions, expressions
         self._type, self._pointee_type = number_type, pointee_type

@@ -108,6 +108,8 @@ def _compile(request: CompileRequest) -> Compiled:
         headers = header_files(__package__) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
         device_library = link_flags(modules, arch, options.toolchain, folder)
+        if modules:
+            device_library.append("-DDEVMOD_DEVICE_LIBS")
         target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
         flags = [*target_flags, *version, *device_library, *options.flags]
         if language != "assembler":
@@ -116,6 +118,7 @@ def _compile(request: CompileRequest) -> Compiled:
             except CompileError as error:
                 if language != "hip":
                     raise
+                # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
                 library = ["-DDEVMOD_COMPLETE", *library_flags(error, options.toolchain)]
                 flags += library
                 text["asm"], warnings, reports = build.compile(flags, options.defines)
@@ -252,7 +255,7 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
 # -- The standard library: libc++ and glibc's headers of the wheel ziglang, for the host's half of a source.
 #
 # clang checks the host's half also in a compile for the device, and the functions of libc++ that are constexpr run there. clang reads
-# these headers only after it has missed one of them, so a source without them is compiled once, with none of their declarations.
+# these headers, and devmod's declarations that few kernels use, only after a compile that failed without them: they take time.
 
 
 #: The host whose headers these are. The flags are those of ``zig c++`` (ZIG_VERBOSE_CC=1) for it.
@@ -268,7 +271,7 @@ _LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0 _LIBCPP_HAS_FILESYSTEM=1 _LIBCPP_H
 _LIBCPP_HAS_UNICODE _LIBCPP_HAS_WIDE_CHARACTERS _LIBCPP_HAS_NO_STD_MODULES _LIBCPP_HAS_TIME_ZONE_DATABASE _LIBCPP_PSTL_BACKEND_SERIAL
 _LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE _LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE
 _LIBCPP_ENABLE_EXPERIMENTAL __GLIBC_MINOR__=31 DEVMOD_STANDARD_LIBRARY
-""".split()
+"""
 _MISSING_HEADER = re.compile(r"fatal error: '([\w./]+)' file not found")
 
 
@@ -279,7 +282,7 @@ def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
     folders = [os.path.join(root, *each.split("/")) for each in _LIBRARY_FOLDERS]
     if not missing or ".." in missing[1] or not any(os.path.isfile(os.path.join(each, missing[1])) for each in folders):
         return []
-    defines = [f"-D{each}" for each in _LIBRARY_DEFINES]
+    defines = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
     return [*defines, *(part for each in folders for part in ("-isystem", each)), f"-fmacro-prefix-map={root}{os.sep}="]
 
 
