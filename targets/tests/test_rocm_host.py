@@ -104,6 +104,14 @@ def test_a_folder_above_the_standard_library_is_none_of_it() -> None:
     )
 
 
+def test_a_kept_source_has_no_host_code() -> None:
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile("#include <vector>\n__global__ void k(int *x) {}", "rocm -format=hip", language="HIP"),
+        "the HIP source does not compile: <text>:1:10: fatal error: 'vector' file not found",
+    )
+
+
 PRINTS = '#include <cstdio>\n#include <hip/hip_runtime.h>\n__global__ void k(int *x) { if (x[0] < 0) printf("%d\\n", x[0]); x[1] = 2; }'
 
 

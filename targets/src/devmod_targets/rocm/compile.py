@@ -89,8 +89,11 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     return payload
 
 
-def _compile(request: CompileRequest) -> Compiled:
-    """Compile a source to a code object. Return the payload, the warnings, and the reports that options request."""
+def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
+    """Compile a source to a code object. Return the payload, the warnings, and the reports that options request.
+
+    With `has_host` the source may have a host's half, and so include the standard library.
+    """
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, libs_folder = split_option(request, DEVICE_LIBS)
@@ -103,7 +106,7 @@ def _compile(request: CompileRequest) -> Compiled:
     text = {source: request.text} if request.text else {}
     warnings: list[str] = []
     reports: list[str] = []
-    library: list[str] = []
+    added: list[str] = []
     with compiler_folder() as folder:
         headers = header_files(__package__) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
@@ -119,8 +122,8 @@ def _compile(request: CompileRequest) -> Compiled:
                 if language != "hip":
                     raise
                 # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
-                library = ["-DDEVMOD_COMPLETE", *library_flags(error, options.toolchain)]
-                flags += library
+                added = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else [])]
+                flags += added
                 text["asm"], warnings, reports = build.compile(flags, options.defines)
         try:
             code = build.link([*machine, *version], _LINK)
@@ -139,11 +142,11 @@ def _compile(request: CompileRequest) -> Compiled:
         unread = set(kernels) if language == "ir" else set()
         if language == "hip":
             try:
-                reflected, reader, included = read_kernels(request, options, kernels, library)
+                reflected, reader, included = read_kernels(request, options, kernels, added)
                 readers.append(reader)
                 files |= included
                 # An instance for a lambda of the host's half has a name that no source can spell. Its types are those of the IR.
-                unread = set(kernels) - declared - {each.symbol for each in reflected.values()} if library else set()
+                unread = set(kernels) - declared - {each.symbol for each in reflected.values()} if added else set()
             except CompileError:
                 if not declared >= set(kernels):
                     raise
@@ -343,7 +346,8 @@ def keep_source(request: CompileRequest) -> Compiled:
             options=(*own, *source.options),
             defines={},
             include=(),
-        )
+        ),
+        has_host=False,  # hiprtc compiles none, and has no standard library
     )
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     assert checked.origin is not None
@@ -466,7 +470,7 @@ _VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {
 
 
 def read_kernels(
-    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], library: Sequence[str]
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], added: Sequence[str]
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
     """Read the kernels of a source.
 
@@ -476,8 +480,8 @@ def read_kernels(
         The source, and the arguments with which clang compiled it.
     kernels
         The kernels of the code object.
-    library
-        The flags of the standard library, if the source needs it (`library_flags`).
+    added
+        The flags of the second compile, if the source needs it.
 
     Returns
     -------
@@ -496,7 +500,7 @@ def read_kernels(
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
     flags = ["-x", "hip", _HOST, "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib", "-fdeclspec", "-include"]
-    flags += [os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"), *library]
+    flags += [os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"), *added]
     open_names = open_kernels(request.text)
     source = CFunctions(
         SPEC,
