@@ -1,1 +1,0 @@
-__global__ void k(float*x){x[threadIdx.x]=1;}

@@ -1,2 +1,0 @@
-#include <hip/hip_runtime.h>
-__global__ void k(float*x){x[threadIdx.x]=1;}
