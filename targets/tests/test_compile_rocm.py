@@ -384,9 +384,9 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "-device-libs=FOLDER or the environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
         "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
     ),
-    "a header of the host": (
-        {"source": "#include <stdio.h>\n__global__ void k(int *x) {}"},
-        "the HIP source does not compile: <text>:1:10: fatal error: 'stdio.h' file not found",
+    "a header of a library": (
+        {"source": "#include <hipblas/hipblas.h>\n__global__ void k(int *x) {}"},
+        "the HIP source does not compile: <text>:1:10: fatal error: 'hipblas/hipblas.h' file not found",
     ),
     "an option for the target": (
         {"options": ["-march=gfx90a"]},

@@ -230,7 +230,8 @@ class CFunctions:
         description = f"the {request.language} source {request.name}"
         unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_SKIP_BODIES)
         self.toolchain = library.toolchain
-        self.files = digests_of((str(each.include) for each in unit.get_includes()), system)
+        own_folders = (VIRTUAL_FOLDER, *options.toolchain.own_folders)
+        self.files = digests_of((str(each.include) for each in unit.get_includes()), own_folders)
         self._library, self._unit, self._kind, self._noun = library, unit, spec.kind, noun
         self._symbols, self._requested, self._expressions = symbols, request.name_expressions, expressions
         self._type, self._pointee_type = number_type, pointee_type

@@ -76,6 +76,11 @@ class LlvmToolchain:
         """Run ld.lld in a folder. The result and the errors are those of `clang`."""
         return _run([*self._linker, *arguments], folder, kind, "ld.lld")
 
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """The folders whose files are the compiler's own: those of its headers, and the folders around them."""
+        return (*self.include, *map(os.path.dirname, self.include))
+
     def with_library(self, library: LibraryHeaders, *, is_cpp: bool) -> LlvmToolchain:
         """Return the toolchain with the headers of a C library, and for C++ with those of a C++ library. Its name has their version too."""
         name = self.name if library.version in self.name else f"{self.name}, headers of {library.version}"
@@ -556,7 +561,7 @@ class ClangBuild:
             except FileNotFoundError:
                 unknown.append("a file that clang does not list")
         paths = [os.path.join(self._folder, path) for path in dependencies(text)]
-        return digests_of(paths, (self._folder, *self._toolchain.include)) | dict.fromkeys(unknown, "")
+        return digests_of(paths, (self._folder, *self._toolchain.own_folders)) | dict.fromkeys(unknown, "")
 
     def _header_name(self, path: str) -> str:
         """Return a header as an include names it."""

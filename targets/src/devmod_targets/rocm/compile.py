@@ -89,28 +89,42 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     return payload
 
 
-def _compile(request: CompileRequest) -> Compiled:
-    """Compile a source to a code object. Return the payload, the warnings, and the reports that options request."""
+def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
+    """Compile a source to a code object. Return the payload, the warnings, and the reports that options request.
+
+    With `has_host` the source may have a host's half, and so include the standard library.
+    """
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
-    request, library = split_option(request, DEVICE_LIBS)
+    request, libs_folder = split_option(request, DEVICE_LIBS)
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
     options = clang_options(request, SPEC, standard)
-    modules = find_modules(library)
+    modules = find_modules(libs_folder)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
     warnings: list[str] = []
     reports: list[str] = []
+    added: list[str] = []
     with compiler_folder() as folder:
         headers = header_files(__package__) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
-        library_flags = link_flags(modules, arch, options.toolchain, folder)
+        device_library = link_flags(modules, arch, options.toolchain, folder)
+        if modules:
+            device_library.append("-DDEVMOD_DEVICE_LIBS")
         target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
-        flags = [*target_flags, *version, *library_flags, *options.flags]
+        flags = [*target_flags, *version, *device_library, *options.flags]
         if language != "assembler":
-            text["asm"], warnings, reports = build.compile(flags, options.defines)
+            try:
+                text["asm"], warnings, reports = build.compile(flags, options.defines)
+            except CompileError as error:
+                if language != "hip":
+                    raise
+                # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
+                added = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else [])]
+                flags += added
+                text["asm"], warnings, reports = build.compile(flags, options.defines)
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
@@ -120,21 +134,26 @@ def _compile(request: CompileRequest) -> Compiled:
             ir = build.llvm_ir(flags, options.defines)
         if ir and (request.data or keeps_ir):
             text["ll"] = ir
+        kernels = _read_kernels(request, code)
         sources, files = build.sources(), build.files
-    kernels = _read_kernels(request, code)
-    reflected: Mapping[str, ReflectedFunction] | None = None
-    readers = [describe_modules(modules)] if modules else []
-    declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
-    if language == "hip":
-        try:
-            reflected, reader, included = read_kernels(request, options, kernels)
-            readers.append(reader)
-            files |= included
-        except CompileError:
-            if not declared >= set(kernels):
-                raise
-    elif language == "ir":
-        reflected = ir_kernels(request, ir, {name: (kernel.places, kernel.block) for name, kernel in kernels.items()})
+        reflected: Mapping[str, ReflectedFunction] | None = None
+        readers = [describe_modules(modules)] if modules else []
+        declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
+        unread = set(kernels) if language == "ir" else set()
+        if language == "hip":
+            try:
+                reflected, reader, included = read_kernels(request, options, kernels, added)
+                readers.append(reader)
+                files |= included
+                # An instance for a lambda of the host's half has a name that no source can spell. Its types are those of the IR.
+                unread = set(kernels) - declared - {each.symbol for each in reflected.values()} if added else set()
+            except CompileError:
+                if not declared >= set(kernels):
+                    raise
+        if unread:
+            ir = ir or build.llvm_ir(flags, options.defines)
+            read = {name: (kernel.places, kernel.block) for name, kernel in kernels.items() if name in unread}
+            reflected = {**(reflected or {}), **ir_kernels(request, ir, read)}
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
         tags = (DYNAMIC_SHARED_MEMORY,)  # an image does not contain this
@@ -159,7 +178,8 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
 
 def _hip_flags(arch: str) -> list[str]:
     return [
-        *("--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
+        # The sizes of types are those of the host, which is the same on every build machine.
+        *(_HOST, "--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
         *("-include", f"{HEADERS}/devmod_hip.h"),
     ]
@@ -235,6 +255,40 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
     return request.error(f"the {request.language} source {request.name} {'. It also '.join(uses)}", log=error.log)
 
 
+# -- The standard library: libc++ and glibc's headers of the wheel ziglang, for the host's half of a source.
+#
+# clang checks the host's half also in a compile for the device, and the functions of libc++ that are constexpr run there. clang reads
+# these headers, and devmod's declarations that few kernels use, only after a compile that failed without them: they take time.
+
+
+#: The host whose headers these are. The flags are those of ``zig c++`` (ZIG_VERBOSE_CC=1) for it.
+_HOST = "--target=x86_64-linux-gnu"
+_LIBRARY_FOLDERS = (
+    *("libcxx/include", "libcxxabi/include", "include"),
+    *("libc/include/x86-linux-gnu", "libc/include/generic-glibc", "libc/include/x86-linux-any", "libc/include/any-linux-any"),
+)
+_LIBRARY_DEFINES = """
+_LIBCPP_ABI_VERSION=1 _LIBCPP_ABI_NAMESPACE=__1 _LIBCPP_HAS_THREADS=1 _LIBCPP_HAS_MONOTONIC_CLOCK _LIBCPP_HAS_TERMINAL
+_LIBCPP_HAS_MUSL_LIBC=0 _LIBCXXABI_DISABLE_VISIBILITY_ANNOTATIONS _LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS
+_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0 _LIBCPP_HAS_FILESYSTEM=1 _LIBCPP_HAS_RANDOM_DEVICE _LIBCPP_HAS_LOCALIZATION
+_LIBCPP_HAS_UNICODE _LIBCPP_HAS_WIDE_CHARACTERS _LIBCPP_HAS_NO_STD_MODULES _LIBCPP_HAS_TIME_ZONE_DATABASE _LIBCPP_PSTL_BACKEND_SERIAL
+_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE _LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE
+_LIBCPP_ENABLE_EXPERIMENTAL __GLIBC_MINOR__=31 DEVMOD_STANDARD_LIBRARY
+"""
+_MISSING_HEADER = re.compile(r"fatal error: '([\w./]+)' file not found")
+
+
+def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
+    """Return clang's flags for the standard library, if a compile failed for the want of one of its headers; else []."""
+    missing = _MISSING_HEADER.search(error.log)
+    root = os.path.dirname(toolchain.include[0])
+    folders = [os.path.join(root, *each.split("/")) for each in _LIBRARY_FOLDERS]
+    if not missing or ".." in missing[1] or not any(os.path.isfile(os.path.join(each, missing[1])) for each in folders):
+        return []
+    defines = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
+    return [*defines, *(part for each in folders for part in ("-isystem", each)), f"-fmacro-prefix-map={root}{os.sep}="]
+
+
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build compiles it too, for errors and signatures.
 
 
@@ -242,7 +296,7 @@ _FORMATS = ("hsaco", "hip")
 #: The architecture for which a source is checked if the target names none.
 _CHECKED = "gfx90a"
 #: The arguments that give clang's preprocessor HIP.
-_DIALECT = ("-x", "hip", "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib")
+_DIALECT = ("-x", "hip", _HOST, "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib")
 
 
 def payload_format(target: Target) -> str:
@@ -294,7 +348,8 @@ def keep_source(request: CompileRequest) -> Compiled:
             options=(*own, *source.options),
             defines={},
             include=(),
-        )
+        ),
+        has_host=False,  # hiprtc compiles none, and has no standard library
     )
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     assert checked.origin is not None
@@ -409,11 +464,15 @@ def _major(arch: str) -> int:
 _RECORD = 105
 #: The vectors of HIP's headers. Those of three elements have no padding.
 _VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in VECTOR_ELEMENTS.items() for lanes in (2, 3, 4)}
-_VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {"__half2": "float16x2"}
+_VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {
+    "__half2": "float16x2",
+    "__hip_bfloat162": "bfloat16x2",
+    "hip_bfloat16": "bfloat16",
+}
 
 
 def read_kernels(
-    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel]
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], added: Sequence[str]
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
     """Read the kernels of a source.
 
@@ -423,6 +482,8 @@ def read_kernels(
         The source, and the arguments with which clang compiled it.
     kernels
         The kernels of the code object.
+    added
+        The flags of the second compile, if the source needs it.
 
     Returns
     -------
@@ -440,7 +501,7 @@ def read_kernels(
     CompileError
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
-    flags = [*_DIALECT, "-fdeclspec", "-include", os.path.join(VIRTUAL_FOLDER, "devmod_hip.h")]
+    flags = [*_DIALECT, "-fdeclspec", "-include", os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"), *added]
     open_names = open_kernels(request.text)
     source = CFunctions(
         SPEC,

@@ -14,13 +14,19 @@
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
 #define __forceinline__ inline __attribute__((always_inline))
+#if !__has_feature(cuda_noinline_keyword) /* libc++ uses the attribute __noinline__ */
 #define __noinline__ __attribute__((noinline))
+#endif
 #define __launch_bounds__(threads, ...) \
     __attribute__((amdgpu_flat_work_group_size(1, threads)))
 #define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
 #define __HIP_DEVICE_COMPILE__ 1
 #define __HIP_PLATFORM_AMD__ 1
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __managed__ __attribute__((managed))
 #define devmod_function static __attribute__((device, always_inline, unused)) inline
+#define devmod_both static __attribute__((host, device, always_inline, unused)) inline
 
 typedef unsigned char uchar;
 typedef unsigned short ushort;
@@ -34,23 +40,23 @@ typedef unsigned long ulong;
     struct __attribute__((aligned(2 * alignment))) name##2 { type x, y; };                                       \
     struct name##3 { type x, y, z; };                                                                            \
     struct __attribute__((aligned(4 * alignment > 16 ? 16 : 4 * alignment))) name##4 { type x, y, z, w; };       \
-    devmod_function name##1 make_##name##1(type x) { return name##1{x}; }                                        \
-    devmod_function name##2 make_##name##2(type x, type y) { return name##2{x, y}; }                             \
-    devmod_function name##3 make_##name##3(type x, type y, type z) { return name##3{x, y, z}; }                  \
-    devmod_function name##4 make_##name##4(type x, type y, type z, type w) { return name##4{x, y, z, w}; }
+    devmod_both name##1 make_##name##1(type x) { return name##1{x}; }                                        \
+    devmod_both name##2 make_##name##2(type x, type y) { return name##2{x, y}; }                             \
+    devmod_both name##3 make_##name##3(type x, type y, type z) { return name##3{x, y, z}; }                  \
+    devmod_both name##4 make_##name##4(type x, type y, type z, type w) { return name##4{x, y, z, w}; }
 #define DEVMOD_ARITHMETIC(name, symbol)                                                                          \
-    devmod_function name##2 operator symbol(name##2 a, name##2 b) { return name##2{a.x symbol b.x, a.y symbol b.y}; } \
-    devmod_function name##3 operator symbol(name##3 a, name##3 b) { return name##3{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z}; } \
-    devmod_function name##4 operator symbol(name##4 a, name##4 b) { return name##4{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z, a.w symbol b.w}; } \
-    devmod_function name##2 operator symbol(name##2 a, name b) { return a symbol name##2{b, b}; }                \
-    devmod_function name##2 operator symbol(name a, name##2 b) { return name##2{a, a} symbol b; }                \
-    devmod_function name##3 operator symbol(name##3 a, name b) { return a symbol name##3{b, b, b}; }             \
-    devmod_function name##3 operator symbol(name a, name##3 b) { return name##3{a, a, a} symbol b; }             \
-    devmod_function name##4 operator symbol(name##4 a, name b) { return a symbol name##4{b, b, b, b}; }          \
-    devmod_function name##4 operator symbol(name a, name##4 b) { return name##4{a, a, a, a} symbol b; }          \
-    devmod_function name##2 &operator symbol##=(name##2 &a, name##2 b) { return a = a symbol b; }                \
-    devmod_function name##3 &operator symbol##=(name##3 &a, name##3 b) { return a = a symbol b; }                \
-    devmod_function name##4 &operator symbol##=(name##4 &a, name##4 b) { return a = a symbol b; }
+    devmod_both name##2 operator symbol(name##2 a, name##2 b) { return name##2{a.x symbol b.x, a.y symbol b.y}; } \
+    devmod_both name##3 operator symbol(name##3 a, name##3 b) { return name##3{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z}; } \
+    devmod_both name##4 operator symbol(name##4 a, name##4 b) { return name##4{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z, a.w symbol b.w}; } \
+    devmod_both name##2 operator symbol(name##2 a, name b) { return a symbol name##2{b, b}; }                \
+    devmod_both name##2 operator symbol(name a, name##2 b) { return name##2{a, a} symbol b; }                \
+    devmod_both name##3 operator symbol(name##3 a, name b) { return a symbol name##3{b, b, b}; }             \
+    devmod_both name##3 operator symbol(name a, name##3 b) { return name##3{a, a, a} symbol b; }             \
+    devmod_both name##4 operator symbol(name##4 a, name b) { return a symbol name##4{b, b, b, b}; }          \
+    devmod_both name##4 operator symbol(name a, name##4 b) { return name##4{a, a, a, a} symbol b; }          \
+    devmod_both name##2 &operator symbol##=(name##2 &a, name##2 b) { return a = a symbol b; }                \
+    devmod_both name##3 &operator symbol##=(name##3 &a, name##3 b) { return a = a symbol b; }                \
+    devmod_both name##4 &operator symbol##=(name##4 &a, name##4 b) { return a = a symbol b; }
 DEVMOD_VECTOR(char, char, 1)
 DEVMOD_VECTOR(unsigned char, uchar, 1)
 DEVMOD_VECTOR(short, short, 2)
@@ -101,6 +107,18 @@ DEVMOD_ID(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgrou
 DEVMOD_ID(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
 DEVMOD_ID(gridDim, devmod_blocks(0), devmod_blocks(1), devmod_blocks(2))
 #define warpSize __builtin_amdgcn_wavefrontsize()
+#define hipThreadIdx_x threadIdx.x
+#define hipThreadIdx_y threadIdx.y
+#define hipThreadIdx_z threadIdx.z
+#define hipBlockIdx_x blockIdx.x
+#define hipBlockIdx_y blockIdx.y
+#define hipBlockIdx_z blockIdx.z
+#define hipBlockDim_x blockDim.x
+#define hipBlockDim_y blockDim.y
+#define hipBlockDim_z blockDim.z
+#define hipGridDim_x gridDim.x
+#define hipGridDim_y gridDim.y
+#define hipGridDim_z gridDim.z
 
 /* -- barriers and fences */
 
@@ -110,7 +128,12 @@ devmod_function void __syncthreads()
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-devmod_function void __syncwarp() { __builtin_amdgcn_wave_barrier(); }
+devmod_function void __syncwarp(unsigned long = ~0ul)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
 devmod_function void __threadfence_block() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup"); }
 devmod_function void __threadfence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
 devmod_function void __threadfence_system() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, ""); }
@@ -130,12 +153,12 @@ devmod_function int devmod_permute(int lane, int value) { return __builtin_amdgc
 devmod_function int devmod_source(int lane, int width, bool is_inside) { return is_inside ? lane : (int)__lane_id(); }
 template <class T> devmod_function T devmod_shuffle(T value, int lane)
 {
-    static_assert(sizeof(T) % 4 == 0, "a shuffle takes values of 4, 8, … bytes");
-    union { T value; int words[sizeof(T) / 4]; } from, to;
-    from.value = value;
-    for (unsigned word = 0; word < sizeof(T) / 4; word++)
-        to.words[word] = devmod_permute(lane, from.words[word]);
-    return to.value;
+    int words[(sizeof(T) + 3) / 4];
+    __builtin_memcpy(words, &value, sizeof(T));
+    for (int &word : words)
+        word = devmod_permute(lane, word);
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
 }
 template <class T> devmod_function T __shfl(T value, int source, int width = warpSize)
 {
@@ -161,59 +184,50 @@ template <class M, class T> devmod_function T __shfl_sync(M, T value, int source
 template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_up(value, delta, width); }
 template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_down(value, delta, width); }
 template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) { return __shfl_xor(value, mask, width); }
+/* -- atomics: relaxed, for the block, the device or the system. The second argument is converted to the type of the first. */
 
-/* -- atomics: relaxed, for the whole device, as in HIP */
-
-#define DEVMOD_ATOMIC(name, operation, type)                                                                     \
-    devmod_function type name(type *address, type value)                                                         \
+template <class T> struct devmod_identity { typedef T type; };
+#define DEVMOD_ATOMIC(name, operation, suffix, scope)                                                            \
+    template <class T> devmod_function T name##suffix(T *address, typename devmod_identity<T>::type value)       \
     {                                                                                                            \
-        return operation(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);                            \
+        return operation(address, value, __ATOMIC_RELAXED, scope);                                               \
     }
-#define DEVMOD_ATOMICS(type)                                                                                     \
-    DEVMOD_ATOMIC(atomicAdd, __hip_atomic_fetch_add, type)                                                       \
-    DEVMOD_ATOMIC(atomicExch, __hip_atomic_exchange, type)                                                       \
-    DEVMOD_ATOMIC(atomicMin, __hip_atomic_fetch_min, type)                                                       \
-    DEVMOD_ATOMIC(atomicMax, __hip_atomic_fetch_max, type)                                                       \
-    devmod_function type atomicSub(type *address, type value) { return atomicAdd(address, (type)-value); }
-#define DEVMOD_BITWISE(type)                                                                                     \
-    DEVMOD_ATOMIC(atomicAnd, __hip_atomic_fetch_and, type)                                                       \
-    DEVMOD_ATOMIC(atomicOr, __hip_atomic_fetch_or, type)                                                         \
-    DEVMOD_ATOMIC(atomicXor, __hip_atomic_fetch_xor, type)                                                       \
-    devmod_function type atomicCAS(type *address, type expected, type desired)                                   \
+#define DEVMOD_ATOMICS(suffix, scope)                                                                            \
+    DEVMOD_ATOMIC(atomicAdd, __hip_atomic_fetch_add, suffix, scope)                                              \
+    DEVMOD_ATOMIC(atomicExch, __hip_atomic_exchange, suffix, scope)                                              \
+    DEVMOD_ATOMIC(atomicMin, __hip_atomic_fetch_min, suffix, scope)                                              \
+    DEVMOD_ATOMIC(atomicMax, __hip_atomic_fetch_max, suffix, scope)                                              \
+    DEVMOD_ATOMIC(atomicAnd, __hip_atomic_fetch_and, suffix, scope)                                              \
+    DEVMOD_ATOMIC(atomicOr, __hip_atomic_fetch_or, suffix, scope)                                                \
+    DEVMOD_ATOMIC(atomicXor, __hip_atomic_fetch_xor, suffix, scope)                                              \
+    template <class T> devmod_function T atomicSub##suffix(T *address, typename devmod_identity<T>::type value)  \
     {                                                                                                            \
-        __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED,    \
-                                             __HIP_MEMORY_SCOPE_AGENT);                                          \
+        return atomicAdd##suffix(address, (T)-value);                                                            \
+    }                                                                                                            \
+    template <class T> devmod_function T atomicCAS##suffix(T *address, typename devmod_identity<T>::type expected, typename devmod_identity<T>::type desired) \
+    {                                                                                                            \
+        __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED, scope); \
         return expected;                                                                                         \
+    }                                                                                                            \
+    devmod_function unsigned atomicInc##suffix(unsigned *address, unsigned limit)                                \
+    {                                                                                                            \
+        unsigned before = *address, seen;                                                                        \
+        do {                                                                                                     \
+            seen = before;                                                                                       \
+            before = atomicCAS##suffix(address, seen, seen >= limit ? 0 : seen + 1);                             \
+        } while (before != seen);                                                                                \
+        return before;                                                                                           \
+    }                                                                                                            \
+    devmod_function unsigned atomicDec##suffix(unsigned *address, unsigned limit)                                \
+    {                                                                                                            \
+        unsigned before = *address, seen;                                                                        \
+        do {                                                                                                     \
+            seen = before;                                                                                       \
+            before = atomicCAS##suffix(address, seen, seen == 0 || seen > limit ? limit : seen - 1);             \
+        } while (before != seen);                                                                                \
+        return before;                                                                                           \
     }
-DEVMOD_ATOMICS(int)
-DEVMOD_ATOMICS(unsigned)
-DEVMOD_ATOMICS(unsigned long)
-DEVMOD_ATOMICS(unsigned long long)
-DEVMOD_ATOMICS(float)
-DEVMOD_ATOMICS(double)
-DEVMOD_BITWISE(int)
-DEVMOD_BITWISE(unsigned)
-DEVMOD_BITWISE(unsigned long)
-DEVMOD_BITWISE(unsigned long long)
-devmod_function unsigned atomicInc(unsigned *address, unsigned limit)
-{
-    unsigned before = *address, seen;
-    do {
-        seen = before;
-        before = atomicCAS(address, seen, seen >= limit ? 0 : seen + 1);
-    } while (before != seen);
-    return before;
-}
-devmod_function unsigned atomicDec(unsigned *address, unsigned limit)
-{
-    unsigned before = *address, seen;
-    do {
-        seen = before;
-        before = atomicCAS(address, seen, seen == 0 || seen > limit ? limit : seen - 1);
-    } while (before != seen);
-    return before;
-}
-
+DEVMOD_ATOMICS(, __HIP_MEMORY_SCOPE_AGENT)
 /* -- integers */
 
 devmod_function int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -223,23 +237,25 @@ devmod_function int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
 devmod_function int __ffs(int x) { return __builtin_ffs(x); }
 devmod_function unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 devmod_function unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
-devmod_function int __mul24(int a, int b) { return a * b; }
+devmod_function int __mul24(int a, int b) { return (int)((unsigned)((int)((unsigned)a << 8) >> 8) * (unsigned)((int)((unsigned)b << 8) >> 8)); }
 devmod_function int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
 devmod_function unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
-devmod_function int min(int a, int b) { return a < b ? a : b; }
-devmod_function int max(int a, int b) { return a > b ? a : b; }
-devmod_function unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
-devmod_function unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
-devmod_function long min(long a, long b) { return a < b ? a : b; }
-devmod_function long max(long a, long b) { return a > b ? a : b; }
-devmod_function float min(float a, float b) { return __builtin_fminf(a, b); }
-devmod_function float max(float a, float b) { return __builtin_fmaxf(a, b); }
-devmod_function double min(double a, double b) { return __builtin_fmin(a, b); }
-devmod_function double max(double a, double b) { return __builtin_fmax(a, b); }
+devmod_function int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
+#define DEVMOD_LIMITS(type, of_a, of_b)                                                                          \
+    devmod_both type min(of_a a, of_b b) { return (type)a < (type)b ? (type)a : (type)b; }                       \
+    devmod_both type max(of_a a, of_b b) { return (type)a > (type)b ? (type)a : (type)b; }
+DEVMOD_LIMITS(int, int, int)
+DEVMOD_LIMITS(unsigned, unsigned, unsigned)
+DEVMOD_LIMITS(long, long, long)
 devmod_function int abs(int x) { return x < 0 ? -x : x; }
+devmod_function long abs(long x) { return x < 0 ? -x : x; }
+devmod_function long long abs(long long x) { return x < 0 ? -x : x; }
 devmod_function int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 devmod_function unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
 devmod_function float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 devmod_function float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 
 #include "devmod_hip_math.h"
+#ifdef DEVMOD_COMPLETE
+#include "devmod_hip_complete.h"
+#endif

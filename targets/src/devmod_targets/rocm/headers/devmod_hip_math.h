@@ -8,11 +8,21 @@
 #define NAN __builtin_nanf("")
 #endif
 #define HUGE_VALF __builtin_inff()
+#define HUGE_VAL __builtin_inf()
+#define FP_ILOGB0 (-__INT_MAX__ - 1)
+#define FP_ILOGBNAN (-__INT_MAX__ - 1)
 #define M_E 2.71828182845904523536
 #define M_LOG2E 1.44269504088896340736
+#define M_LOG10E 0.43429448190325182765
+#define M_LN10 2.30258509299404568402
 #define M_LN2 0.69314718055994530942
 #define M_PI 3.14159265358979323846
 #define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_1_PI 0.31830988618379067154
+#define M_2_PI 0.63661977236758134308
+#define M_2_SQRTPI 1.12837916709551257390
+#define M_SQRT1_2 0.70710678118654752440
 #define M_SQRT2 1.41421356237309504880
 
 #define DEVMOD_UNARY(name) \
@@ -40,13 +50,9 @@ DEVMOD_BINARY(copysign)
 devmod_function float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 devmod_function float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 devmod_function double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
-devmod_function float ldexpf(float x, int n) { return __builtin_ldexpf(x, n); }
 devmod_function float fmodf(float x, float y) { return __builtin_fmodf(x, y); }
 devmod_function float fmod(float x, float y) { return __builtin_fmodf(x, y); }
 devmod_function double fmod(double x, double y) { return __builtin_fmod(x, y); }
-devmod_function bool isnan(float x) { return __builtin_isnan(x); }
-devmod_function bool isinf(float x) { return __builtin_isinf(x); }
-devmod_function bool isfinite(float x) { return __builtin_isfinite(x); }
 /* Functions that LLVM computes for float. */
 #define DEVMOD_FLOAT(name)                                                    \
     DEVMOD_UNARY(name)                                                        \
@@ -102,7 +108,6 @@ devmod_function float cosf(float x)
 }
 devmod_function float sin(float x) { return sinf(x); }
 devmod_function float cos(float x) { return cosf(x); }
-devmod_function float tanf(float x) { return sinf(x) / cosf(x); }
 /* The processor's instructions take the angle in turns. */
 devmod_function float __sinf(float x) { return __builtin_amdgcn_sinf(x * 0.159154943f); }
 devmod_function float __cosf(float x) { return __builtin_amdgcn_cosf(x * 0.159154943f); }
@@ -143,30 +148,36 @@ devmod_function float erff(float x)
     float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
     return __builtin_copysignf(1 - sum * __builtin_expf(-size * size), x);
 }
-/* Functions of ROCm's device library. The linker's error names them. */
-extern "C" __device__ double __ocml_exp_f64(double);
-extern "C" __device__ double __ocml_log_f64(double);
-extern "C" __device__ double __ocml_sin_f64(double);
-extern "C" __device__ double __ocml_cos_f64(double);
-extern "C" __device__ double __ocml_pow_f64(double, double);
-extern "C" __device__ double __ocml_tanh_f64(double);
-extern "C" __device__ float __ocml_atan2_f32(float, float);
-extern "C" __device__ float __ocml_atan_f32(float);
-extern "C" __device__ float __ocml_asin_f32(float);
-extern "C" __device__ float __ocml_acos_f32(float);
-extern "C" __device__ float __ocml_cbrt_f32(float);
-extern "C" __device__ float __ocml_expm1_f32(float);
-extern "C" __device__ float __ocml_log1p_f32(float);
-devmod_function double exp(double x) { return __ocml_exp_f64(x); }
-devmod_function double log(double x) { return __ocml_log_f64(x); }
-devmod_function double sin(double x) { return __ocml_sin_f64(x); }
-devmod_function double cos(double x) { return __ocml_cos_f64(x); }
-devmod_function double pow(double x, double y) { return __ocml_pow_f64(x, y); }
-devmod_function double tanh(double x) { return __ocml_tanh_f64(x); }
-devmod_function float atan2f(float y, float x) { return __ocml_atan2_f32(y, x); }
-devmod_function float atanf(float x) { return __ocml_atan_f32(x); }
-devmod_function float asinf(float x) { return __ocml_asin_f32(x); }
-devmod_function float acosf(float x) { return __ocml_acos_f32(x); }
-devmod_function float cbrtf(float x) { return __ocml_cbrt_f32(x); }
-devmod_function float expm1f(float x) { return __ocml_expm1_f32(x); }
-devmod_function float log1pf(float x) { return __ocml_log1p_f32(x); }
+/* -- for float and double, so that none is converted to the other */
+
+#define DEVMOD_PREDICATES(type, f)                                                                               \
+    devmod_function bool isnan(type x) { return __builtin_isnan(x); }                                            \
+    devmod_function bool isinf(type x) { return __builtin_isinf(x); }                                            \
+    devmod_function bool isfinite(type x) { return __builtin_isfinite(x); }                                      \
+    devmod_function bool isnormal(type x) { return __builtin_isnormal(x); }                                      \
+    devmod_function bool signbit(type x) { return __builtin_signbit(x); }                                        \
+    devmod_function type abs(type x) { return __builtin_fabs##f(x); }
+DEVMOD_PREDICATES(float, f)
+DEVMOD_PREDICATES(double, )
+devmod_function float min(float a, float b) { return __builtin_fminf(a, b); }
+devmod_function float max(float a, float b) { return __builtin_fmaxf(a, b); }
+devmod_function double min(double a, double b) { return __builtin_fmin(a, b); }
+devmod_function double max(double a, double b) { return __builtin_fmax(a, b); }
+
+/* -- functions of ROCm's device library. The linker's error names them. */
+
+#define DEVMOD_OCML(type, name, library)                                                                         \
+    extern "C" __device__ type __ocml_##library(type);                                                           \
+    devmod_function type name(type x) { return __ocml_##library(x); }
+DEVMOD_OCML(double, exp, exp_f64)
+DEVMOD_OCML(double, exp2, exp2_f64)
+DEVMOD_OCML(double, log, log_f64)
+DEVMOD_OCML(double, log2, log2_f64)
+DEVMOD_OCML(double, log10, log10_f64)
+DEVMOD_OCML(double, sin, sin_f64)
+DEVMOD_OCML(double, cos, cos_f64)
+DEVMOD_OCML(double, tanh, tanh_f64)
+#define DEVMOD_OCML2(name)                                                                                       \
+    extern "C" __device__ double __ocml_##name##_f64(double, double);                                            \
+    devmod_function double name(double x, double y) { return __ocml_##name##_f64(x, y); }
+DEVMOD_OCML2(pow)

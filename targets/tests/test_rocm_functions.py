@@ -1,0 +1,353 @@
+"""ROCm: the functions of HIP's headers are those of docs/rocm-functions.md, and machine code of gfx1100 computes what NumPy and Python do."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+from devmod_conformance.checks import code_of
+from devmod_simulators import rdna3
+
+ROOT = Path(__file__).resolve().parents[2]
+GFX1100 = "rocm -arch=gfx1100"
+HEADERS = "".join(
+    f"#include <hip/{name}.h>\n"
+    for name in ("hip_runtime", "hip_fp16", "hip_bf16", "hip_bfloat16", "hip_complex", "hip_cooperative_groups")
+)
+needs_emulator = pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
+
+
+def documented() -> dict[str, list[str]]:
+    """Return the functions of the page by the state that its tables give them."""
+    rows = re.findall(r"^\| (executed|compiled|library|no) \| (.*) \|$", (ROOT / "docs" / "rocm-functions.md").read_text(), re.MULTILINE)
+    states: dict[str, list[str]] = {}
+    for state, names in rows:
+        states.setdefault(state, []).extend(re.findall(r"`(\w+)`", names))
+    return states
+
+
+def test_the_headers_declare_the_functions_of_the_page() -> None:
+    states = documented()
+    lines = [name for names in states.values() for name in names]
+    assert len(lines) == len(set(lines)) > 400
+    # #line gives an error the number of its function.
+    uses = "".join(f'#line {number} "functions"\nusing ::{name};\n' for number, name in enumerate(lines))
+    source = f"{HEADERS}namespace page {{\n{uses}}}\n__global__ void k(int *x) {{}}\n"
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, GFX1100, language="HIP", options=["-ferror-limit=0"])
+    unknown = {lines[int(number)] for number in re.findall(r"^functions:(\d+):\d+: error: no member named", caught.value.log, re.MULTILINE)}
+    assert unknown == set(states["no"])
+
+
+#: Expressions of a float v from -7 to 7, with the exact value of a double, and the error relative to 1 + |exact|.
+FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "atanf(v)": (np.arctan, 2e-7),
+    "asinf(v / 7)": (lambda v: np.arcsin(v / 7), 3e-7),
+    "acosf(v / 7)": (lambda v: np.arccos(v / 7), 3e-7),
+    "atan2f(v, -1.5f)": (lambda v: np.arctan2(v, -1.5), 3e-7),
+    "tanf(v / 8)": (lambda v: np.tan(v / 8), 3e-7),
+    "asinhf(v)": (np.arcsinh, 3e-7),
+    "acoshf(fabsf(v) + 1)": (lambda v: np.arccosh(np.abs(v) + 1), 4e-7),
+    "atanhf(v / 8)": (lambda v: np.arctanh(v / 8), 3e-7),
+    "expm1f(v)": (np.expm1, 3e-7),
+    "log1pf(fabsf(v))": (lambda v: np.log1p(np.abs(v)), 3e-7),
+    "log2f(fabsf(v) + 1)": (lambda v: np.log2(np.abs(v) + 1), 3e-7),
+    "exp10f(v)": (lambda v: 10**v, 1e-6),
+    "cbrtf(v)": (np.cbrt, 3e-7),
+    "rcbrtf(v)": (lambda v: 1 / np.cbrt(v), 3e-7),
+    "hypotf(v, 3)": (lambda v: np.hypot(v, 3), 3e-7),
+    "rhypotf(v, 3)": (lambda v: 1 / np.hypot(v, 3), 3e-7),
+    "norm3df(v, 1, 2)": (lambda v: np.sqrt(v * v + 5), 3e-7),
+    "rnorm3df(v, 1, 2)": (lambda v: 1 / np.sqrt(v * v + 5), 3e-7),
+    "norm4df(v, 1, 2, 3)": (lambda v: np.sqrt(v * v + 14), 3e-7),
+    "rnorm4df(v, 1, 2, 3)": (lambda v: 1 / np.sqrt(v * v + 14), 3e-7),
+    "sinpif(v)": (lambda v: np.sin(math.pi * v), 1e-6),
+    "cospif(v)": (lambda v: np.cos(math.pi * v), 1e-6),
+    "erfcf(v)": (np.vectorize(math.erfc), 1e-6),
+    "erfcxf(fabsf(v) / 4)": (np.vectorize(lambda v: math.erfc(abs(v) / 4) * math.exp(v * v / 16)), 1e-6),
+    "normcdff(v)": (np.vectorize(lambda v: math.erfc(-v / math.sqrt(2)) / 2), 1e-6),
+    "erff(erfinvf(v / 8))": (lambda v: v / 8, 1e-6),
+    "remainderf(v, 0.75f)": (np.vectorize(lambda v: math.remainder(v, 0.75)), 0),
+    "fdimf(v, 1)": (lambda v: np.maximum(v - 1, 0), 1e-7),
+    "ldexpf(v, 3)": (lambda v: v * 8, 0),
+    "scalbnf(v, -3)": (lambda v: v / 8, 0),
+    "scalblnf(v, 2)": (lambda v: v * 4, 0),
+    "ilogbf(v)": (lambda v: np.frexp(v)[1] - 1, 0),
+    "logbf(v)": (lambda v: np.frexp(v)[1] - 1, 0),
+    "rintf(v) + nearbyintf(v)": (lambda v: 2 * np.rint(v), 0),
+    "lrintf(v)": (np.rint, 0),
+    "llrintf(v)": (np.rint, 0),
+    "lroundf(v)": (lambda v: np.trunc(v + np.copysign(0.5, v)), 0),
+    "llroundf(v)": (lambda v: np.trunc(v + np.copysign(0.5, v)), 0),
+    "nextafterf(v, 9)": (lambda v: np.nextafter(v.astype("float32"), np.float32(9)), 0),
+    "min(v, 1.0f)": (lambda v: np.minimum(v, 1), 0),
+    "max(v, 1.0f)": (lambda v: np.maximum(v, 1), 0),
+    "abs(v)": (np.abs, 0),
+    "signbit(v)": (np.signbit, 0),
+    "isnan(v / 0.0f * 0)": (np.ones_like, 0),
+    "isinf(v / 0.0f)": (np.ones_like, 0),
+    "isfinite(v)": (np.ones_like, 0),
+    "isnormal(v)": (np.ones_like, 0),
+    "__saturatef(v)": (lambda v: np.clip(v, 0, 1), 0),
+    "__fadd_rn(v, 1)": (lambda v: v + 1, 1e-7),
+    "__fsub_rn(v, 1)": (lambda v: v - 1, 1e-7),
+    "__fmul_rn(v, v) - v * 0": (lambda v: v * v, 1e-7),
+    "__fdiv_rn(v, 3)": (lambda v: v / 3, 1e-7),
+    "__fmaf_rn(v, v, 1)": (lambda v: v * v + 1, 1e-7),
+    "__fsqrt_rn(fabsf(v))": (lambda v: np.sqrt(np.abs(v)), 1e-7),
+    "__frsqrt_rn(fabsf(v) + 1)": (lambda v: 1 / np.sqrt(np.abs(v) + 1), 2e-7),
+    "__frcp_rn(v)": (lambda v: 1 / v, 1e-7),
+    "__expf(v)": (np.exp, 1e-6),
+    "__exp10f(v)": (lambda v: 10**v, 2e-6),
+    "__logf(fabsf(v) + 1)": (lambda v: np.log(np.abs(v) + 1), 1e-6),
+    "__log2f(fabsf(v) + 1)": (lambda v: np.log2(np.abs(v) + 1), 1e-6),
+    "__log10f(fabsf(v) + 1)": (lambda v: np.log10(np.abs(v) + 1), 1e-6),
+    "__powf(fabsf(v) + 1, 1.5f)": (lambda v: (np.abs(v) + 1) ** 1.5, 1e-6),
+    "__fdividef(v, 3)": (lambda v: v / 3, 1e-6),
+    "fdividef(v, 3)": (lambda v: v / 3, 1e-7),
+    "__float2int_rn(v)": (np.rint, 0),
+    "__float2int_rz(v)": (np.trunc, 0),
+    "__float2int_ru(v)": (np.ceil, 0),
+    "__float2int_rd(v)": (np.floor, 0),
+    "__float2ll_rd(v)": (np.floor, 0),
+    "__double2int_rn((double)v)": (np.rint, 0),
+    "__double2ll_ru((double)v)": (np.ceil, 0),
+    "__double2float_rn((double)v)": (lambda v: v, 0),
+    "__hiloint2double(__double2hiint((double)v), __double2loint((double)v))": (lambda v: v, 0),
+    "__half2float(__hmul(__float2half(v), __float2half(2)))": (lambda v: 2 * v, 2e-3),
+    "__half2float(__hfma2(__float2half2_rn(v), __float2half2_rn(2), __float2half2_rn(1)).y)": (lambda v: 2 * v + 1, 2e-3),
+    "__half2float(hexp(__float2half(v / 4)))": (lambda v: np.exp(v / 4), 2e-3),
+    "__half2float(__hmax(__float2half(v), __float2half(1)))": (lambda v: np.maximum(v, 1), 2e-3),
+    "__half2int_rn(__float2half(v))": (lambda v: np.rint(v.astype("float16")), 0),
+    "__bfloat162float(__float2bfloat16(v))": (lambda v: v, 4e-3),
+    "__bfloat162float(__hadd(__float2bfloat16(v), __float2bfloat16(1)))": (lambda v: v + 1, 8e-3),
+    "(float)(hip_bfloat16(v) * hip_bfloat16(2.0f))": (lambda v: 2 * v, 4e-3),
+    "hipCabsf(hipCmulf(make_hipFloatComplex(v, 1), make_hipFloatComplex(0, 1)))": (lambda v: np.sqrt(v * v + 1), 2e-7),
+}
+#: Expressions of a double d from -7 to 7.
+DOUBLES: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "sqrt(fabs(d))": (lambda d: np.sqrt(np.abs(d)), 1e-15),
+    "rsqrt(fabs(d) + 1)": (lambda d: 1 / np.sqrt(np.abs(d) + 1), 1e-15),
+    "fma(d, d, 1.0)": (lambda d: d * d + 1, 1e-15),
+    "floor(d) + ceil(d) + trunc(d) + rint(d)": (lambda d: np.floor(d) + np.ceil(d) + np.trunc(d) + np.rint(d), 0),
+    "fmod(d, 0.75)": (lambda d: np.fmod(d, 0.75), 0),
+    "remainder(d, 0.75)": (np.vectorize(lambda d: math.remainder(d, 0.75)), 0),
+    "hypot(d, 3.0)": (lambda d: np.hypot(d, 3), 1e-15),
+    "nextafter(d, 9.0)": (lambda d: np.nextafter(d, 9), 0),
+    "ldexp(d, 3)": (lambda d: d * 8, 0),
+    "ilogb(d)": (lambda d: np.frexp(d)[1] - 1, 0),
+    "fmax(d, 1.0) + fmin(d, 1.0)": (lambda d: d + 1, 1e-15),
+    "copysign(1.0, d)": (np.sign, 0),
+    "isinf(1e300 * d * 0 + 1e300)": (np.zeros_like, 0),
+    "__dmul_rn(d, d)": (lambda d: d * d, 1e-15),
+    "__ddiv_rn(d, 3.0)": (lambda d: d / 3, 1e-15),
+}
+
+
+def _signed(x: int, bits: int = 32) -> int:
+    return (x + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+def _field(x: int, count: int) -> int:
+    return x & ((1 << count) - 1)
+
+
+def _long(a: int, b: int) -> int:
+    return a << 32 | b
+
+
+#: Expressions of the unsigned a and b and of the shift s, with their value modulo 2 to the 64.
+INTEGERS: dict[str, Callable[[int, int, int], int]] = {
+    "__popc(a)": lambda a, b, s: a.bit_count(),
+    "__popcll((unsigned long long)a << 32 | b)": lambda a, b, s: a.bit_count() + b.bit_count(),
+    "__clz(a)": lambda a, b, s: 32 - a.bit_length(),
+    "__clzll((unsigned long long)a << 32 | b)": lambda a, b, s: 64 - _long(a, b).bit_length(),
+    "__ffs(a)": lambda a, b, s: (a & -a).bit_length(),
+    "__ffsll((unsigned long long)a << 32)": lambda a, b, s: (a << 32 & -(a << 32)).bit_length(),
+    "__brev(a)": lambda a, b, s: int(f"{a:032b}"[::-1], 2),
+    "__brevll((unsigned long long)a << 32 | b)": lambda a, b, s: int(f"{_long(a, b):064b}"[::-1], 2),
+    # The emulator multiplies all bits of the operands of v_mul_i32_i24 and v_mul_u32_u24.
+    "(unsigned)__mul24((int)(a & 0xfffff), (int)(b & 0xfffff))": lambda a, b, s: (a & 0xFFFFF) * (b & 0xFFFFF) % 2**32,
+    "__umul24(a & 0xfffff, b & 0xfffff)": lambda a, b, s: (a & 0xFFFFF) * (b & 0xFFFFF) % 2**32,
+    "(unsigned)__mulhi((int)a, (int)b)": lambda a, b, s: (_signed(a) * _signed(b) >> 32) % 2**32,
+    "__umulhi(a, b)": lambda a, b, s: a * b >> 32,
+    "__umul64hi((unsigned long long)a << 32 | b, (unsigned long long)b << 32 | a)": lambda a, b, s: _long(a, b) * _long(b, a) >> 64,
+    "__mul64hi((long long)a << 32, (long long)b << 32)": lambda a, b, s: _signed(a) * _signed(b),
+    "(unsigned)__hadd((int)a, (int)b)": lambda a, b, s: (_signed(a) + _signed(b) >> 1) % 2**32,
+    "(unsigned)__rhadd((int)a, (int)b)": lambda a, b, s: (_signed(a) + _signed(b) + 1 >> 1) % 2**32,
+    "__uhadd(a, b)": lambda a, b, s: a + b >> 1,
+    "__urhadd(a, b)": lambda a, b, s: a + b + 1 >> 1,
+    "__sad((int)a, (int)b, s)": lambda a, b, s: (abs(_signed(a) - _signed(b)) + s) % 2**32,
+    "__usad(a, b, s)": lambda a, b, s: (abs(a - b) + s) % 2**32,
+    "__byte_perm(a, b, 0x7250)": lambda a, b, s: a & 255 | (b >> 8 & 255) << 8 | (a >> 16 & 255) << 16 | b >> 24 << 24,
+    "__funnelshift_l(a, b, s)": lambda a, b, s: _field(_long(b, a) << s % 32 >> 32, 32),
+    "__funnelshift_r(a, b, s)": lambda a, b, s: _field(_long(b, a) >> s % 32, 32),
+    "__funnelshift_lc(a, b, s)": lambda a, b, s: _field(_long(b, a) << min(s, 32) >> 32, 32),
+    "__funnelshift_rc(a, b, s)": lambda a, b, s: _field(_long(b, a) >> min(s, 32), 32),
+    "__bitextract_u32(a, 5, 9)": lambda a, b, s: _field(a >> 5, 9),
+    "__bitextract_u64((unsigned long long)a << 32 | b, 20, 30)": lambda a, b, s: _field(_long(a, b) >> 20, 30),
+    "__bitinsert_u32(a, b, 5, 9)": lambda a, b, s: a & ~(511 << 5) | _field(b, 9) << 5,
+    "__bitinsert_u64(a, b, 5, 40)": lambda a, b, s: a & 31 | b << 5,
+    "__dp4a(a, b, s)": lambda a, b, s: (sum((a >> n & 255) * (b >> n & 255) for n in (0, 8, 16, 24)) + s) % 2**32,
+    "__dp2a_lo(a, b, s)": lambda a, b, s: ((a & 65535) * (b & 255) + (a >> 16) * (b >> 8 & 255) + s) % 2**32,
+    "__dp2a_hi(a, b, s)": lambda a, b, s: ((a & 65535) * (b >> 16 & 255) + (a >> 16) * (b >> 24) + s) % 2**32,
+    "min(a, b)": lambda a, b, s: min(a, b),
+    "max((long long)a, (long long)b)": lambda a, b, s: max(a, b),
+    "(unsigned)abs((int)a)": lambda a, b, s: abs(_signed(a)),
+    "llabs(-(long long)a)": lambda a, b, s: a,
+    "__float_as_uint(__uint_as_float(a & 0x3fffffff))": lambda a, b, s: a & 0x3FFFFFFF,
+    "(unsigned)__float_as_int(__int_as_float((int)(a & 0x3fffffff)))": lambda a, b, s: a & 0x3FFFFFFF,
+    "(unsigned long long)__double_as_longlong(__longlong_as_double(a))": lambda a, b, s: a,
+    "__uint2double_rn(a)": lambda a, b, s: a,
+    "(unsigned long long)__ll2double_rn(a)": lambda a, b, s: a,
+    "(unsigned long long)__uint2float_rn(a)": lambda a, b, s: int(np.float32(a)),
+    "__half_as_ushort(__ushort_as_half((unsigned short)(a & 0x3fff)))": lambda a, b, s: a & 0x3FFF,
+    "__bfloat16_as_ushort(__ushort_as_bfloat16((unsigned short)(a & 0x3fff)))": lambda a, b, s: a & 0x3FFF,
+}
+#: Expressions of one wave of 32 threads: the thread t, its value v (3 t modulo 7), and the values of all in a list.
+WAVES: dict[str, Callable[[int, list[int]], int]] = {
+    "__shfl(v, 5)": lambda t, v: v[5],
+    "__shfl_up(v, 2)": lambda t, v: v[t - 2] if t > 1 else v[t],
+    "__shfl_down(v, 3)": lambda t, v: v[t + 3] if t < 29 else v[t],
+    "__shfl_xor(v, 9)": lambda t, v: v[t ^ 9],
+    "__shfl_sync(~0u, (short)v, 5)": lambda t, v: v[5],
+    "__shfl_up_sync(~0u, v, 1, 8)": lambda t, v: v[t - 1] if t % 8 else v[t],
+    "__shfl_down_sync(~0u, (double)v, 1, 8)": lambda t, v: v[t + 1] if t % 8 < 7 else v[t],
+    "__shfl_xor_sync(~0u, (long long)v, 1)": lambda t, v: v[t ^ 1],
+    "(unsigned)__ballot(v > 3)": lambda t, v: sum((each > 3) << n for n, each in enumerate(v)),
+    "__ballot_sync(0xffu, v > 3)": lambda t, v: sum((each > 3) << n for n, each in enumerate(v[:8])),
+    "__any(v == 6) * 2 + __any(v == 7)": lambda t, v: 2,
+    "__all(v < 7) * 2 + __all(v < 6)": lambda t, v: 2,
+    "__any_sync(~0u, v == 6)": lambda t, v: 1,
+    "__all_sync(~0u, v < 7)": lambda t, v: 1,
+    "(unsigned)__activemask()": lambda t, v: 2**32 - 1,
+    "__lane_id()": lambda t, v: t,
+    "(unsigned)__match_any(v)": lambda t, v: sum((each == v[t]) << n for n, each in enumerate(v)),
+    "__match_any_sync(~0u, v)": lambda t, v: sum((each == v[t]) << n for n, each in enumerate(v)),
+    "__reduce_add_sync(~0u, v)": lambda t, v: sum(v),
+    "__reduce_min_sync(~1u, v)": lambda t, v: min(v[1:]),
+    "__reduce_max_sync(~0u, v)": lambda t, v: max(v),
+    "__reduce_and_sync(6u, v)": lambda t, v: v[1] & v[2],
+    "__reduce_or_sync(6u, v)": lambda t, v: v[1] | v[2],
+    "__reduce_xor_sync(~0u, v)": lambda t, v: int(np.bitwise_xor.reduce(v)),
+    "__syncthreads_count(v > 3)": lambda t, v: sum(each > 3 for each in v),
+    "__syncthreads_and(v < 6) + 2": lambda t, v: 2,
+    "__syncthreads_or(v == 6) + 2": lambda t, v: 3,
+    "__ldg(&values[t])": lambda t, v: v[t],
+    "tile.shfl(v, 2)": lambda t, v: v[t // 8 * 8 + 2],
+    "tile.shfl_xor(v, 3)": lambda t, v: v[t ^ 3],
+    "tile.ballot(v > 3)": lambda t, v: sum((each > 3) << n for n, each in enumerate(v[t // 8 * 8 : t // 8 * 8 + 8])),
+    "tile.any(v == 6) + tile.all(v < 7) + tile.size() + tile.thread_rank()": lambda t, v: 10 + t % 8,
+    "tile.meta_group_rank() * 10 + tile.meta_group_size()": lambda t, v: t // 8 * 10 + 4,
+    "cg::reduce(tile, v, cg::plus<int>())": lambda t, v: sum(v[t // 8 * 8 : t // 8 * 8 + 8]),
+    "block.thread_rank() + block.size()": lambda t, v: t + 32,
+    "odd(v)": lambda t, v: v[5] * 100 + 16 if t % 2 else 0,
+}
+#: Operations of 32 threads t on one number that starts with 100, with the result.
+ATOMICS: dict[str, int] = {
+    "atomicAdd(x, t)": 100 + 496,
+    "atomicSub(x, 2)": 100 - 64,
+    "atomicExch(x, 7)": 7,
+    "atomicMin(x, t + 5)": 5,
+    "atomicMax(x, t + 90)": 121,
+    "atomicAnd(x, ~(t & 4))": 96,
+    "atomicOr(x, t)": 127,
+    "atomicXor(x, t)": 100,
+    "atomicCAS(x, 100, 5)": 5,
+    "atomicInc((unsigned *)x, 109)": 100 + 32 - 110,
+    "atomicDec((unsigned *)x, 200)": 68,
+    "atomicAdd_block(x, 1)": 132,
+    "atomicMax_system(x, 1000 + t)": 1031,
+    "unsafeAtomicAdd(x, 1)": 132,
+}
+
+
+def run(source: str, tmp_path: Path, *arguments: Any, block: int) -> None:
+    module = devmod.compile(source, GFX1100, language="HIP")
+    emulator = rdna3.Emulator(code_of(module), tmp_path)
+    emulator.add(next(iter(module.functions.values())).name, *arguments, grid=(1, 1, 1), block=(block, 1, 1))
+    emulator.run()
+
+
+@pytest.mark.once
+@needs_emulator
+@pytest.mark.parametrize(("cases", "type_", "name"), [(FLOATS, "float", "v"), (DOUBLES, "double", "d")], ids=["float", "double"])
+def test_functions_of_numbers_compute(cases: dict[str, Any], type_: str, name: str, tmp_path: Path) -> None:
+    lines = "".join(f"    y[{number * 64} + i] = (double)({text});\n" for number, text in enumerate(cases))
+    x = np.linspace(-7, 7, 64).astype("float32" if type_ == "float" else "float64")
+    y = np.zeros((len(cases), 64))
+    run(
+        f"{HEADERS}__global__ void k(const {type_} *x, double *y)\n{{\n    int i = threadIdx.x;\n    {type_} {name} = x[i];\n{lines}}}",
+        tmp_path,
+        x,
+        y,
+        block=64,
+    )
+    for row, (text, (reference, bound)) in zip(y, cases.items(), strict=True):
+        expected = np.asarray(reference(x.astype("float64")), "float64")
+        error = np.abs(row - expected) / (1 + np.abs(expected))
+        assert error.max() <= bound, f"{text}: {error.max():.3g} at {x[error.argmax()]}"
+
+
+@pytest.mark.once
+@needs_emulator
+def test_functions_of_integers_compute(tmp_path: Path) -> None:
+    lines = "".join(f"    y[{number * 32} + i] = {text};\n" for number, text in enumerate(INTEGERS))
+    a, b = np.random.default_rng(3).integers(1, 2**32, (2, 32), "uint32")
+    s, y = np.arange(8, 40, dtype="uint32"), np.zeros((len(INTEGERS), 32), "uint64")
+    source = "__global__ void k(const unsigned *as, const unsigned *bs, const unsigned *shifts, unsigned long long *y)\n{\n"
+    source += f"    int i = threadIdx.x;\n    unsigned a = as[i], b = bs[i], s = shifts[i];\n{lines}}}"
+    run(HEADERS + source, tmp_path, a, b, s, y, block=32)
+    for row, (text, reference) in zip(y, INTEGERS.items(), strict=True):
+        expected = [reference(*each) % 2**64 for each in zip(a.tolist(), b.tolist(), s.tolist(), strict=True)]
+        assert row.tolist() == expected, text
+
+
+@pytest.mark.once
+@needs_emulator
+def test_functions_of_a_wave_and_of_groups_compute(tmp_path: Path) -> None:
+    lines = "".join(f"    y[{number * 32} + t] = {text};\n" for number, text in enumerate(WAVES))
+    values, y = np.arange(32, dtype="int32") * 3 % 7, np.zeros((len(WAVES), 32), "int64")
+    source = """namespace cg = cooperative_groups;
+__device__ int odd(int v)
+{
+    if (threadIdx.x % 2 == 0)
+        return 0;
+    cg::coalesced_group group = cg::coalesced_threads();
+    return group.shfl(v, 2) * 100 + group.size();
+}
+__global__ void k(const int *values, long long *y)
+{
+    int t = threadIdx.x, v = values[t];
+    cg::thread_block block = cg::this_thread_block();
+    auto tile = cg::tiled_partition<8>(block);
+"""
+    run(f"{HEADERS}{source}{lines}}}", tmp_path, values, y, block=32)
+    for row, (text, reference) in zip(y, WAVES.items(), strict=True):
+        assert row.tolist() == [reference(t, values.tolist()) for t in range(32)], text
+
+
+@pytest.mark.once
+@needs_emulator
+def test_atomics_compute(tmp_path: Path) -> None:
+    lines = "".join(f"    {{ int *x = numbers + {number}; {text}; }}\n" for number, text in enumerate(ATOMICS))
+    numbers, sums = np.full(len(ATOMICS), 100, "int32"), np.array([1.0, 2.0], "float32")
+    # Without double: the emulator's global_atomic_cmpswap_b64 writes nothing.
+    source = f"{HEADERS}__global__ void k(int *numbers, float *sums)\n{{\n    int t = threadIdx.x;\n{lines}"
+    run(source + "    atomicAdd(&sums[0], 0.5f);\n    atomicMax(&sums[1], t);\n}", tmp_path, numbers, sums, block=32)
+    assert dict(zip(ATOMICS, numbers.tolist(), strict=True)) == ATOMICS
+    assert sums.tolist() == [17, 31]
+
+
+def test_the_executed_functions_of_the_page_have_cases() -> None:
+    texts = " ".join([*FLOATS, *DOUBLES, *INTEGERS, *WAVES, *ATOMICS])
+    earlier = (Path(__file__).parent / "test_compile_rocm.py").read_text()
+    called = set(re.findall(r"\b([A-Za-z_]\w*)\(", texts + earlier))
+    assert sorted(set(documented()["executed"]) - called) == []
