@@ -20,6 +20,10 @@ CASES = {
     "nvidia": (f"devmod.compile({CUDA}, 'cuda -arch=sm_90')", "CUDA C++ cannot be compiled here: NVRTC"),
     "clang": (f"devmod.compile({CL}, 'opencl')", "cannot read the kernels of the OpenCL C source: libclang"),
     "ziglang": (f"devmod.compile({CUDA}, 'rocm -arch=gfx90a')", "rocm cannot be compiled here: the compiler clang of the wheel ziglang"),
+    "slangpy": (
+        "devmod.compile('#version 450', 'vulkan', options='--compiler=slangpy')",
+        "cannot compile the GLSL source <text>: slangpy cannot be imported",
+    ),
     "pyopencl": ("devmod.device('opencl')", "no OpenCL device can be used: pyopencl"),
     "vulkan": ("devmod.device('vulkan')", "no Vulkan device can be used: vulkan"),
     "wgpu": ("devmod.device('webgpu')", "no WebGPU device can be used: wgpu"),

@@ -22,6 +22,7 @@ PACKAGES = (
     "fsspec",
     "msgpack",
     "numpy",
+    "slangpy",
     "wgpu",
     "ziglang",
     "zstandard",

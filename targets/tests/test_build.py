@@ -149,13 +149,14 @@ def test_a_partial_build_writes_what_succeeded(tmp_path: Path) -> None:
 def test_a_missing_toolchain_fails_its_target_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = write_kernels(tmp_path / "p", 1)
     manifest.write_text(manifest.read_text().replace('"opencl"]', '"vulkan", "opencl"]').replace('"k0.cl"]', '"k0.cl", "k0.comp"]'))
+    manifest.write_text(manifest.read_text() + '[target.vulkan]\noptions = ["--compiler=glslc"]\n')
     (tmp_path / "p" / "k0.comp").write_text("#version 450\nvoid main() {}\n")
     monkeypatch.setenv("PATH", "")
     result = devmod.build(manifest, partial=True)
     assert sorted(statuses(result)) == ["compiled", "failed"]
     (failure,) = result.failures
     assert (failure.error, failure.job.target) == ("ToolchainNotFoundError", "vulkan")
-    assert failure.message.startswith("cannot compile the GLSL source k0.comp: glslangValidator, glslang or glslc is not installed. ")
+    assert failure.message.startswith("cannot compile the GLSL source k0.comp: glslc is not installed. To add it: ")
     assert [module.kind for module in result.modules] == ["opencl"]
 
 

@@ -396,7 +396,8 @@ def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Pa
     subprocess.run([*COMMAND, "-q"], check=True)
     good = (project / "k.devmod").read_bytes()
     manifest = (project / "devmod.toml").read_text()
-    (project / "devmod.toml").write_text(manifest.replace('["k1.cl"]', '["k1.cl", "k1.comp"]\ntargets = ["opencl", "vulkan"]'))
+    manifest = manifest.replace('["k1.cl"]', '["k1.cl", "k1.comp"]\ntargets = ["opencl", "vulkan"]')
+    (project / "devmod.toml").write_text(f'{manifest}[target.vulkan]\noptions = ["--compiler=glslangValidator"]\n')
     (project / "k1.comp").write_text("#version 450\n")
     programs, temporary = tmp_path / "bin", tmp_path / "tmp"
     programs.mkdir()

@@ -173,6 +173,7 @@ def test_one_compile_by_programs_alone_needs_no_worker(tmp_path: Path, monkeypat
     manifest = folder / "devmod.toml"
     manifest.write_text(manifest.read_text().replace('["opencl"]', '["opencl", "vulkan"]').replace('.cl"', '.cl", "k#.comp"'))
     manifest.write_text(manifest.read_text().replace("k#", "k0", 1).replace("k#", "k1", 1))
+    manifest.write_text(manifest.read_text() + '[target.vulkan]\noptions = ["--compiler=glslangValidator"]\n')
     devmod.build(manifest).raise_for_failures()
     assert str(os.getpid()) not in parents("glslangValidator")
     (folder / "k0.comp").write_text(SHADER.format(7))

@@ -43,19 +43,26 @@ def program(path: Path, text: str) -> Path:
 def test_each_kind_has_the_versions_of_devmod_and_of_its_wheels(target: str) -> None:
     names = [line.partition(" ")[0] for line in key(target).splitlines()]
     assert names[:3] == ["devmod-core", "devmod-readers", "devmod-targets"]
-    wheels = {"opencl": ["libclang"], "metal": ["libclang"], "rocm": ["libclang", "ziglang"], "hexagon": ["libclang", "ziglang"]}
+    wheels = {
+        "opencl": ["libclang"],
+        "metal": ["libclang"],
+        "vulkan": ["slangpy"],
+        "rocm": ["libclang", "ziglang"],
+        "hexagon": ["libclang", "ziglang"],
+    }
     for wheel in wheels.get(target.partition(" ")[0], []):
         assert wheel in names
 
 
-def test_another_version_of_a_wheel_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("target", "wheel"), [("opencl", "libclang"), ("vulkan", "slangpy")])
+def test_another_version_of_a_wheel_is_another_key(target: str, wheel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = set()
     for version in ("18.1.1", "19.0.0"):
         folder = tmp_path / version
-        (folder / f"libclang-{version}.dist-info").mkdir(parents=True)
+        (folder / f"{wheel}-{version}.dist-info").mkdir(parents=True)
         with monkeypatch.context() as patch:
             patch.setattr(sys, "path", [str(folder), *sys.path])
-            keys.add(key("opencl"))
+            keys.add(key(target))
     assert len(keys) == 2
 
 

@@ -1,13 +1,16 @@
-"""The compiler of Vulkan: typical shaders, compiled with the system's tools, and their whole interfaces."""
+"""The compiler of Vulkan: typical shaders, compiled by the library of slangpy and by the system's tools, and their whole interfaces."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,22 @@ needs_compiler = pytest.mark.skipif(
 )
 needs_tools = pytest.mark.skipif(not shutil.which("spirv-val"), reason="spirv-tools is not installed")
 pytestmark = needs_compiler
+#: The library of the wheel, and a program.
+both_compilers = pytest.mark.parametrize("compiler", ["slangpy", "glslangValidator"])
+
+
+@pytest.fixture(autouse=True)
+def _needs_slangpy(request: pytest.FixtureRequest) -> None:
+    """Skip the cases of the library where its wheel is not installed."""
+    callspec = getattr(request.node, "callspec", None)
+    if callspec and "slangpy" in callspec.params.values() and find_spec("slangpy") is None:
+        pytest.skip("slangpy is not installed")
+
+
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the wheel slangpy, as if it were not installed."""
+    monkeypatch.setitem(sys.modules, "slangpy", None)
 
 
 def build(name: str, target: str = "vulkan", **given: Any) -> devmod.Module:
@@ -220,9 +239,17 @@ INTERFACES: dict[str, dict[str, Interface]] = {
 
 
 @pytest.mark.row("R11", "R12", "R29", "R37")
-@pytest.mark.parametrize("name", INTERFACES)
-def test_the_interface_matches_the_shader(name: str) -> None:
-    module = build(name)
+@pytest.mark.parametrize(
+    ("name", "compiler"),
+    [
+        (name, compiler)
+        for name in INTERFACES
+        for compiler in ("slangpy", "glslangValidator")
+        if (name, compiler[0]) != (f"{name[:-5]}.hlsl", "s")
+    ],
+)
+def test_the_interface_matches_the_shader(name: str, compiler: str) -> None:
+    module = build(name, options=[f"--compiler={compiler}"])
     assert {key: info.interface for key, info in module.functions.items()} == INTERFACES[name]
     for key, info in module.functions.items():
         assert info.name == (key if name.endswith(".hlsl") else "main")
@@ -245,19 +272,20 @@ def test_a_shader_is_its_flag_its_count_and_its_words() -> None:
 
 @pytest.mark.row("R13", "R26")
 @pytest.mark.skipif(not shutil.which("spirv-dis"), reason="spirv-tools is not installed")
-def test_the_disassembly_is_the_source() -> None:
-    module = build("scan.hlsl")
+@pytest.mark.parametrize(("name", "entries"), [("scan.hlsl", ["scan", "add"]), ("saxpy.comp", ["main"])])
+def test_the_disassembly_is_the_source(name: str, entries: list[str]) -> None:
+    module = build(name)
     text = module.inspect_source()
     assert text == module.inspect_source("spv") == module.source["spv"]
-    assert re.findall(r'OpEntryPoint GLCompute %\w+ "(\w+)"', text) == ["scan", "add"]
+    assert re.findall(r'OpEntryPoint GLCompute %\w+ "(\w+)"', text) == entries
 
 
 @pytest.mark.row("R42")
 def test_the_origin_records_target_toolchain_options_and_sources() -> None:
-    module = build("tiles.comp", defines={"SCALE": 2}, options=["-DTILE=16", "-Os"])
+    module = build("tiles.comp", defines={"SCALE": 2}, options=["-DTILE=16", "-Os", "--compiler=glslangValidator"])
     origin = module.origin
     assert origin is not None
-    assert (origin.target, origin.options) == ("vulkan", ("-Os", "-DTILE=16", "-DSCALE=2"))
+    assert (origin.target, origin.options) == ("vulkan", ("--compiler=glslangValidator", "-Os", "-DTILE=16", "-DSCALE=2"))
     assert re.fullmatch(r"glslang \d+(\.\d+)+, spirv-opt \d+(\.\d+)+", origin.toolchain)
     files = {
         name: hashlib.sha256((KERNELS / place / name).read_bytes()).hexdigest()
@@ -265,28 +293,32 @@ def test_the_origin_records_target_toolchain_options_and_sources() -> None:
     }
     assert origin.sources == files
     assert module.functions["tiles"].interface.block == (16, 1, 1)  # type: ignore[union-attr]
-    plain = build("tiles.comp", defines={"SCALE": 2}, options=["-O0"]).origin
+    plain = build("tiles.comp", defines={"SCALE": 2}, options=["-O0", "--compiler=glslangValidator"]).origin
     assert plain is not None
     assert re.fullmatch(r"glslang \d+(\.\d+)+", plain.toolchain)
+    by_library = build("tiles.comp", defines={"SCALE": 2}).origin
+    assert by_library == devmod.Origin("vulkan", f"slangpy {importlib.metadata.version('slangpy')}", ("-DSCALE=2",), files)
 
 
 @pytest.mark.row("R38")
-def test_folders_and_files_of_this_machine_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = {build("tiles.comp", defines={"SCALE": 2}, options=[level]).save_to_bytes() for level in ("-g", "-g")}
+@both_compilers
+def test_folders_and_files_of_this_machine_change_nothing(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["-g", f"--compiler={compiler}"]
+    made = {build("tiles.comp", defines={"SCALE": 2}, options=options).save_to_bytes() for _ in range(2)}
     other = tmp_path / "a folder of another name"
     shutil.copytree(KERNELS, other)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
-    moved = devmod.compile(other / "tiles.comp", "vulkan", include=other / "include", defines={"SCALE": 2}, options=["-g"])
+    moved = devmod.compile(other / "tiles.comp", "vulkan", include=other / "include", defines={"SCALE": 2}, options=options)
     made.add(moved.save_to_bytes())
     assert len(made) == 1
     assert not any(part.encode() in data for data in made for part in ("/tmp", str(tmp_path), str(KERNELS)))
 
 
 @pytest.mark.row("R18", "R28")
-def test_the_validator_and_the_disassembler_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_validator_and_the_disassembler_change_no_byte(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = build("saxpy.comp")
     only_these(tmp_path, monkeypatch, "glslangValidator", "spirv-opt")
     bare = build("saxpy.comp")
@@ -306,8 +338,9 @@ def only_these(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> No
     monkeypatch.setenv("PATH", str(programs))
 
 
-def test_several_architectures_give_variants(tmp_path: Path) -> None:
-    module = build("saxpy.comp", "vulkan -arch=vulkan1.1,spirv1.4,vulkan1.2,vulkan1.3")
+@both_compilers
+def test_several_architectures_give_variants(compiler: str, tmp_path: Path) -> None:
+    module = build("saxpy.comp", "vulkan -arch=vulkan1.1,spirv1.4,vulkan1.2,vulkan1.3", options=[f"--compiler={compiler}"])
     assert [architecture("spv", each.code["saxpy"]) for each in module.imports] == ["spirv1.3", "spirv1.4", "spirv1.5", "spirv1.6"]  # type: ignore[attr-defined]
     devmod.save(module, tmp_path / "k.devmod")
     assert len(devmod.load(tmp_path / "k.devmod").imports) == 4
@@ -320,8 +353,10 @@ def test_several_architectures_give_variants(tmp_path: Path) -> None:
     )
 
 
-def test_the_version_that_sizes_a_workgroup_by_ids_is_read_as_well() -> None:
-    assert build("constants.comp", "vulkan -arch=vulkan1.3").functions["constants"].interface == INTERFACES["constants.comp"]["constants"]
+@both_compilers
+def test_the_version_that_sizes_a_workgroup_by_ids_is_read_as_well(compiler: str) -> None:
+    module = build("constants.comp", "vulkan -arch=vulkan1.3", options=[f"--compiler={compiler}"])
+    assert module.functions["constants"].interface == INTERFACES["constants.comp"]["constants"]
 
 
 def test_the_alignment_of_a_struct_is_no_more_than_its_place_has() -> None:
@@ -363,9 +398,13 @@ void main() { hist[0] = uint(scene.w[0][0] + inner.at.x) + n; }
     assert inner.dtype.itemsize == 32
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O", "-Os"])
-def test_the_interface_does_not_depend_on_the_optimization(level: str) -> None:
-    assert build("blocks.comp", options=[level]).functions["blocks"].interface == INTERFACES["blocks.comp"]["blocks"]
+@pytest.mark.parametrize(
+    ("level", "compiler"), [("-O0", "slangpy"), ("-O", "slangpy"), *((level, "glslangValidator") for level in ("-O0", "-O", "-Os"))]
+)
+def test_the_interface_does_not_depend_on_the_optimization(level: str, compiler: str) -> None:
+    assert (
+        build("blocks.comp", options=[level, f"--compiler={compiler}"]).functions["blocks"].interface == INTERFACES["blocks.comp"]["blocks"]
+    )
 
 
 # -- names and declarations
@@ -434,20 +473,26 @@ def test_declarations_that_do_not_fit(info: FunctionInfo, said: str) -> None:
 # -- what is refused
 
 
-def test_errors_have_the_users_file_and_line_and_the_compilers_words(tmp_path: Path) -> None:
+@both_compilers
+def test_errors_have_the_users_file_and_line_and_the_compilers_words(compiler: str) -> None:
+    options = [f"--compiler={compiler}"]
+    source = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {\n  int x = y;\n  float z = w;\n}\n"
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile("#version 450\nlayout(local_size_x = 1) in;\nvoid main() {\n  int x = y;\n  float z = w;\n}\n", "vulkan")
+        devmod.compile(source, "vulkan", options=options)
     assert str(caught.value) == "the GLSL source does not compile: <text>:4: error: 'y' : undeclared identifier (and 1 more in .log)"
     assert caught.value.log.splitlines()[0] == "<text>:4: error: 'y' : undeclared identifier"
     assert "/tmp" not in caught.value.log
     # In an include, by the name that the include has.
-    assert refused(KERNELS / "tiles.comp", include=KERNELS / "include", defines={"WITH_BIAS": None, "SCALE": 1}) == (
-        "the GLSL source does not compile: bias.h:1: error: 'wrong' : undeclared identifier (and 2 more in .log)"
-    )
+    assert refused(
+        KERNELS / "tiles.comp", include=KERNELS / "include", defines={"WITH_BIAS": None, "SCALE": 1}, options=options
+    ).startswith("the GLSL source does not compile: bias.h:1: error: 'wrong' : undeclared identifier (and ")
     # Behind an include the numbers are the source's own again.
-    assert refused(KERNELS / "tiles.comp", include=KERNELS / "include") == (
+    assert refused(KERNELS / "tiles.comp", include=KERNELS / "include", options=options) == (
         "the GLSL source does not compile: tiles.comp:10: error: 'SCALE' : undeclared identifier"
     )
+
+
+def test_errors_of_hlsl(tmp_path: Path) -> None:
     source = tmp_path / "k.hlsl"
     source.write_text("[numthreads(1, 1, 1)]\nvoid f() { int x = y; }\n")
     assert refused(source) == "the HLSL source does not compile: k.hlsl:2: error: 'y' : unknown variable (and 2 more in .log)"
@@ -456,7 +501,7 @@ def test_errors_have_the_users_file_and_line_and_the_compilers_words(tmp_path: P
 def test_warnings_of_the_compiler_are_user_warnings() -> None:
     source = EMPTY.replace("#version 450", "#version 450\n#extension GL_EXT_not_there : enable")
     with pytest.warns(UserWarning, match="has warnings") as caught:
-        devmod.compile(source, "vulkan")
+        devmod.compile(source, "vulkan", options="--compiler=glslangValidator")
     assert (
         str(caught[0].message)
         == "the GLSL source has warnings:\n<text>:2: warning: '#extension' : extension not supported: GL_EXT_not_there"
@@ -551,7 +596,17 @@ def test_hlsl_variables_outside_buffers_that_share_a_binding(tmp_path: Path) -> 
             "-I/usr/include",
             "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include=",
         ),
-        ("--compiler=gcc", "is invalid for GLSL; expected glslangValidator, glslang or glslc"),
+        ("--compiler=gcc", "is invalid for GLSL; expected slangpy, glslangValidator, glslang or glslc"),
+        (
+            "--auto-map-bindings",
+            "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For a program of the system, pass "
+            "--compiler=glslangValidator, glslang or glslc",
+        ),
+        (
+            "-Os",
+            "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For spirv-opt of the system, pass "
+            "--compiler=glslangValidator, glslang or glslc",
+        ),
     ],
 )
 def test_unsupported_options_are_refused(option: str, said: str) -> None:
@@ -559,7 +614,7 @@ def test_unsupported_options_are_refused(option: str, said: str) -> None:
 
 
 def test_an_option_that_the_compiler_does_not_know() -> None:
-    assert refused(EMPTY, options=["--set-wrong"]).startswith("the GLSL source does not compile: ")
+    assert refused(EMPTY, options=["--set-wrong", "--compiler=glslangValidator"]).startswith("the GLSL source does not compile: ")
 
 
 # -- the toolchain
@@ -572,19 +627,24 @@ def test_an_option_that_the_compiler_does_not_know() -> None:
             (),
             {},
             (
-                "cannot compile the GLSL source <text>: glslangValidator, glslang or glslc is not installed. Debian and "
-                "Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew "
-                "install glslang spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it"
+                "cannot compile the GLSL source <text>: slangpy, glslangValidator, glslang or glslc is not installed. To add it: "
+                'pip install "devmod-core[build-vulkan]". Or Debian and Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf install '
+                "glslang spirv-tools; macOS: brew install glslang spirv-tools; elsewhere: the Vulkan SDK"
             ),
         ),
         (
             (),
             {"language": "HLSL", "options": ["--compiler=dxc"]},
             (
-                "cannot compile the HLSL source <text>: dxc is not installed. Debian and Ubuntu: apt install "
+                "cannot compile the HLSL source <text>: dxc is not installed. To add it: Debian and Ubuntu: apt install "
                 "glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang "
-                "spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it"
+                "spirv-tools; elsewhere: the Vulkan SDK"
             ),
+        ),
+        (
+            ("glslangValidator",),
+            {"options": ["--compiler=slangpy"]},
+            'cannot compile the GLSL source <text>: slangpy is not installed. To add it: pip install "devmod-core[build-vulkan]"',
         ),
         (
             ("glslangValidator",),
@@ -598,13 +658,15 @@ def test_an_option_that_the_compiler_does_not_know() -> None:
     ],
 )
 def test_a_missing_toolchain_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: tuple[str, ...], given: dict[str, Any], said: str
+    no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: tuple[str, ...], given: dict[str, Any], said: str
 ) -> None:
     only_these(tmp_path, monkeypatch, *present)
     assert refused(EMPTY, error=devmod.ToolchainNotFoundError, **given) == said
 
 
-def test_without_the_optimizer_nothing_is_optimized_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_optimizer_nothing_is_optimized_only_when_asked_for(
+    no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     only_these(tmp_path, monkeypatch, "glslangValidator")
     assert list(devmod.compile(EMPTY, "vulkan", options=["-O0"]).functions) == ["main"]
 
@@ -644,14 +706,14 @@ def test_the_commands_of_other_compilers(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
-def test_a_tool_that_exceeds_the_time_limit_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_exceeds_the_time_limit_is_stopped(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "glslangValidator", "exec sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(_process, "TIMEOUT", 0.2)
     assert refused(EMPTY) == "glslangValidator was stopped: it exceeded the time limit of 0.2 seconds"
 
 
-def test_a_tool_that_fails_without_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_fails_without_output(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "glslangValidator", 'case "$*" in *--version*) exit;; esac\nkill -SEGV $$')
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
     assert refused(EMPTY).startswith("the GLSL source does not compile: exit status ")
@@ -676,16 +738,17 @@ def test_spirv_is_stored_as_it_is(words: bytes, tmp_path: Path) -> None:
     assert module.origin == devmod.Origin("vulkan", "", (), {"axpy.spv": hashlib.sha256(words).hexdigest()})
     same = devmod.compile(words, "vulkan", name="axpy")
     assert same.save_to_bytes() == module.save_to_bytes()
-    small = devmod.compile(bytearray(words), "vulkan", name="axpy", options=["-O"])
-    assert len(small.code["axpy"]) < len(module.code["axpy"])  # type: ignore[attr-defined]
-    assert small.origin is not None
-    assert small.origin.toolchain.startswith("spirv-opt ")
+    for tools, toolchain in (("slangpy", "slangpy "), ("spirv-tools", "spirv-opt ")):
+        small = devmod.compile(bytearray(words), "vulkan", name="axpy", options=["-O", f"--compiler={tools}"])
+        assert len(small.code["axpy"]) < len(module.code["axpy"])  # type: ignore[attr-defined]
+        assert small.origin is not None
+        assert small.origin.toolchain.startswith(toolchain)
     other = tmp_path / "axpy.bin"
     other.write_bytes(words)
     assert devmod.compile(other, "vulkan", language="SPIR-V").save_to_bytes() == module.save_to_bytes()
 
 
-def test_spirv_needs_no_toolchain(words: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spirv_needs_no_toolchain(words: bytes, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_these(tmp_path, monkeypatch)
     assert list(devmod.compile(words, "vulkan", name="k").functions) == ["k"]
 
@@ -708,15 +771,16 @@ def test_a_path_to_spirv_that_is_text() -> None:
 
 
 @needs_tools
-def test_invalid_spirv_is_refused_by_spirv_val(words: bytes) -> None:
+@pytest.mark.parametrize(("tools", "name"), [("slangpy", "slangpy"), ("spirv-tools", "spirv-val")])
+def test_invalid_spirv_is_refused_by_the_validator(words: bytes, tools: str, name: str) -> None:
     # Two operands of a store in the wrong order.
     damaged = bytearray(words)
     for at in range(20, len(words) - 12, 4):
         if damaged[at : at + 4] == (3 << 16 | 62).to_bytes(4, "little"):
             damaged[at + 4 : at + 8], damaged[at + 8 : at + 12] = damaged[at + 8 : at + 12], damaged[at + 4 : at + 8]
             break
-    text = refused(bytes(damaged))
-    assert text.startswith("spirv-val refuses the SPIR-V of <bytes>: line ")
+    text = refused(bytes(damaged), options=f"--compiler={tools}")
+    assert text.startswith(f"{name} refuses the SPIR-V of <bytes>: line ")
 
 
 # -- the file
@@ -773,7 +837,7 @@ def test_a_length_that_a_constant_sets_is_not_the_size_of_a_buffer() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for spirv-val is a script, which Windows does not run")
-def test_a_validator_that_is_older_than_the_file_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_validator_that_is_older_than_the_file_is_a_warning(no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = devmod.compile(EMPTY, "vulkan", options="-O0")
     made = tmp_path / "made.spv"
     data.write_to_file(made)

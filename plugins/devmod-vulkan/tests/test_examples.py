@@ -13,14 +13,16 @@ import devmod
 REPOSITORY = Path(__file__).parents[3]
 sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
 
-from build import compile_kind  # noqa: E402
 from cases import CASES  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def module() -> devmod.Module:
+@pytest.fixture(scope="module", params=["slangpy", "glslangValidator"])
+def module(request: pytest.FixtureRequest) -> devmod.Module:
+    """The examples, compiled by the library of a wheel and by a program."""
+    sources = sorted((REPOSITORY / "examples" / "vulkan").glob("*.comp"))
     try:
-        return devmod.loads(devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "vulkan")))))
+        made = [devmod.compile(source, "vulkan", options=f"--compiler={request.param}") for source in sources]
+        return devmod.loads(devmod.dumps(devmod.bundle(*made)))
     except devmod.ToolchainNotFoundError as error:
         pytest.skip(str(error))
 

@@ -44,7 +44,7 @@ _WHEELS = {
     "metal": _CLANG,
     "opencl": _CLANG,
     "rocm": (*_CLANG, "ziglang"),
-    "vulkan": (),
+    "vulkan": ("slangpy",),
     "webgpu": (),
 }
 #: The programs in PATH that a kind's payloads depend on.
@@ -93,7 +93,7 @@ def embeds_includes(job: Job) -> bool:
 
 
 def runs_programs(job: Job) -> bool:
-    """Return whether the compilers of a job are programs alone. A crash of one does not end the process that runs the job."""
+    """Return whether the compilers of a job have processes of their own. A crash of one does not end the process that runs the job."""
     return job.kind in _PROGRAMS
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from devmod import Origin
 from devmod.backend import find_program
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, compile_error
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, compile_error, not_installed
 from devmod.targets.vulkan import SPEC
 from devmod_targets._included import unresolved_names
 from devmod_targets._programs import version_of
@@ -24,6 +24,7 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._process import compiler_folder, run_program
+from devmod_targets.vulkan import _slangpy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     build = Build(request, environment, level)
     with compiler_folder() as folder:
         if request.language == "SPIR-V":
-            compiled = build.spirv(folder, options, defines)
+            compiled = build.spirv(folder, options, defines, compiler)
         else:
             compiled = build.source(folder, options, defines, compiler)
     reflected, codes = compiled
@@ -170,11 +171,17 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
 # Each runs in a temporary folder on files with fixed names, so that its output contains no path of the user.
 
 
-_COMPILERS = {"GLSL": ("glslangValidator", "glslang", "glslc"), "HLSL": ("glslangValidator", "glslang", "glslc", "dxc")}
+#: The values of ``--compiler=`` by language. The first installed one is the default. "spirv-tools" are the programs for SPIR-V.
+_COMPILERS = {
+    "GLSL": (_slangpy.NAME, "glslangValidator", "glslang", "glslc"),
+    "HLSL": ("glslangValidator", "glslang", "glslc", "dxc"),
+    "SPIR-V": (_slangpy.NAME, "spirv-tools"),
+}
 _INSTALL_COMPILER = (
     "Debian and Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang "
-    "spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it"
+    "spirv-tools; elsewhere: the Vulkan SDK"
 )
+_WHEEL = "devmod-core[build-vulkan]"
 _INSTALL_TOOLS = (
     "Debian and Ubuntu: apt install spirv-tools; Fedora: dnf install spirv-tools; macOS: brew install spirv-tools; elsewhere: the "
     "Vulkan SDK"
@@ -249,7 +256,7 @@ def _macros(defines: Mapping[str, str]) -> list[str]:
     return [f"-D{name}={value}" for name, value in defines.items()]
 
 
-def find_compiler(language: str, wanted: str, source: str) -> Compiler:
+def find_compiler(language: str, wanted: str, source: str) -> Compiler | _slangpy.Library:
     """Return the compiler with the name `wanted`, or the first installed one for the language.
 
     Raises
@@ -260,22 +267,50 @@ def find_compiler(language: str, wanted: str, source: str) -> Compiler:
         The compiler `wanted` does not support the language.
     """
     known = _COMPILERS[language]
+    _check_wanted(language, wanted)
+    for name in [wanted] if wanted else known:
+        if name == _slangpy.NAME:
+            library = _slangpy.find_library(source)
+            if library:
+                return library
+        elif path := find_program(name):
+            return Compiler(name, path)
+    names = [wanted] if wanted else known
+    missing = f"{_join_names(names)} is not installed. To add it: "
+    if _slangpy.NAME in names:
+        missing = not_installed(_join_names(names), _WHEEL, _slangpy.NAME) + ("" if wanted else ". Or ")
+    advice = "" if wanted == _slangpy.NAME else _INSTALL_COMPILER
+    raise ToolchainNotFoundError(f"cannot compile the {language} source {source}: {missing}{advice}", kind="vulkan")
+
+
+def find_library(wanted: str, source: str) -> _slangpy.Library | None:
+    """Return the library that validates and optimizes SPIR-V, unless the programs of spirv-tools do so.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The library is `wanted` and not installed.
+    CompileError
+        `wanted` has another name.
+    """
+    _check_wanted("SPIR-V", wanted)
+    library = None if wanted == "spirv-tools" else _slangpy.find_library(source)
+    if wanted == _slangpy.NAME and not library:
+        missing = not_installed(_slangpy.NAME, _WHEEL, _slangpy.NAME)
+        raise ToolchainNotFoundError(f"cannot validate the SPIR-V of {source}: {missing}", kind="vulkan")
+    return library
+
+
+def _check_wanted(language: str, wanted: str) -> None:
+    known = _COMPILERS[language]
     if wanted and wanted not in known:
         raise CompileError(
             f"the vulkan option '--compiler={wanted}' is invalid for {language}; expected {_join_names(known)}", kind="vulkan"
         )
-    for name in [wanted] if wanted else known:
-        path = find_program(name)
-        if path:
-            return Compiler(name, path)
-    names = wanted or _join_names(known)
-    raise ToolchainNotFoundError(
-        f"cannot compile the {language} source {source}: {names} is not installed. {_INSTALL_COMPILER}", kind="vulkan"
-    )
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def find_optimizer(source: str) -> str:
@@ -353,11 +388,12 @@ class Build:
         self.doubts: list[str] = []
         self.unvalidated = ""
         self._warnings: dict[str, None] = {}  # a dict, because several entry points cause the same warning
+        self._library: _slangpy.Library | None = None  # otherwise the programs of spirv-tools run
 
     # -- each language
 
     def spirv(
-        self, folder: str, options: Sequence[str], defines: Mapping[str, str]
+        self, folder: str, options: Sequence[str], defines: Mapping[str, str], tools_name: str
     ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
         """Return the functions of a SPIR-V module and the bytes of each. Without an optimization option the bytes are unchanged."""
         from hashlib import sha256
@@ -366,6 +402,7 @@ class Build:
         for noun, value in (("the option", next(iter(options), "")), ("the define", next(iter(defines), ""))):
             if value:
                 raise request.error(f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it")
+        self._library = find_library(tools_name, request.name)
         self.sources = {request.name: sha256(request.data).hexdigest()}
         functions = self._functions(request.data, include_unused=True)
         major, minor = request.data[6], request.data[5]
@@ -387,14 +424,26 @@ class Build:
         compiler = find_compiler(language, compiler_name, request.name)
         files = Files(request, language, defines)
         self.sources, self.files = files.sources, files.files
-        with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
-            file.write(files.text)
-        entries = self._entries(folder, compiler, files, language, defines) if language == "HLSL" else ["main"]
+        entries = ["main"]
+        if isinstance(compiler, Compiler):
+            with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
+                file.write(files.text)
+            if language == "HLSL":
+                entries = self._entries(folder, compiler, files, language, defines)
+        else:
+            self._library = compiler
         functions: dict[str, ReflectedFunction] = {}
         codes: dict[str, bytes] = {}
         for entry in entries:
-            command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
-            data = self._compiled(folder, command, files, language, lambda: self._prepare(compiler))
+            if isinstance(compiler, Compiler):
+                command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
+                data, output, failure = _written(folder, command, "compiled.spv", lambda: self._prepare(compiler))
+            else:
+                data, output, failure = self._compiled_by(compiler, files, options, defines)
+            errors, warnings = files.messages(output)
+            if failure:
+                raise compile_error("vulkan", language, errors or [failure], "\n".join(errors + warnings) or output)
+            self._warnings |= dict.fromkeys(warnings)
             functions |= self._functions(data, include_unused=language == "GLSL")
             self._validate(folder, data)
             codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
@@ -421,19 +470,28 @@ class Build:
 
     # -- one module
 
-    def _prepare(self, compiler: Compiler) -> None:
+    def _compiled_by(
+        self, library: _slangpy.Library, files: Files, options: Sequence[str], defines: Mapping[str, str]
+    ) -> tuple[bytes, str, str]:
+        """Compile GLSL by the library. Return the module, the messages, and if it fails the first of them."""
+        for option in options:
+            if option not in _slangpy.DEBUG_LEVELS:
+                raise self.request.error(self._unsupported_by_library(option, "a program"))
+        text = text_with_defines(files.text, defines)
+        return library.compile(text, self.environment.spirv, options, lambda: self._prepare(library))
+
+    def _unsupported_by_library(self, option: str, tool: str) -> str:
+        programs = _join_names([name for name in _COMPILERS[self.request.language] if name != _slangpy.NAME])
+        return (
+            f"the vulkan option {option!r} is not supported by the library of slangpy, which takes -O, -O0, "
+            f"{', '.join(_slangpy.DEBUG_LEVELS)}. For {tool} of the system, pass --compiler={programs}"
+        )
+
+    def _prepare(self, compiler: Compiler | _slangpy.Library) -> None:
         """Do what needs no module, while the compiler runs: find out its version, and import the reader of its output."""
         if not self.toolchain:
             self.toolchain.append(compiler.toolchain)
         import_module("devmod_readers.spirv")
-
-    def _compiled(self, folder: str, command: list[str], files: Files, language: str, meanwhile: Callable[[], None]) -> bytes:
-        data, output, failure = _written(folder, command, "compiled.spv", meanwhile)
-        errors, warnings = files.messages(output)
-        if failure:
-            raise compile_error("vulkan", language, errors or [failure], "\n".join(errors + warnings) or output)
-        self._warnings |= dict.fromkeys(warnings)
-        return data
 
     def _functions(self, data: bytes, *, include_unused: bool) -> dict[str, ReflectedFunction]:
         from devmod_readers.reflection import reflected_function
@@ -472,43 +530,60 @@ class Build:
                 self.warnings.append(warning)
 
     def _validate(self, folder: str, data: bytes) -> None:
-        """Validate the module if spirv-val is installed. Validation does not change the bytes."""
-        path = find_program("spirv-val")
-        if not path:
-            self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
-            return
-        self._write(folder, data)
-        status, output = run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], folder)
-        if status:
-            lines = [line for line in output.splitlines() if line.strip()]
-            first = lines[0].removeprefix("error: ") if lines else f"exit status {status}"
-            if re.search(_UNKNOWN_TO_VALIDATOR, first):
-                self.doubts.append(
-                    f"the SPIR-V of {self.request.name} was not validated: spirv-val {version(path)} does not support "
-                    f"it ({first}). Install a newer spirv-val to validate it"
-                )
+        """Validate the module if a validator is installed. Validation does not change the bytes."""
+        if self._library:
+            name, toolchain = _slangpy.NAME, self._library.toolchain
+            _, output, failure = self._library.validate(data)
+        else:
+            name, path = "spirv-val", find_program("spirv-val")
+            if not path:
+                self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
                 return
-            raise self.request.error(f"spirv-val refuses the SPIR-V of {self.request.name}: {first}", log=output)
+            toolchain = f"spirv-val {version(path)}"
+            self._write(folder, data)
+            status, output = run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], folder)
+            failure = _first_line(output, status)
+        failure = failure.removeprefix("error: ")
+        if re.search(_UNKNOWN_TO_VALIDATOR, failure):
+            self.doubts.append(
+                f"the SPIR-V of {self.request.name} was not validated: {toolchain} does not support it ({failure}). Install a newer {name} "
+                "to validate it"
+            )
+        elif failure:
+            raise self.request.error(f"{name} refuses the SPIR-V of {self.request.name}: {failure}", log=output)
 
     def _optimized(self, folder: str, data: bytes) -> bytes:
-        path = find_optimizer(self.request.name)
-        toolchain = f"spirv-opt {version(path)}"
+        if self._library:
+            if self.level == "-Os":
+                raise self.request.error(self._unsupported_by_library("-Os", "spirv-opt"))
+            tool, toolchain = _slangpy.NAME, self._library.toolchain
+            optimized, output, failure = self._library.optimize(data)
+        else:
+            path = find_optimizer(self.request.name)
+            tool, toolchain = "spirv-opt", f"spirv-opt {version(path)}"
+            self._write(folder, data)
+            command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
+            optimized, output, failure = _written(folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
         if toolchain not in self.toolchain:
             self.toolchain.append(toolchain)
-        self._write(folder, data)
-        command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
-        optimized, output, failure = _written(folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
         if failure:
-            raise self.request.error(f"spirv-opt cannot optimize the SPIR-V of {self.request.name}: {failure}", log=output)
+            raise self.request.error(f"{tool} cannot optimize the SPIR-V of {self.request.name}: {failure}", log=output)
         return optimized
 
     def _disassemble(self, folder: str, data: bytes) -> None:
-        path = find_program("spirv-dis") if self.request.listings else ""
-        if not path:
+        if not self.request.listings:
             return
-        self._write(folder, data)
-        status, output = run([path, "--no-color", "input.spv"], folder)
-        if status == 0:
+        if self._library:
+            text, _, failure = self._library.disassemble(data)
+            output = text.decode("utf-8", "replace")
+        else:
+            path = find_program("spirv-dis")
+            if not path:
+                return
+            self._write(folder, data)
+            status, output = run([path, "--no-color", "input.spv"], folder)
+            failure = str(status or "")
+        if not failure:
             self.texts.append(output)
 
     def _write(self, folder: str, data: bytes) -> None:
@@ -530,9 +605,38 @@ def _written(folder: str, command: Sequence[str], name: str, meanwhile: Callable
         os.unlink(out)
     status, output = run(command, folder, meanwhile)
     if status or not os.path.exists(out):
-        return b"", output, next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
+        return b"", output, _first_line(output, status or "0")
     with open(out, "rb") as file:
         return file.read(), output, ""
+
+
+def _first_line(output: str, status: object) -> str:
+    """Return the first line of the messages of a program that has failed; "" if its status is 0."""
+    return next((line for line in output.splitlines() if line.strip()), f"exit status {status}") if status else ""
+
+
+# -- Write the defines into a source, for the library.
+
+
+_LINE_END = r"(?:\r\n?|\n)"
+#: A blank, a joined line or a comment, also one without an end.
+_BLANK = rf"(?:[ \t\v\f]|\\{_LINE_END}|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
+_LINE_COMMENT = rf"(?://(?:[^\r\n\\]|\\{_LINE_END}?)*+)"
+#: The start of a GLSL source up to the end of its directive #version.
+_VERSION_LINE = re.compile(
+    rf"(?:{_BLANK}|{_LINE_COMMENT}|[\r\n])*+\#{_BLANK}*+version\b(?:{_BLANK}|{_LINE_COMMENT}|[^\r\n])*+(?:{_LINE_END}|\Z)"
+)
+
+
+def text_with_defines(text: str, defines: Mapping[str, str]) -> str:
+    """Return a GLSL source with its defines as lines after ``#version``, before which no other directive is valid."""
+    if not defines:
+        return text
+    match = _VERSION_LINE.match(text)
+    head = match[0] if match else ""
+    lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+    number = len(re.findall(_LINE_END, head)) + 1
+    return f"{head}\n{lines}#line {number}\n{text[len(head) :]}"
 
 
 # -- Put a shader's source and includes into one file, and map a compiler's messages back to the user's files.
