@@ -36,7 +36,7 @@ int main() {
 
 
 @pytest.mark.once
-@pytest.mark.usefixtures("standin")
+@pytest.mark.usefixtures("cuda_driver")
 def test_kernels_of_a_program_with_host_code_run() -> None:
     module = devmod.loads(devmod.dumps(devmod.compile(PROGRAM, "cuda -arch=compute_75 -compiler=nvcc")))
     x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
