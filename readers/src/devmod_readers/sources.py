@@ -48,17 +48,11 @@ _PRAGMA = re.compile(rf"(?:{_HASH}{_GAP}pragma|_Pragma{_PRAGMA_STRING}){_GAP}(?:
 _MADE_PRAGMA = re.compile(rf"_Pragma(?!{_PRAGMA_STRING})|__pragma")
 
 _ASM_WORDS = ("asm", "_asm", "__asm", "__asm__")
+#: The spellings of an attribute that gives a symbol any name. A text has none of them, so it cannot remove the macros of these names.
+_SYMBOL_WORDS = ("weakref", "__weakref__")
 _ASM = re.compile(rf"\b(?:{'|'.join(_ASM_WORDS)}|__volatile__)\b", re.ASCII)
 #: Assembly whose whole text is in this place, without numbered characters: no macro adds to it.
 _PLAIN_ASM = rf'\w+({_SPACE})((?:__)?volatile(?:__)?\b)?({_SPACE}\({_SPACE}(?:"(?:[^"\\\r\n]|\\[nrtv"])*+"{_SPACE})++)(?=[:)])'
-#: Operands that are registers or constants in a range (I), whose expressions have no parentheses, and the clobbers. None is a symbol.
-_REGISTERS = (
-    rf'(?:[:,]{_SPACE}(?:\[\w+\]{_SPACE})?(?:"[=+&%,\drlhfdvwxI]*+"{_SPACE}\([\w\s.\[\]>+*&-]*+\){_SPACE}|"\w*+"{_SPACE}(?!\())?)*+\)'
-)
-#: A definition: the name, the parenthesis of a macro with parameters, and the value, which in an operand's place brings no other operand.
-_DEFINITION = r"\bdefine(?:\s|/\*(?:[^*]|\*(?!/))*+\*/|\\)*+(\w+)(\()?((?:\\[^!-~\n]*\n|[^\n])*+)"
-_PLAIN_VALUE = r"[\w\s.+*&-]*"
-_NAME = r"\b[A-Za-z_]\w*"
 _OTHER_ASM = rf"\w+{_SPACE}(?:[({{]|(?:__)?(?:volatile|inline|goto)(?:__)?\b)"
 #: Directives of assemblers that read a file, that make other directives from text, or that tell the linker to read a file.
 _DIRECTIVES = ("incbin", "include", "macro", "altmacro", "rep", "rept", "irp", "irpc", "mri", "section", "pushsection")
@@ -96,8 +90,7 @@ def _closed(text: str, headers: tuple[str, ...], assembler: bool) -> str:
         _check_made(words, *_ASM_WORDS[2:])
     found = [*_INCLUDE.finditer(text), *_QUERY.finditer(text), *(_ASM.finditer(text) if assembler else ())]
     pieces, end, defines = [], 0, {}
-    has_header = takes_symbols = False
-    macros = _macros(text) if assembler and "asm" in text else set()
+    has_header = False
     for match in sorted(found, key=re.Match.start):
         if match.start() < end:  # the keyword __volatile__ of assembly
             continue
@@ -105,7 +98,6 @@ def _closed(text: str, headers: tuple[str, ...], assembler: bool) -> str:
         new, end = match[0], match.end()
         if match.re is _ASM:
             new, end = _closed_assembly(text, match)
-            takes_symbols = takes_symbols or (new.startswith("__asm__") and not _has_registers_alone(text, end, macros))
         elif _is_header(text, match, headers):
             has_header = True
         elif match.re is _QUERY:
@@ -114,10 +106,11 @@ def _closed(text: str, headers: tuple[str, ...], assembler: bool) -> str:
         else:
             new = _NO_INCLUDE + "\\\n" * len(re.findall(r"\r\n|\n|\r", new))
         pieces.append(new)
-    if takes_symbols:
-        _check_made(words, "weakref")
+    if any(piece.startswith("__asm__") for piece in pieces):
         if "weakref" in text:  # it gives a symbol any name, which an operand brings into the assembly
             raise ValueError("has inline assembly and the attribute weakref, which may bring a directive. Leave the attribute out")
+        if _made(words, *_SYMBOL_WORDS):
+            defines |= dict.fromkeys(_SYMBOL_WORDS, '"devmod: the operator ## makes no name of a symbol"')
     if assembler and ("##" in text.replace("%:", "#") or (has_header and _made(words, *_ASM_WORDS[:2]))):
         # The operator could make one of these keywords, which headers use: without their parts in the text, its headers stay as they are.
         defines |= dict.fromkeys(_ASM_WORDS[:2], '"devmod: the operator ## makes no keyword of assembly"')
@@ -165,22 +158,6 @@ def _made(words: set[str], *made: str) -> str:
         if ends[-1] == len(word):
             return word
     return ""
-
-
-def _macros(text: str) -> set[str]:
-    """Return the macros of a text that may bring more than a part of an expression. One with parameters needs a parenthesis for that."""
-    options = text.partition("\n")[0] if text.startswith(OPTIONS_LINE) else ""
-    found = [(name, value) for name, parenthesis, value in re.findall(_DEFINITION, text, re.ASCII) if not parenthesis]
-    names = {name for name, _ in found}
-    plain = re.compile(_PLAIN_VALUE, re.ASCII).fullmatch
-    unsafe = {name for name, value in found if not plain(value) or not names.isdisjoint(re.findall(_NAME, value, re.ASCII))}
-    return {*unsafe, *re.findall(_NAME, options.replace("-D", " "), re.ASCII)}
-
-
-def _has_registers_alone(text: str, end: int, macros: set[str]) -> bool:
-    """Return whether the operands of assembly, whose text ends at `end`, are in registers, and no macro of `macros` is in them."""
-    operands = re.compile(_REGISTERS, re.ASCII).match(text, end)
-    return operands is not None and macros.isdisjoint(re.findall(_NAME, operands[0], re.ASCII))
 
 
 def _closed_assembly(text: str, match: re.Match[str]) -> tuple[str, int]:
