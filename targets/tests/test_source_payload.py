@@ -207,6 +207,10 @@ def test_a_name_is_escaped_in_line_directives(tmp_path: Path) -> None:
 
 
 ADD_FOLDER = "Add the folder that contains it: include=['FOLDER']"
+UNSURE = (
+    "a macro names the file of this include, and the macro {} may have another value where the payload is compiled. It cannot be embedded in "
+    "the payload; write the name in quotes, once in each branch"
+)
 BAD_SOURCES = [
     ('#include "no.h"\n', f"k.cl:1: the include 'no.h' is missing. Searched: '{{folder}}'. {ADD_FOLDER}"),
     ('\n\n#include "/no.h"\n', "k.cl:3: the include of '/no.h' is an absolute path; write a path relative to a folder of include="),
@@ -218,8 +222,7 @@ BAD_SOURCES = [
     ),
     (
         '#define H "x.h"\n#include "pick.h"\n#undef H\n#define H "y.h"\n#include "pick.h"\n',
-        "pick.h:1: a macro names the file of this include, and its values differ: 'x.h', 'y.h'. It cannot be embedded in the payload; "
-        "write the names in quotes",
+        f"pick.h:1: {UNSURE.format('H')}",
     ),
     ('#include "bad.h"\n', "bad.h:2: the source is not UTF-8: byte 0xe4 at offset 6; save the file as UTF-8"),
     ("\0", "k.cl:1: the source has a zero character"),
@@ -260,13 +263,62 @@ def test_the_file_that_a_macro_names_is_embedded(tmp_path: Path) -> None:
     assert build(tmp_path / "other" / "k.cl", defines={"FOLDER": "inc"}, include=[tmp_path / "other"]) == text
 
 
-def test_a_macro_names_the_file_of_the_branch_that_is_compiled(tmp_path: Path) -> None:
-    choice = '#if WIDTH == 4\n#define H "four.h"\n#else\n#define H "one.h"\n#endif\n'
-    source = write(tmp_path, k_cl=choice + "#include \\\n H\n" + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n")
-    assert "#define X 4\n" in build(source, defines={"WIDTH": 4})
+@pytest.mark.parametrize(
+    ("head", "macro"),
+    [
+        ('#if WIDTH == 4\n#define H "four.h"\n#else\n#define H "one.h"\n#endif\n#include H\n', "H"),
+        ('#define H "one.h"\n#undef H\n#define /**/ H FOUR\n#define FOUR "four.h"\n#include H\n', "H"),
+        ('#ifdef cl_khr_fp64\n#define NAME four\n#else\n#define NAME one\n#endif\n' + '#define T(x) #x\n#define F(x) T(x.h)\n#include F(NAME)\n', "NAME"),
+        ("#define T(x) #x\n#define F(x) T(x.h)\n#include F(__OPENCL_VERSION__)\n", "__OPENCL_VERSION__"),
+    ],
+)  # fmt: skip
+def test_a_macro_with_another_value_at_the_receiver_names_no_file(head: str, macro: str, tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl=head + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n", **{"120_h": ""})
+    with pytest.raises(devmod.CompileError) as caught:
+        build(source)
+    assert str(caught.value) == f"k.cl:{head.count(chr(10))}: {UNSURE.format(macro)}"
+
+
+def test_a_define_of_the_caller_replaces_the_default_of_a_macro(tmp_path: Path) -> None:
+    head = '#ifndef H\n#define H "one.h"\n#endif\n#include \\ \n H\n'
+    source = write(tmp_path, k_cl=head + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n")
+    assert "#define X 4\n" in build(source, defines={"H": '"four.h"'})
     text = build(source)
     assert "#define X 1\n" in text
     assert "#define X 4\n" not in text
+
+
+@pytest.mark.parametrize("include", ['%:include "x.h"', '#import "x.h"', '#define H "x.h"\n%:include H', '#define H "x.h"\n#import H'])
+def test_an_include_in_another_spelling_is_refused(include: str, tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl=include + "\n" + KERNEL, x_h="#define X 1\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        build(source)
+    line = include.count("\n") + 1
+    assert (
+        str(caught.value)
+        == f"k.cl:{line}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
+    )
+
+
+def test_a_file_that_a_macro_names_looks_beside_its_link(tmp_path: Path) -> None:
+    source = write(
+        tmp_path,
+        k_cl='#define H "x.h"\n#include H\n' + KERNEL,
+        real__x_h='#include "y.h"\n',
+        real__y_h="#define Y 1\n",
+        y_h="#define Y 2\n",
+    )
+    (tmp_path / "x.h").symlink_to(tmp_path / "real" / "x.h")
+    text = build(source)
+    assert "#define Y 2\n" in text
+    assert '#line 1 "x.h"\n' in text
+
+
+def test_the_name_is_that_of_the_include_wherever_its_folder_is(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='#define H "x.h"\n#include H\n' + KERNEL, inc__x_h="#define X 1\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "k.cl").write_bytes(source.read_bytes())
+    assert build(source, include=[tmp_path / "inc"]) == build(tmp_path / "other" / "k.cl", include=[tmp_path / "inc"])
 
 
 def test_an_include_by_macro_of_another_branch_stays(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ _SPLICE = rb"(?:\\|\?\?/)[^\S\n]*\n"
 _COMMENT = rb"""(?m)^(?P<before>(?:(?!warning|error)[^\n"'</*])*+)(?://(?!devmod:)(?:[^*\n]|\*(?!/))*+$|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"""
 #: The value of a macro that is the name of a file in quotes, or another macro.
 _VALUE = rb'\s*(?:"(?P<file>[^"?\n]+)"|(?P<macro>[A-Za-z_]\w*))\s*(?://.*|/\*[^*]*\*/\s*)?'
+_DEFINE = re.compile(_HASH + _BLANK + rb"define(?!\w)" + _BLANK + rb"([A-Za-z_]\w*)([^\n]*)")
 _ABSOLUTE = rb"^(?:[/\\]|[A-Za-z]:)"
 _PARENT = rb"(?:^|[/\\])\.\.(?:[/\\]|$)"
 #: The start of an absolute path, or ``..``, in a directive.
@@ -111,6 +112,15 @@ def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] 
                 seen.add(value["macro"])
                 pending.append(value["macro"])
     return list(files)
+
+
+def macro_values(texts: Iterable[bytes]) -> dict[bytes, set[bytes]]:
+    """Return the values of the macros that texts define, without blanks at the ends; of one with parameters, the parameters too."""
+    values: dict[bytes, set[bytes]] = {}
+    for text in texts:
+        for name, value in _DEFINE.findall(_without_comments(text)):
+            values.setdefault(name, set()).add(value.strip())
+    return values
 
 
 def import_names(module: bytes) -> tuple[bytes, bytes]:

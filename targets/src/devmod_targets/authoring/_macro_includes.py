@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 from devmod.backend import find_spec
 from devmod.errors import ToolchainNotFoundError
+from devmod_targets._included import macro_values
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, load_libclang
 
 TYPE_CHECKING = False
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 #: CXTranslationUnit_DetailedPreprocessingRecord, _SkipFunctionBodies and _KeepGoing (after a missing file).
 _OPTIONS = 0x1 | 0x40 | 0x200
 _DEFINES = os.path.join(VIRTUAL_FOLDER, "defines")
+_NAME = re.compile(rb"\b[A-Za-z_]\w*")
 
 
 def main_path(request: CompileRequest) -> str:
@@ -24,10 +28,8 @@ def main_path(request: CompileRequest) -> str:
     return os.path.realpath(os.path.join(request.folder or VIRTUAL_FOLDER, request.name))
 
 
-def files_of_macros(
-    request: CompileRequest, flags: Sequence[str], defines: Mapping[str, str], location: str
-) -> dict[tuple[str, int], dict[tuple[str, str], None]]:
-    """Return the file of each include that a macro names, in the branches that are compiled.
+class MacroIncludes:
+    """What clang's preprocessor takes for the includes of one source that a macro names, in the branches that are compiled.
 
     Parameters
     ----------
@@ -40,12 +42,6 @@ def files_of_macros(
     location
         The place of such an include, for an error.
 
-    Returns
-    -------
-    dict of (str, int) to dict
-        The real path and the line of the include to its files. Each is the real path, "" if the file is missing, and the name below the
-        folder where it was found.
-
     Raises
     ------
     ToolchainNotFoundError
@@ -53,28 +49,52 @@ def files_of_macros(
     CompileError
         libclang crashes on the source.
     """
-    spec = find_spec(request.target.kind)
-    assert spec is not None
-    try:
-        library = load_libclang(spec, request.language)
-    except ToolchainNotFoundError as error:
-        raise ToolchainNotFoundError(f"{location}: a macro names the file of this include: {error}", kind=spec.kind) from error
-    main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)  # clang looks for includes beside a link, not beside its target
-    arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", "-include", _DEFINES]
-    arguments += [f"-I{os.path.abspath(folder)}" for folder in request.include]
-    files = [(main, request.text), (_DEFINES, "".join(f"#define {name} {value}\n" for name, value in defines.items()))]
-    unit = library.parse(
-        main, arguments, files, kind=spec.kind, description=f"the {request.language} source {request.name}", options=_OPTIONS
-    )
-    roots = [os.path.join(os.path.realpath(each), "") for each in (request.folder, *request.include) if each]
-    found: dict[tuple[str, int], dict[tuple[str, str], None]] = {}
-    for cursor in unit.cursor.get_children():
-        if cursor.kind != library.cindex.CursorKind.INCLUSION_DIRECTIVE or cursor.location.file is None:
-            continue
-        place = os.path.realpath(str(cursor.location.file)), cursor.location.line
-        file = library.included_file(cursor)
-        path = os.path.realpath(file) if file else ""
-        root = next((each for each in roots if path.startswith(each)), "")
-        name = path.removeprefix(root).replace(os.sep, "/") if root else cursor.spelling
-        found.setdefault(place, {})[path, name] = None
-    return found
+
+    def __init__(self, request: CompileRequest, flags: Sequence[str], defines: Mapping[str, str], location: str) -> None:
+        spec = find_spec(request.target.kind)
+        assert spec is not None
+        try:
+            library = load_libclang(spec, request.language)
+        except ToolchainNotFoundError as error:
+            raise ToolchainNotFoundError(f"{location}: a macro names the file of this include: {error}", kind=spec.kind) from error
+        main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)  # clang looks for includes beside a link, not beside its target
+        arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", "-include", _DEFINES]
+        arguments += [f"-I{os.path.abspath(folder)}" for folder in request.include]
+        head = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+        description = f"the {request.language} source {request.name}"
+        files = [(main, request.text), (_DEFINES, head)]
+        unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_OPTIONS)
+        self._files: dict[tuple[str, int], dict[tuple[str, str], None]] = {}
+        texts = {main: request.text.encode(), _DEFINES: head.encode()}
+        for cursor in unit.cursor.get_children():
+            if cursor.kind == library.cindex.CursorKind.INCLUSION_DIRECTIVE and cursor.location.file is not None:
+                place = os.path.realpath(str(cursor.location.file)), cursor.location.line
+                path = library.included_file(cursor)
+                self._files.setdefault(place, {})[path, cursor.spelling] = None
+                if path and path not in texts:
+                    texts[path] = Path(path).read_bytes()
+        # A define of the caller replaces the default in a text.
+        self._values = macro_values(texts.values()) | macro_values([head.encode()])
+
+    def files(self, file: str, line: int) -> list[tuple[str, str]]:
+        """Return the files of the include in a line of a file, a real path: each as it was opened, "" if it is missing; and its name."""
+        return list(self._files.get((file, line), ()))
+
+    def is_plain(self, operand: str) -> bool:
+        """Return whether an operand is a macro whose one value is a name in quotes. A search of the texts then finds the file."""
+        values = self._values.get(operand.encode(), ())
+        return len(values) == 1 and next(iter(values)).startswith(b'"')
+
+    def unsure_macro(self, operand: str) -> str:
+        """Return a macro in an operand whose value at the receiver may be another: the text has several, or the compiler has one."""
+        pending = [*_NAME.findall(operand.encode())]
+        seen: set[bytes] = set()
+        while pending:
+            name = pending.pop()
+            values = self._values.get(name, ())
+            if len(values) > 1 or name.startswith(b"__"):
+                return str(name, "utf-8")
+            if name not in seen:
+                seen.add(name)
+                pending += [each for value in values for each in _NAME.findall(value)]
+        return ""

@@ -24,7 +24,7 @@ from devmod.errors import FormatError, list_names
 from devmod_readers.options import OPTIONS_LINE, option_problem, split_options
 from devmod_targets._included import UNKNOWN_FILE
 from devmod_targets._text import decode_source
-from devmod_targets.authoring._macro_includes import files_of_macros, main_path
+from devmod_targets.authoring._macro_includes import MacroIncludes, main_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def complete_source(
     text = files.inline(body, first_line)
     if files.by_macro and dialect:
         flags = [*dialect, *(option for option in options if option.startswith(("-D", "-U", "-cl-std=")))]
-        files.taken = files_of_macros(request, flags, defines, files.by_macro)
+        files.taken = MacroIncludes(request, flags, defines, files.by_macro)
         text = files.inline(body, first_line)
     return SelfContainedSource(head + text, options, defines, files.sources, files.names, files.files)
 
@@ -298,9 +298,9 @@ class Inliner(UserFiles):
     ----------
     by_macro : str
         The place of the first include that a macro names, such as "k.cl:3"; "" if there is none.
-    taken : dict
-        The files of includes that a macro names, as `files_of_macros` returns them. Others stay in the text: an include of a branch that is
-        not compiled here is an error at a receiver that compiles it.
+    taken : MacroIncludes
+        The files of includes that a macro names. Others stay in the text: an include of a branch that is not compiled here is an error at
+        a receiver that compiles it.
     """
 
     def __init__(
@@ -314,7 +314,7 @@ class Inliner(UserFiles):
         self.directive = directive
         self.is_external = is_external
         self.by_macro = ""
-        self.taken: Mapping[tuple[str, int], Iterable[tuple[str, str]]] = {}
+        self.taken: MacroIncludes | None = None
         self.defined = defined
         #: For the text and each condition that is open at this point, the guarded files that are embedded there. Where the text at this
         #: point is compiled, all open conditions are true, so a second include of such a file has no effect.
@@ -448,10 +448,10 @@ class Inliner(UserFiles):
             return "", ""
         match = INCLUDED.match(text, directive.operand)
         if match is None:
-            found = self._resolve_macro(list(self.taken.get(line, ())), location)
-            if found[0] and not _NAME.fullmatch(text[directive.operand : directive.end].strip()):
-                self.files[UNKNOWN_FILE] = ""
-            return found
+            self.by_macro = self.by_macro or location
+            return (
+                self._resolve_macro(self.taken, text[directive.operand : directive.end].strip(), line, location) if self.taken else ("", "")
+            )
         in_quotes = match["quoted"] is not None
         name_in_include = match["quoted"] if in_quotes else match["angled"]
         folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
@@ -464,21 +464,24 @@ class Inliner(UserFiles):
             raise self.missing(name_in_include, folders, location)
         return "", ""
 
-    def _resolve_macro(self, files: Sequence[tuple[str, str]], location: str) -> tuple[str, str]:
+    def _resolve_macro(self, taken: MacroIncludes, operand: str, line: tuple[str, int], location: str) -> tuple[str, str]:
         """Return the path and the name of the user file that a macro names; two empty strings if there is none."""
-        self.by_macro = self.by_macro or location
-        names = [name for _, name in files]
-        if len(files) > 1:
+        files = taken.files(*line)
+        unsure = taken.unsure_macro(operand) if files else ""
+        if unsure or len(files) > 1:
+            values = f"the macro {unsure} may have another value where the payload is compiled" if unsure else "its values differ"
             raise self.request.error(
-                f"{location}: a macro names the file of this include, and its values differ: {list_names(names)}. It cannot be embedded in "
-                "the payload; write the names in quotes"
+                f"{location}: a macro names the file of this include, and {values}. It cannot be embedded in the payload; write the name "
+                "in quotes, once in each branch"
             )
-        path = files[0][0] if files else ""
+        path, name = files[0] if files else ("", "")
         if path:
-            self._check_root(path, names[0], location)
-        elif files and not self.is_external(names[0]):
-            raise self.request.error(f"{location}: the include {names[0]!r}, which a macro names, is missing. {include_hint(self.roots)}")
-        return (path, names[0]) if path else ("", "")
+            self._check_root(os.path.realpath(path), name, location)
+            if not taken.is_plain(operand):
+                self.files[UNKNOWN_FILE] = ""
+        elif files and not self.is_external(name):
+            raise self.request.error(f"{location}: the include {name!r}, which a macro names, is missing. {include_hint(self.roots)}")
+        return (path, name) if path else ("", "")
 
 
 def include_hint(folders: Iterable[str]) -> str:
@@ -513,7 +516,7 @@ BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
 INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The rest of the line of an include that a macro names, up to a comment with two slashes.
-_MACRO = re.compile(r"(?:\\\r?\n|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?!//)[^\r\n])*+")
+_MACRO = re.compile(r"(?:\\[^\S\r\n]*\r?\n|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?!//)[^\r\n])*+")
 
 
 class Directive:

@@ -143,6 +143,14 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
         raise compile_error("opencl", "OpenCL C", errors, log)
+    included_paths = {os.path.realpath(path) for path in source.names}
+    for entry in unit.get_includes():
+        path = os.path.realpath(str(entry.include))
+        if path not in included_paths and not path.startswith(VIRTUAL_FOLDER):
+            location = f"{os.path.basename(str(entry.source))}:{entry.location.line}"
+            raise request.error(
+                f"{location}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
+            )
     kernels = _kernels(library, unit, "" if warnings else source.text)
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
