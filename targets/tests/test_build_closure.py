@@ -210,9 +210,19 @@ def test_a_plain_use_of_the_operator_is_known(tmp_path: Path, lines: str) -> Non
 
 
 @pytest.mark.parametrize("line", ["#include H", "#include NAME(a.h)"])
-def test_macros_do_not_matter_if_devmod_embeds_the_includes(tmp_path: Path, line: str) -> None:
+def test_macros_do_not_matter_for_the_digest_if_devmod_embeds_the_includes(tmp_path: Path, line: str) -> None:
+    """The compile reports the file. But a watch cannot know it before."""
     write(tmp_path, k_cl=line + "\n")
-    assert closure_of(str(tmp_path / "k.cl"), (), SourceTree(), embedded=True).digest != ""
+    result = closure_of(str(tmp_path / "k.cl"), (), SourceTree(), embedded=True)
+    assert result.digest != ""
+    assert not result.is_known
+
+
+@pytest.mark.parametrize("end", ["", " // a", " /* /* */ */", "\f", "\u2028"])
+def test_an_import_of_wgsl_may_be_of_two_files(tmp_path: Path, end: str) -> None:
+    write(tmp_path, k_cl=f"#import tile{end}\n")
+    missing = closure_of(str(tmp_path / "k.cl"), (), SourceTree(), embedded=True).missing
+    assert {os.path.relpath(path, tmp_path) for path in missing} >= {"tile.wgsl", os.path.join("shared", "tile.wgsl")}
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,17 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
     return folder / next(iter(files))
 
 
+def test_a_file_that_ends_in_an_empty_macro(tmp_path: Path) -> None:
+    source = write(tmp_path, {"k.wgsl": '#define E\n#include "e.wgsl"\n' + KERNEL, "e.wgsl": "E"})
+    assert text_of(source).endswith(KERNEL)
+    assert expand("#define E\nE") == ""
+    assert expand("#define F(x)\nF(1)") == ""
+
+
+def test_a_part_of_a_name_is_no_macro() -> None:
+    assert expand("#define e 1\nconst e\u0301 = e;") == "\nconst e\u0301 = 1;\n"
+
+
 # -- macros and conditions
 
 
@@ -354,6 +365,13 @@ def test_includes_are_bounded(tmp_path: Path) -> None:
 def test_the_time_is_linear(line: str) -> None:
     head = "#define N 4\n#define F(a, b) a + b\n"
     assert_linear(lambda count: lambda: expand(head + line * count), 200)
+
+
+def test_the_time_is_linear_in_the_parameters_of_a_macro() -> None:
+    def call(count: int) -> str:
+        return expand(f"#define F({','.join(f'a{number}' for number in range(count))}) {'(' * count}\nF({',' * (count - 1)})\n")
+
+    assert_linear(lambda count: lambda: call(count), 300)
 
 
 # -- the same tokens as a C preprocessor

@@ -26,7 +26,9 @@ _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 #: A file, or the macro for it.
 _FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
 #: The start of an include in any spelling. A match is short, so that it hides no other one.
-_DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|(?P<import>import)|embed)\b" + _BLANK + _FILE + rb"|/\*))")
+_DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
+#: WGSL's import of a module. Whatever follows the name.
+_IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+([A-Za-z_]\w*+)")
 _TEST = re.compile(
     rb"^[ \t]*+" + _HASH + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++" + _OPERATOR + rb"|"
     rb"(?P<operator>" + _OPERATOR + rb")(?=(?:" + _BLANK + rb"\(" + _BLANK + _FILE + rb")?)",
@@ -194,10 +196,10 @@ def _search(data: bytes) -> IncludedNames:
             opaque = opaque or b"??" in name
         elif match["macro"] and not (is_operator and not _is_condition(data, match.start())):
             macros[match["macro"]] = None
-            if not is_operator and match["import"]:  # in WGSL, a file
-                names |= dict.fromkeys(import_names(match["macro"]))
         else:
             opaque = True
+    for module in _IMPORT.findall(data):
+        names |= dict.fromkeys(import_names(module))
     return IncludedNames(names, macros, opaque=opaque)
 
 

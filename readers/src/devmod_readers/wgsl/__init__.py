@@ -6,6 +6,7 @@ It needs no toolchain and no device. Each function raises `devmod.CompileError` 
 from __future__ import annotations
 
 from devmod_readers.wgsl._lines import LINE_BREAKS as LINE_BREAKS
+from devmod_readers.wgsl._lines import NAME as NAME
 from devmod_readers.wgsl._lines import line_marker as line_marker
 
 TYPE_CHECKING = False

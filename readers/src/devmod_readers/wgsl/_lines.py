@@ -1,9 +1,12 @@
-"""The lines of a WGSL text, and of the user's files that a preprocessor made it of."""
+"""The names and the lines of a WGSL text, and of the user's files that a preprocessor made it of."""
 
 from __future__ import annotations
 
 #: The characters that end a line of WGSL.
 LINE_BREAKS = "\n\v\f\r\u0085\u2028\u2029"
+BLANKS = f" \t\u200e\u200f{LINE_BREAKS}"
+#: The pattern of a name. A combining character may follow its first one.
+NAME = rf"[^\W\d](?:\w|[^\x00-\x7f{BLANKS}])*"
 
 
 def line_marker(number: int, name: str) -> str:

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 
 from devmod.errors import CompileError
-from devmod_readers.wgsl._lines import LINE_BREAKS
+from devmod_readers.wgsl._lines import BLANKS, LINE_BREAKS, NAME
 from devmod_readers.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
 
 #: The limit on the characters of a source.
@@ -18,9 +18,8 @@ MAX_TEXT = 4 << 20
 #: The limit on nested statements and expressions. WGSL's own limit for braces is 127.
 MAX_DEPTH = 127
 
-_BLANK = " \t\n\v\f\r\u0085\u200e\u200f\u2028\u2029"
-_SKIP = re.compile(rf"[{_BLANK}]+|//[^{LINE_BREAKS}]*")
-_WORD = re.compile(rf"[^\W\d](?:\w|[^\x00-\x7f{_BLANK}])*")
+_SKIP = re.compile(rf"[{BLANKS}]+|//[^{LINE_BREAKS}]*")
+_WORD = re.compile(NAME)
 _FLOAT, _INTEGER = f"[{FLOAT_SUFFIXES}]", f"[{INTEGER_SUFFIXES}]"
 _LONG = "|".join(UNSUPPORTED.values())
 _NUMBER = re.compile(

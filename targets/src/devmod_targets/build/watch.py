@@ -144,7 +144,7 @@ class _Inputs:
             closure = job_closure(job, tree)
             for path in (*closure.files, *closure.missing):
                 self._add(path)
-            if not closure.digest:  # a macro may name any file
+            if not closure.is_known:  # a macro may name any file
                 self._trees |= {os.path.realpath(place) for place in (os.path.dirname(job.path), *job.include_paths)}
                 self.folders |= self._trees
 

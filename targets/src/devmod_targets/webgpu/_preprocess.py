@@ -13,7 +13,7 @@ import os
 import re
 from typing import NamedTuple
 
-from devmod_readers.wgsl import LINE_BREAKS, line_marker
+from devmod_readers.wgsl import LINE_BREAKS, NAME, line_marker
 from devmod_targets._included import import_names
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._conditions import evaluate
@@ -30,6 +30,8 @@ _MAX_NESTING = 64
 _MAX_INCLUDES = 10_000
 #: The limit on the characters of all expansions. An empty token counts as one.
 _MAX_EXPANDED = 1 << 20
+#: The limit on the characters of the whole text: a marker may be longer than its line.
+_MAX_SIZE = 64 << 20
 #: The limit on the characters of a directive in a message.
 _MAX_SHOWN = 80
 #: The lines without text that are written as such. A marker replaces more.
@@ -40,10 +42,10 @@ _BREAK = re.compile(rf"\r\n|[{LINE_BREAKS}]")
 _STOP = re.compile(rf"//[^{LINE_BREAKS}]*|/\*|(?<![^{LINE_BREAKS}])[ \t]*\#")
 _DIRECTIVE = re.compile(r"[ \t]*(\w*)")
 _COMMENT = re.compile(r"/\*|\*/")
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = re.compile(NAME)
 _NUMBER = r"0[xX][\w.]*(?:(?<=[pP])[+-]\w*)?|\.?\d(?:(?<=[eE])[+-]|[\w.])*"
 _TOKEN = re.compile(
-    rf"//[^{LINE_BREAKS}]*|/\*|[^\W\d]\w*|{_NUMBER}|\r\n|[{LINE_BREAKS}]|[^\S{LINE_BREAKS}]+|\\[ \t]*(?:\r\n|[{LINE_BREAKS}])"
+    rf"//[^{LINE_BREAKS}]*|/\*|{NAME}|{_NUMBER}|\r\n|[{LINE_BREAKS}]|[^\S{LINE_BREAKS}]+|\\[ \t]*(?:\r\n|[{LINE_BREAKS}])"
     r"|[(),/\\\#.]|[^\w\s(),/\\\#.]+"
 )
 _FILE = re.compile(rf'[ \t]*(?:"([^"{LINE_BREAKS}]+)"|<([^>{LINE_BREAKS}]+)>)')
@@ -140,7 +142,7 @@ class _Preprocessor:
         #: The file and the line of what would be written next.
         self._next = (request.name, 1)
         self._is_changed = False
-        self._includes = self._expanded = self._nesting = 0
+        self._includes = self._expanded = self._nesting = self._size = 0
         #: The current file and line, for messages; line 0 is that of the defines.
         self._name, self._line = request.name, 0
 
@@ -346,7 +348,7 @@ class _Preprocessor:
             text = _joined(self._expand(self._counted(text)))
             self._is_changed = True
         self._line = start + lines
-        if text.isspace():
+        if not text or text.isspace():
             return
         name, line = self._next
         if name == self._name and line <= start <= line + _MAX_EMPTY:
@@ -354,6 +356,9 @@ class _Preprocessor:
         else:
             self._pieces.append(line_marker(start, self._name))
         self._pieces.append(text)
+        self._size += len(self._pieces[-2]) + len(text)
+        if self._size > _MAX_SIZE:
+            raise self._error(f"the source with its includes exceeds {_MAX_SIZE >> 20} MiB")
         self._next = self._name, self._line
         if text[-1] not in LINE_BREAKS:  # the end of a file
             self._pieces.append("\n")
@@ -419,6 +424,7 @@ class _Preprocessor:
             self._line = line
             expected = f"{len(macro.parameters)} argument{'s' * (len(macro.parameters) != 1)}"
             raise self._error(f"the macro {macro.name} takes {expected}, and this call has {len(arguments)}")
+        used = frozenset(macro.body)
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             self._line = line
@@ -426,7 +432,7 @@ class _Preprocessor:
         values = {
             name: ["", *self._expand(iter(()), argument), ""]
             for name, argument in zip(macro.parameters, arguments, strict=True)
-            if name in macro.body
+            if name in used
         }
         self._nesting -= 1
         body: list[str] = []
