@@ -156,7 +156,7 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
         elif not re.fullmatch(_SUPPORTED, option):
             raise request.error(
                 f"the vulkan option {option!r} is not supported; expected an option of the compiler for the code or its diagnostics, such "
-                "as -g, -Werror or --auto-map-bindings"
+                "as -g"
             )
         else:
             rest.append(option)
@@ -476,15 +476,19 @@ class Build:
         """Compile GLSL by the library. Return the module, the messages, and if it fails the first of them."""
         for option in options:
             if option not in _slangpy.DEBUG_LEVELS:
-                raise self.request.error(self._unsupported_by_library(option, "a program"))
+                raise self.request.error(self._unsupported_by_library(option))
         text = text_with_defines(files.text, defines)
         return library.compile(text, self.environment.spirv, options, lambda: self._prepare(library))
 
-    def _unsupported_by_library(self, option: str, tool: str) -> str:
-        programs = _join_names([name for name in _COMPILERS[self.request.language] if name != _slangpy.NAME])
+    def _unsupported_by_library(self, option: str) -> str:
+        names = [name for name in _COMPILERS[self.request.language] if name != _slangpy.NAME]
+        installed = next((name for name in names if find_program("spirv-opt" if name == "spirv-tools" else name)), "")
+        advice = f"use {installed}, which is installed: pass --compiler={installed}"
+        if not installed:
+            advice = f"install {_join_names(names)} ({_INSTALL_COMPILER}), and pass --compiler= with its name"
         return (
             f"the vulkan option {option!r} is not supported by the library of slangpy, which takes -O, -O0, "
-            f"{', '.join(_slangpy.DEBUG_LEVELS)}. For {tool} of the system, pass --compiler={programs}"
+            f"{', '.join(_slangpy.DEBUG_LEVELS)}. For other options, {advice}"
         )
 
     def _prepare(self, compiler: Compiler | _slangpy.Library) -> None:
@@ -555,7 +559,7 @@ class Build:
     def _optimized(self, folder: str, data: bytes) -> bytes:
         if self._library:
             if self.level == "-Os":
-                raise self.request.error(self._unsupported_by_library("-Os", "spirv-opt"))
+                raise self.request.error(self._unsupported_by_library("-Os"))
             tool, toolchain = _slangpy.NAME, self._library.toolchain
             optimized, output, failure = self._library.optimize(data)
         else:
