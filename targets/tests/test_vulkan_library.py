@@ -276,3 +276,37 @@ def test_the_end_of_the_program_ends_its_compile(then: str, ended: int, end: int
             os.kill(number, signal.SIGKILL)
     assert len(numbers) == 3
     assert survivors == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the open files of a process")
+def test_the_limit_on_open_files(tmp_path: Path) -> None:
+    """Each fork starts a process of the library, with one more file that it may open."""
+    script = (
+        "import devmod, os, resource\n"
+        "def files():\n"
+        "    return set(os.listdir('/proc/self/fd'))\n"
+        f"version = devmod.compile({EMPTY!r}, 'vulkan').origin.toolchain\n"
+        "for number in range(16):\n"
+        "    if os.fork() == 0:\n"
+        "        before, limits = files(), resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "        resource.setrlimit(resource.RLIMIT_NOFILE, (3 + number, limits[1]))\n"
+        "        try:\n"
+        f"            print(*devmod.compile({EMPTY!r}, 'vulkan').functions, flush=True)\n"
+        "            break\n"
+        "        except devmod.CompileError as error:\n"
+        "            resource.setrlimit(resource.RLIMIT_NOFILE, limits)\n"
+        "            assert files() == before\n"
+        "            print(str(error).replace(version, 'VERSION'), flush=True)\n"
+        "            break\n"
+        "    assert os.wait()[1] == 0\n"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "main"
+    assert set(done.stdout.splitlines()) == {
+        "cannot compile <text>: a temporary file or folder cannot be used: Too many open files",
+        "the library of VERSION cannot process <text>: its process cannot be started: Too many open files",
+        "main",
+    }
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from devmod import Origin
 from devmod.backend import find_program
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, compile_error, not_installed
+from devmod.errors import CompileError, DevmodError, FormatError, ToolchainNotFoundError, compile_error, not_installed
 from devmod.targets.vulkan import SPEC
 from devmod_targets._included import unresolved_names
 from devmod_targets._programs import version_of
@@ -108,11 +108,16 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(request, options)
     build = Build(request, environment, level)
-    with compiler_folder() as folder:
-        if request.language == "SPIR-V":
-            compiled = build.spirv(folder, options, defines, compiler)
-        else:
-            compiled = build.source(folder, options, defines, compiler)
+    try:
+        with compiler_folder() as folder:
+            if request.language == "SPIR-V":
+                compiled = build.spirv(folder, options, defines, compiler)
+            else:
+                compiled = build.source(folder, options, defines, compiler)
+    except OSError as error:
+        if isinstance(error, DevmodError):
+            raise
+        raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
     reflected, codes = compiled
     fmap = merge_declared(SPEC, reflected, request.fmap)
     assert SPEC.unpack is not None
