@@ -70,6 +70,8 @@ def main(start: dict[str, Any]) -> None:
     library.glslang_validateSPIRV.restype = ctypes.c_bool
     _call(library, 0, 0, 0, start["minor"], start["first"].encode())
     child = 0
+    if sys.platform == "linux":
+        control = ctypes.CDLL(None).prctl
 
     def stop(*_: object) -> None:
         if child:
@@ -101,7 +103,7 @@ def main(start: dict[str, Any]) -> None:
                 os.kill(os.getpid(), os.WTERMSIG(status) or signal.SIGTERM)
             continue
         if sys.platform == "linux":  # this process alone would survive a SIGKILL of its parent
-            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            control(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
             if os.getppid() != own:  # its parent has ended before
                 os._exit(1)
         if action == "validate":
