@@ -596,21 +596,37 @@ def test_hlsl_variables_outside_buffers_that_share_a_binding(tmp_path: Path) -> 
             "-I/usr/include",
             "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include=",
         ),
+        ("-pedantic", "is not supported; expected an option of the compiler for the code or its diagnostics, such as -g"),
         ("--compiler=gcc", "is invalid for GLSL; expected slangpy, glslangValidator, glslang or glslc"),
         (
             "--auto-map-bindings",
-            "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For a program of the system, pass "
-            "--compiler=glslangValidator, glslang or glslc",
+            "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For other options, use "
+            "glslangValidator, which is installed: pass --compiler=glslangValidator",
         ),
         (
             "-Os",
-            "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For spirv-opt of the system, pass "
-            "--compiler=glslangValidator, glslang or glslc",
+            "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For other options, use "
+            "glslangValidator, which is installed: pass --compiler=glslangValidator",
         ),
     ],
 )
 def test_unsupported_options_are_refused(option: str, said: str) -> None:
     assert refused(EMPTY, options=[option]) == f"the vulkan option {option!r} {said}"
+
+
+@pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
+def test_an_option_that_needs_a_program_names_those_that_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "is not supported by the library of slangpy, which takes -O, -O0, -g, -gV, -gVS. For other options, "
+    only_these(tmp_path, monkeypatch)
+    assert refused(EMPTY, options=["-Werror"]) == (
+        f"the vulkan option '-Werror' {head}install glslangValidator, glslang or glslc (Debian and Ubuntu: apt install glslang-tools "
+        "spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang spirv-tools; elsewhere: the Vulkan SDK), and pass "
+        "--compiler= with its name"
+    )
+    program(tmp_path, "glslc", "")
+    assert refused(EMPTY, options=["-Werror"]) == (
+        f"the vulkan option '-Werror' {head}use glslc, which is installed: pass --compiler=glslc"
+    )
 
 
 def test_an_option_that_the_compiler_does_not_know() -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
@@ -211,3 +212,101 @@ def test_one_process_serves_many_shaders_and_ends_with_the_program(tmp_path: Pat
     assert first != second
     assert done.stderr == ""
     assert not any(os.path.exists(f"/proc/{number}") for number in (first, second))
+
+
+#: 2^26 additions: the library works on them for minutes, and takes gigabytes.
+ENDLESS = EMPTY.replace("{}", "{ float x = A26; }").replace(
+    "\n", "\n#define A0 1.0\n" + "".join(f"#define A{n + 1} A{n} + A{n}\n" for n in range(26)), 1
+)
+
+
+def processes_under(number: int) -> list[int]:
+    """Return the first child of a process, its first child, and so on."""
+    with suppress(OSError):
+        for children in Path(f"/proc/{number}/task").glob("*/children"):
+            for child in map(int, children.read_text().split()):
+                return [child, *processes_under(child)]
+    return []
+
+
+def is_running(number: int) -> bool:
+    """Return whether a process runs. In a container, nobody may wait for one that has ended without its parent."""
+    with suppress(OSError):
+        return Path(f"/proc/{number}/cmdline").read_bytes() != b""
+    return False
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the processes of a process")
+@pytest.mark.parametrize(
+    ("then", "ended", "end"),
+    [
+        ("", 0, signal.SIGTERM),
+        ("", 0, signal.SIGKILL),
+        ("os.fork()", 0, signal.SIGKILL),
+        ("sys.exit()", 0, 0),
+        ("", 1, signal.SIGKILL),
+    ],
+    ids=["SIGTERM", "SIGKILL", "with a fork that stays", "normal end", "SIGKILL of the library's process"],
+)
+def test_the_end_of_the_program_ends_its_compile(then: str, ended: int, end: int) -> None:
+    script = (
+        "import devmod, os, sys, threading\n"
+        f"threading.Thread(target=devmod.compile, args=({ENDLESS!r}, 'vulkan'), daemon=True).start()\n"
+        f"sys.stdin.readline()\n{then}\nprint(flush=True)\nsys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        numbers: list[int] = []
+        limit = time.monotonic() + 30
+        while len(numbers) < 3 and time.monotonic() < limit:
+            numbers = [process.pid, *processes_under(process.pid)]
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        if end:
+            os.kill(numbers[ended], end)
+        limit = time.monotonic() + 10
+        while any(map(is_running, numbers[1:])) and time.monotonic() < limit:
+            time.sleep(0.01)
+        survivors = [number for number in numbers[1:] if is_running(number)]
+        for number in survivors:
+            os.kill(number, signal.SIGKILL)
+    assert len(numbers) == 3
+    assert survivors == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the open files of a process")
+def test_the_limit_on_open_files(tmp_path: Path) -> None:
+    """Each fork starts a process of the library, with one more file that it may open."""
+    script = (
+        "import devmod, os, resource\n"
+        "def files():\n"
+        "    return set(os.listdir('/proc/self/fd'))\n"
+        f"version = devmod.compile({EMPTY!r}, 'vulkan').origin.toolchain\n"
+        "for number in range(16):\n"
+        "    if os.fork() == 0:\n"
+        "        before, limits = files(), resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "        resource.setrlimit(resource.RLIMIT_NOFILE, (3 + number, limits[1]))\n"
+        "        try:\n"
+        f"            print(*devmod.compile({EMPTY!r}, 'vulkan').functions, flush=True)\n"
+        "            break\n"
+        "        except devmod.CompileError as error:\n"
+        "            resource.setrlimit(resource.RLIMIT_NOFILE, limits)\n"
+        "            assert files() == before\n"
+        "            print(str(error).replace(version, 'VERSION'), flush=True)\n"
+        "            break\n"
+        "    assert os.wait()[1] == 0\n"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "main"
+    assert set(done.stdout.splitlines()) == {
+        "cannot compile <text>: a temporary file or folder cannot be used: Too many open files",
+        "the library of VERSION cannot process <text>: its process cannot be started: Too many open files",
+        "main",
+    }
+    assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from devmod.backend import open_regular
 from devmod.errors import CompileError, DevmodError
@@ -36,7 +36,16 @@ def compiler_folder() -> Iterator[str]:
     with TemporaryDirectory(prefix="devmod-") as top:
         folder = os.path.join(top, *["d"] * _DEPTH)
         os.makedirs(folder)
-        yield folder
+        try:
+            yield folder
+        finally:
+            # The end of TemporaryDirectory opens a file for each level of a tree, and there may be too few.
+            with suppress(OSError):
+                files = os.path.join(top, "f")
+                os.rename(folder, files)
+                os.removedirs(os.path.dirname(folder))  # up to `top`
+                os.rmdir(files)  # an error if the compiler has written files
+                os.rmdir(top)
 
 
 def dependencies(text: str) -> list[str]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import sys
+from threading import Thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ _ACTIONS = ("compile", "disassemble", "optimize")
 #: SLANG_STAGE_COMPUTE.
 _COMPUTE = 6
 _FILE = b"source.comp"
+#: How often in seconds a process looks for its parent: other forks of the parent may keep the standard input open.
+_INTERVAL = 1
+#: PR_SET_PDEATHSIG of Linux.
+_PARENT_DEATH_SIGNAL = 1
 
 
 class _Request(ctypes.Structure):
@@ -51,11 +57,12 @@ _Receiver = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_vo
 
 
 def main(start: dict[str, Any]) -> None:
-    """Answer requests until the standard input ends, each in a fork of one state.
+    """Answer requests until the standard input ends, each in a fork of one state. The end of the parent ends both during a request too.
 
     glslang reads memory that it has not written (the upper half of an integer constant that becomes a float16_t), so its output depends on
     what the process did before. Without forks (Windows), the other process ends this one after one answer.
     """
+    own, parent = os.getpid(), os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process receives it as well, and ends this one
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the library prints notes to it, and at the end what it has buffered
@@ -63,6 +70,8 @@ def main(start: dict[str, Any]) -> None:
     library.glslang_validateSPIRV.restype = ctypes.c_bool
     _call(library, 0, 0, 0, start["minor"], start["first"].encode())
     child = 0
+    if sys.platform == "linux":
+        control = ctypes.CDLL(None).prctl
 
     def stop(*_: object) -> None:
         if child:
@@ -74,22 +83,45 @@ def main(start: dict[str, Any]) -> None:
         action, *numbers = line.decode().split()
         level, debug, minor, size = map(int, numbers)
         data = requests.read(size)
-        child = os.fork() if hasattr(os, "fork") else 0
+        if hasattr(os, "fork"):
+            ended, alive = os.pipe()  # the child closes `alive` before it answers: the next request may come at once
+            child = os.fork()
+        else:
+            Thread(target=_end_with_input, daemon=True).start()
         if child:
+            os.close(alive)
+            ready: list[int] = []
+            while not ready and os.getppid() == parent:
+                ready = select.select([ended, requests.fileno()], [], [], _INTERVAL)[0]
+            if ended not in ready:  # the parent has ended
+                stop()
+            os.close(ended)
             status = os.waitpid(child, 0)[1]
             child = 0
             if status:  # this process ends as its child did
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.kill(os.getpid(), os.WTERMSIG(status) or signal.SIGTERM)
             continue
+        if sys.platform == "linux":  # this process alone would survive a SIGKILL of its parent
+            control(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            if os.getppid() != own:  # its parent has ended before
+                os._exit(1)
         if action == "validate":
             status, output, messages = int(not library.glslang_validateSPIRV(data, size // 4)), b"", b""
         else:
             status, output, messages = _call(library, _ACTIONS.index(action), level, debug, minor, data)
+        if hasattr(os, "fork"):
+            os.close(alive)
         answers.write(b"%d %d %d\n" % (status, len(output), len(messages)) + output + messages)
         answers.flush()
         if hasattr(os, "fork"):
             os._exit(0)
+
+
+def _end_with_input() -> None:
+    """End this process at the end of its standard input, also during a call of the library."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
 
 
 def _call(library: ctypes.CDLL, action: int, level: int, debug: int, minor: int, data: bytes) -> tuple[int, bytes, bytes]:

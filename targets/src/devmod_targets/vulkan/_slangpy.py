@@ -101,7 +101,13 @@ class Library:
     def _answer(self, action: str, data: bytes, *, level: int = 0, debug: int = 0, meanwhile: Callable[[], None] = lambda: None) -> Answer:
         start = json.dumps({"path": search_path(), "library": self._path, "first": self._first, "minor": self._minor}).encode() + b"\n"
         idle = _IDLE.setdefault(start, deque())
-        process = _take(idle) or _LibraryProcess(start)
+        try:
+            process = _take(idle) or _LibraryProcess(start)
+        except OSError as error:
+            raise CompileError(
+                f"the library of {self.toolchain} cannot process {self._source}: its process cannot be started: {error.strerror}",
+                kind="vulkan",
+            ) from error
         try:
             answer = process.answer(f"{action} {level} {debug} {self._minor} {len(data)}\n".encode() + data, meanwhile)
             if answer is None:
@@ -127,13 +133,17 @@ class _LibraryProcess:
     def __init__(self, start: bytes) -> None:
         self._printed = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
         self._timed_out = False
-        self._process = subprocess.Popen(  # noqa: S603 - this very Python
-            python_command("devmod_targets.vulkan._glslang_process"),
-            env=os.environ | _SETTINGS,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-        )
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this very Python
+                python_command("devmod_targets.vulkan._glslang_process"),
+                env=os.environ | _SETTINGS,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+            )
+        except BaseException:
+            self._printed.close()
+            raise
         self._start = start
 
     def answer(self, request: bytes, meanwhile: Callable[[], None]) -> Answer | None:

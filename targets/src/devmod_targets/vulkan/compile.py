@@ -9,7 +9,7 @@ from importlib import import_module
 
 from devmod import Origin
 from devmod.backend import find_program
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, compile_error, not_installed
+from devmod.errors import CompileError, DevmodError, FormatError, ToolchainNotFoundError, compile_error, not_installed
 from devmod.targets.vulkan import SPEC
 from devmod_targets._included import unresolved_names
 from devmod_targets._programs import version_of
@@ -108,11 +108,16 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(request, options)
     build = Build(request, environment, level)
-    with compiler_folder() as folder:
-        if request.language == "SPIR-V":
-            compiled = build.spirv(folder, options, defines, compiler)
-        else:
-            compiled = build.source(folder, options, defines, compiler)
+    try:
+        with compiler_folder() as folder:
+            if request.language == "SPIR-V":
+                compiled = build.spirv(folder, options, defines, compiler)
+            else:
+                compiled = build.source(folder, options, defines, compiler)
+    except OSError as error:
+        if isinstance(error, DevmodError):
+            raise
+        raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
     reflected, codes = compiled
     fmap = merge_declared(SPEC, reflected, request.fmap)
     assert SPEC.unpack is not None
@@ -156,7 +161,7 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
         elif not re.fullmatch(_SUPPORTED, option):
             raise request.error(
                 f"the vulkan option {option!r} is not supported; expected an option of the compiler for the code or its diagnostics, such "
-                "as -g, -Werror or --auto-map-bindings"
+                "as -g"
             )
         else:
             rest.append(option)
@@ -476,15 +481,19 @@ class Build:
         """Compile GLSL by the library. Return the module, the messages, and if it fails the first of them."""
         for option in options:
             if option not in _slangpy.DEBUG_LEVELS:
-                raise self.request.error(self._unsupported_by_library(option, "a program"))
+                raise self.request.error(self._unsupported_by_library(option))
         text = text_with_defines(files.text, defines)
         return library.compile(text, self.environment.spirv, options, lambda: self._prepare(library))
 
-    def _unsupported_by_library(self, option: str, tool: str) -> str:
-        programs = _join_names([name for name in _COMPILERS[self.request.language] if name != _slangpy.NAME])
+    def _unsupported_by_library(self, option: str) -> str:
+        names = [name for name in _COMPILERS[self.request.language] if name != _slangpy.NAME]
+        installed = next((name for name in names if find_program("spirv-opt" if name == "spirv-tools" else name)), "")
+        advice = f"use {installed}, which is installed: pass --compiler={installed}"
+        if not installed:
+            advice = f"install {_join_names(names)} ({_INSTALL_COMPILER}), and pass --compiler= with its name"
         return (
             f"the vulkan option {option!r} is not supported by the library of slangpy, which takes -O, -O0, "
-            f"{', '.join(_slangpy.DEBUG_LEVELS)}. For {tool} of the system, pass --compiler={programs}"
+            f"{', '.join(_slangpy.DEBUG_LEVELS)}. For other options, {advice}"
         )
 
     def _prepare(self, compiler: Compiler | _slangpy.Library) -> None:
@@ -555,7 +564,7 @@ class Build:
     def _optimized(self, folder: str, data: bytes) -> bytes:
         if self._library:
             if self.level == "-Os":
-                raise self.request.error(self._unsupported_by_library("-Os", "spirv-opt"))
+                raise self.request.error(self._unsupported_by_library("-Os"))
             tool, toolchain = _slangpy.NAME, self._library.toolchain
             optimized, output, failure = self._library.optimize(data)
         else:
