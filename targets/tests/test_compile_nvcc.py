@@ -207,6 +207,47 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
     assert "of the file" not in caught.value.log
 
 
+@pytest.mark.row("R38")
+@pytest.mark.parametrize(
+    ("lines", "line", "made"),
+    [
+        ("HASH include FILE", 5, "# include {file}"),
+        ("HASH define V 3", 5, "# define V 3"),
+        ("%: define HASH2 %:\nHASH2 include FILE", 6, "%: include {file}"),
+        ("\\ EMPTY\nHASH include FILE", 5, "\\"),
+        ("%\\ EMPTY\n:include FILE", 5, "%\\"),
+        ('int i = 1\'0; const char *s = "R\\"("; char c = \'"\';\nHASH include FILE\nconst char *e = ")";', 6, "# include {file}"),
+    ],
+)
+def test_a_directive_that_a_macro_makes_is_refused(lines: str, line: int, made: str, tmp_path: Path) -> None:
+    """cicc preprocesses what the preprocessor has printed."""
+    header = tmp_path / "header.h"
+    header.write_text("const int EVIL = 1;\n")
+    text = f'#define HASH #\n#define EMPTY\n#define FILE "{header}"\n\n{lines}\n{SAXPY}'
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
+    made = made.format(file=f'"{header}"')
+    assert str(caught.value) == (
+        f"the CUDA C++ source does not compile: <text>:{line}: error: a macro makes {made!r}, of which nvcc makes a directive of the "
+        "preprocessor. Write the directive without a macro"
+    )
+
+
+def test_directives_in_raw_strings_and_pragmas_are_text() -> None:
+    raw = '\n# 1 "/usr/include/stdio.h"\n  #include <vector>\n\t\\a\\\n"?\\?/\n)'
+    text = f"""
+    #define UNROLL _Pragma("unroll 2")
+    __device__ const char s[] = u8R"x({raw})x" "end";
+    static_assert(sizeof(s) == {len(raw) + 4}, "size");
+    static_assert(__LINE__ == {5 + raw.count(chr(10))}, "line");
+    extern "C" __global__ void k(char *p, int n) {{ UNROLL for (int i = 0; i < n; i++) p[i] = s[i]; }}
+    """
+    module = devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
+    assert str(module.functions["k"].interface) == "<Interface (p: int8* rw, n: int32)>"
+    data = ", ".join(map(str, f"{raw}end".encode()))
+    assert data in module.inspect_source("ptx")
+
+
 def test_options_of_nvcc() -> None:
     text = "#include <vector>\nconstexpr int seven() { return 7; }\n" + SAXPY.replace("a * x[i]", "seven() * a * x[i]")
     target = "cuda -arch=sm_90 -compiler=nvcc"

@@ -58,6 +58,17 @@ _MARKER = re.compile(r'^# (\d+) "((?:\\.|[^"\\\n])*)"(.*)$', re.MULTILINE)
 _PREDEFINED = ("<built-in>", "<command-line>")
 #: A message of the preprocessor: ``k.cu:3:10: fatal error: a.h: No such file or directory``.
 _MESSAGE = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?(?P<level>error|warning): (?P<text>.*)$", re.MULTILINE)
+#: A raw string. Other strings, characters and numbers (``1'000``) match too, because ``R"(`` inside them begins no raw string.
+_RAW = re.compile(
+    r"""(?<![\w$])(?P<prefix>u8|[uUL]?)R"(?P<mark>[^()\\\s"]{0,16})\((?:(?P<text>.*?)\)(?P=mark)"|.*)|(?<![\w$])\d(?:'?[\w.])*"""
+    r"""|"(?:\\[^\n]|[^"\\\n])*"?|'(?:\\[^\n]|[^'\\\n])*'?""",
+    re.DOTALL,
+)
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "?": r"\?", "\r": r"\r"})
+#: What cicc takes for a directive, also after blanks, and a backslash that joins two lines.
+_DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)|\\[^\S\n]*$", re.MULTILINE)
+#: The directives that the preprocessor writes, besides the line markers.
+_KEPT = re.compile(r"#(?:pragma|ident)\b")
 _NO_FILE = re.compile(r"(.+): No such file or directory")
 
 
@@ -281,14 +292,30 @@ class _Run:
         self._run([*command, *names, *_PREPROCESSED, "-MF", str(listed)], self._folder)
         digest = self._check_files(dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape")))
         path = Path(_output(command))
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        text = _without_raw_strings(path.read_bytes().decode("utf-8", "surrogateescape"))
+        self._check_directives(text)
 
         def rename(match: re.Match[str]) -> str:
             folder = next((folder for folder in reversed(folders) if match[2].startswith(folder)), "")
             return f'# {match[1]} "{match[2][len(folder) :]}"{match[3]}'
 
-        path.write_text(_MARKER.sub(rename, text), encoding="utf-8", errors="surrogateescape")
+        path.write_bytes(_MARKER.sub(rename, text).encode("utf-8", "surrogateescape"))
         return text, digest
+
+    def _check_directives(self, text: str) -> None:
+        """Raise CompileError for a directive that a macro makes. cicc preprocesses the text again, and would read included files."""
+        for match in _DIRECTIVE.finditer(text):
+            start = text.rfind("\n", 0, match.start()) + 1
+            if match.start() == start and (_MARKER.match(text, start) or _KEPT.match(text, start)):
+                continue
+            *_, marker = _MARKER.finditer(text, 0, start)
+            place = f"{marker[2]}:{int(marker[1]) + text.count(chr(10), marker.end() + 1, start)}"
+            line = text[start:].partition("\n")[0].strip()
+            raise CompileError(
+                f"the CUDA C++ source does not compile: {place}: error: a macro makes {line!r}, of which nvcc makes a directive of the "
+                "preprocessor. Write the directive without a macro",
+                kind="cuda",
+            )
 
     def _check_files(self, paths: Sequence[str]) -> str:
         """Return the digest of the host's headers among the files that the preprocessor has read.
@@ -354,6 +381,22 @@ def _text(message: str) -> str:
 def _output(command: Sequence[str]) -> str:
     """Return the output file of a command; "" if it has none."""
     return command[command.index("-o") + 1] if "-o" in command else ""
+
+
+def _without_raw_strings(text: str) -> str:
+    """Return a preprocessed program in which a string on each line replaces a raw string of many lines.
+
+    Each line of the result that looks like a line marker or a directive is one.
+    """
+    return _RAW.sub(_plain_strings, text) if 'R"' in text else text
+
+
+def _plain_strings(match: re.Match[str]) -> str:
+    text = match["text"] or ""
+    if "\n" not in text:
+        return match[0]
+    begin = f'{match["prefix"]}"'
+    return begin + f'\\n"\n{begin}'.join(text.translate(_ESCAPES).split("\n")) + '"'
 
 
 def _split(text: str) -> tuple[str, dict[str, str]]:
