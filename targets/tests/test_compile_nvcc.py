@@ -362,6 +362,29 @@ def test_the_bytes_depend_on_no_folder_and_on_no_variable(tmp_path: Path) -> Non
     assert len(results) == 1, results
 
 
+@pytest.mark.row("R38")
+@pytest.mark.parametrize("options", [(), ("-lineinfo",), ("-G",)])
+def test_a_program_without_external_names_has_the_same_bytes(options: tuple[str, ...], tmp_path: Path) -> None:
+    """cicc's own identifier of such a program has the number of its process."""
+    results = set()
+    for folder in (tmp_path / "one", tmp_path / "one", tmp_path / "another"):
+        folder.mkdir(exist_ok=True)
+        (folder / "k.cu").write_text("namespace { __device__ int v; __global__ void k(int *p) { p[0] = v++; } }\n")
+        module = devmod.compile(folder / "k.cu", "cuda -arch=sm_90,compute_80 -compiler=nvcc -format=fatbin", options=options)
+        results.add(devmod.dumps(module))
+    assert len(results) == 1
+
+
+@pytest.mark.row("R38")
+def test_the_base_file_is_the_source(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__device__ const char s[] = __BASE_FILE__;\n"
+        'extern "C" __global__ void k(char *p, int n) { static_assert(sizeof(s) == 5, "k.cu"); p[n] = s[n]; }\n'
+    )
+    ptx = devmod.compile(tmp_path / "k.cu", "cuda -arch=compute_80 -compiler=nvcc").inspect_source("ptx")
+    assert ", ".join(map(str, b"k.cu")) in ptx
+
+
 def test_a_changed_header_of_the_host_is_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A g++ with a folder of headers before its own."""
     (tmp_path / "include").mkdir()

@@ -228,7 +228,7 @@ def compile_program(
     check_source_text(text, name, "cuda")
     with compiler_folder() as folder:
         run = _Run(folder, name, name_expressions)
-        Path(folder, _SOURCE).write_text(line_directive(1, name) + text, encoding="utf-8")
+        run.write(line_directive(1, name) + text)
         is_real = arch.startswith("sm_")
         first, *commands = run.commands([f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options])
         preprocessed, host_headers = run.preprocess(first)
@@ -250,10 +250,16 @@ class _Run:
         self._folder, self._name, self._expressions = folder, name, expressions
         self._root, self._host = _root(), host_compiler()
         self._environment = own_environment(folder, os.path.dirname(self._host.path))
-        self._source = os.path.join(folder, _SOURCE)
+        self._source, self._module_id = os.path.join(folder, _SOURCE), os.path.join(folder, "devmod.id")
         self._nvidia = tuple(os.path.join(each, "") for each in _nvidia_folders())
         self._system = tuple(os.path.join(each, "") for each in self._host.folders)
         self.log = ""
+
+    def write(self, text: str) -> None:
+        """Write the program, and its identifier, which is a part of symbols with internal linkage and the same for each architecture."""
+        data = text.encode()
+        Path(self._source).write_bytes(data)
+        Path(self._module_id).write_text(f"_{sha256(data).hexdigest()[:16]}", encoding="utf-8")
 
     def commands(self, options: Sequence[str]) -> list[list[str]]:
         """Return the commands that nvcc would run: of the preprocessor, of cicc, and of ptxas."""
@@ -288,6 +294,7 @@ class _Run:
         """
         folders = sorted({*self._nvidia, *self._system}, key=len)
         names = [f"-fmacro-prefix-map={folder}=" for folder in folders]  # the last that matches has effect
+        names.append(f"-fmacro-prefix-map={self._source}={self._name}")  # __BASE_FILE__
         listed = Path(self._folder, "devmod.d")
         self._run([*command, *names, *_PREPROCESSED, "-MF", str(listed)], self._folder)
         digest = self._check_files(dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape")))
@@ -340,7 +347,8 @@ class _Run:
 
     def compile(self, command: Sequence[str]) -> bytes:
         """Run cicc or ptxas, and return the output; b"" of a ptxas that checks the PTX alone."""
-        words = [_PLACES.get(option, word) for option, word in zip(["", *command], command, strict=False)]
+        values = {**_PLACES, "--module_id_file_name": self._module_id}
+        words = [values.get(option, word) for option, word in zip(["", *command], command, strict=False) if word != "--gen_module_id_file"]
         self._run(words)
         output = _output(words)
         return Path(output).read_bytes() if output else b""
