@@ -155,6 +155,14 @@ def test_instances_that_host_code_launches() -> None:
     ]
 
 
+def test_lines_with_an_absolute_path() -> None:
+    """Generators of code write them."""
+    text = '#include <vector>\n#line 5 "/home/me/k.cu"\nextern "C" __global__ void k(float *p, const int *q) { p[0] = q[0]; }\n'
+    for folder in ("/home/me", "/usr/include"):
+        module = devmod.compile(text.replace("/home/me", folder), "cuda -arch=compute_80 -compiler=nvcc")
+        assert str(module.functions["k"].interface) == "<Interface (p: float32* rw, q: int32* r) any block>"
+
+
 def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clang", None)
     monkeypatch.setitem(sys.modules, "clang.cindex", None)
@@ -310,6 +318,14 @@ def test_a_machine_without_gxx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     )
 
 
+def test_gxx_is_a_program_that_looks_for_the_real_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As that of ccache does: it runs the next g++ of PATH."""
+    (tmp_path / "g++").write_text('#!/bin/sh\ncase "$PATH" in *:*) ;; *) exit 1;; esac\nPATH="${PATH#*:}"\nexec g++ "$@"\n')
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert list(devmod.compile("#include <vector>\n" + SAXPY, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["saxpy"]
+
+
 def test_a_machine_without_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_targets.cuda import _wheels
 
@@ -385,6 +401,14 @@ def test_the_base_file_is_the_source(tmp_path: Path) -> None:
     assert ", ".join(map(str, b"k.cu")) in ptx
 
 
+@pytest.mark.row("R38")
+def test_a_pasted_name_of_the_time_is_refused() -> None:
+    text = "#define PASTE(a, b) a##b\n#define CLOCK(a, b) PASTE(a, b)\n__device__ const char s[] = CLOCK(__TIME, STAMP__);\n" + SAXPY
+    assert refused(text, "cuda -arch=compute_80 -compiler=nvcc") == (
+        "<text>:3: __TIMESTAMP__ is the time of the build, and equal sources give equal payloads; pass a text in defines= instead"
+    )
+
+
 def test_a_changed_header_of_the_host_is_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A g++ with a folder of headers before its own."""
     (tmp_path / "include").mkdir()
@@ -412,6 +436,25 @@ def test_the_key_of_a_build_has_the_compilers_and_the_hosts_headers() -> None:
     assert [line for line in lines if line.startswith("g++ ")]
     assert [line for line in lines if line.startswith("host headers ")]
     assert not [line for line in key("cuda -arch=sm_90") if line.startswith(("g++", "host"))]
+
+
+def test_the_key_of_a_build_has_headers_below_a_linked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_targets.build import toolchains
+    from devmod_targets.build.plan import Job
+
+    for name in ("include", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "include" / "part").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "include")  # a cycle
+    (tmp_path / "g++").write_text(f'#!/bin/sh\nexec {shutil.which("g++")} -nostdinc -isystem {tmp_path / "include"} "$@"\n')
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    keys = set()
+    for text in ("#define HALF 1\n", "#define HALF 2\n", "#define HALF 2\n"):
+        (tmp_path / "elsewhere" / "own_of_host.h").write_text(text)
+        toolchains.clear()
+        keys.add(toolchains.toolchain_of(Job("k", "", "k.cu", "cuda -arch=sm_90 -compiler=nvcc")))
+    assert len(keys) == 2
 
 
 def test_a_build_is_cached_by_its_inputs(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import own_kernels, read_kernels
 from devmod_targets.cuda._reflect_clang import DIALECT
-from devmod_targets.cuda.nvrtc import diagnostics, read_reports
+from devmod_targets.cuda.nvrtc import clock_error, diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,10 +208,7 @@ def _check_clock(text: str, name: str) -> None:
         for directive in _LINE.finditer(text, 0, match.start()):
             start, line, name = directive.end() + 1, int(directive[1]), directive[2]
         line += text.count("\n", start, match.start())
-        raise CompileError(
-            f"{name}:{line}: {match[0]} is the time of the build, and equal sources give equal payloads; pass a text in defines= instead",
-            kind="cuda",
-        )
+        raise clock_error(f"{name}:{line}", match[0])
 
 
 # -- Template instances of a source payload. The receiver compiles the text alone, so the text contains the instances.

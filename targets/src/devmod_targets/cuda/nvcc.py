@@ -27,7 +27,7 @@ from devmod_targets.authoring.clang import VIRTUAL_FOLDER
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import missing_header
-from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, diagnostics, names_of_archs
+from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, clock_error, diagnostics, names_of_archs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _SOURCE = "program.cu"
 #: The options of cicc whose values are paths that it writes into symbols and debug information.
 _PLACES = {"--orig_src_file_name": _SOURCE, "--orig_src_path_name": f"{VIRTUAL_FOLDER}/{_SOURCE}"}
 #: The preprocessor lists the files, by their names in the folders of the search. Without a caret, no message has a line of another file.
-_PREPROCESSED = ("-MD", "-MT", "devmod", "-fno-canonical-system-headers", "-fno-diagnostics-show-caret")
+_PREPROCESSED = ("-MD", "-MT", "devmod", "-fno-canonical-system-headers", "-fno-diagnostics-show-caret", "-Werror=date-time")
 _VARIABLE = re.compile(r"(\w+)=(.*)")
 #: ``# 12 "cuda_fp16.h" 1 3``, in the output of the preprocessor.
 _MARKER = re.compile(r'^# (\d+) "((?:\\.|[^"\\\n])*)"(.*)$', re.MULTILINE)
@@ -69,6 +69,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "?": r"\?", "\r": r"\r"})
 _DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)|\\[^\S\n]*$", re.MULTILINE)
 #: The directives that the preprocessor writes, besides the line markers.
 _KEPT = re.compile(r"#(?:pragma|ident)\b")
+_DATE = re.compile(r'macro "(__\w+__)" might prevent reproducible builds')
 _NO_FILE = re.compile(r"(.+): No such file or directory")
 
 
@@ -123,7 +124,7 @@ def host_compiler() -> HostCompiler:
             "apt install g++",
             kind="cuda",
         )
-    text = _ask(path, state_of(path))
+    text = _ask(path, state_of(path), _search_path())
     number = re.search(r"^gcc version (\S+)", text, re.MULTILINE)
     listed = re.search(r"^#include <\.\.\.>[^\n]*\n(.*?)^End of search list", text, re.MULTILINE | re.DOTALL)
     if number is None or listed is None:
@@ -134,12 +135,17 @@ def host_compiler() -> HostCompiler:
     return HostCompiler(path, number[1], tuple(folders))
 
 
+def _search_path() -> str:
+    """Return the absolute folders of PATH: g++ may be a program that looks for the real one there, as ccache does."""
+    return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)))
+
+
 @cache
-def _ask(path: str, state: tuple[int, ...]) -> str:  # noqa: ARG001 - another state is another program
+def _ask(path: str, state: tuple[int, ...], search_path: str) -> str:  # noqa: ARG001 - another state is another program
     """Return what g++ prints about its version and its folders."""
     with compiler_folder() as folder:
         command = [path, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull]
-        status, output = run_program(command, folder, name=_HOST, kind="cuda", environment=own_environment(folder, os.path.dirname(path)))
+        status, output = run_program(command, folder, name=_HOST, kind="cuda", environment=own_environment(folder, search_path))
     return "" if status else output
 
 
@@ -249,7 +255,7 @@ class _Run:
     def __init__(self, folder: str, name: str, expressions: Sequence[str]) -> None:
         self._folder, self._name, self._expressions = folder, name, expressions
         self._root, self._host = _root(), host_compiler()
-        self._environment = own_environment(folder, os.path.dirname(self._host.path))
+        self._environment = own_environment(folder, _search_path())
         self._source, self._module_id = os.path.join(folder, _SOURCE), os.path.join(folder, "devmod.id")
         self._nvidia = tuple(os.path.join(each, "") for each in _nvidia_folders())
         self._system = tuple(os.path.join(each, "") for each in self._host.folders)
@@ -375,6 +381,9 @@ class _Run:
             raise CompileError(f"{tool} failed on the CUDA C++ source {self._name}", kind="cuda", log=self.log)
         if self._expressions and errors[0].startswith(f"{FILE}:"):
             raise expression_error("cuda", self._expressions, errors[0].partition(": error: ")[2], self.log)
+        date = _DATE.search(errors[0])
+        if date:
+            raise clock_error(errors[0].partition(": error: ")[0], date[1], self.log)
         header = MISSING_HEADER.search(errors[0])
         if header:
             errors[0] += f". {missing_header(header[1], (), DISTRIBUTION, '')}"
@@ -414,11 +423,13 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
     """
     parts: list[str] = []
     headers: dict[str, list[str]] = {}
-    is_open = False
+    is_open, depth = False, 0
     for match, following in pairwise((*_MARKER.finditer(text), None)):
         assert match is not None
         lines = text[match.end() + 1 : following.start() if following is not None else len(text)]
-        if match[2] in _PREDEFINED or match[2].startswith(os.sep):
+        flags = match[3].split()  # 1: a file begins; 2: it ends
+        depth += ("1" in flags) - ("2" in flags)
+        if match[2] in _PREDEFINED or depth > 0:
             if not is_open:
                 name = f"{len(headers)}.h"
                 headers[name] = []
