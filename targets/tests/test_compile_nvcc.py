@@ -274,6 +274,17 @@ def test_options_of_nvcc() -> None:
     )
 
 
+@pytest.mark.parametrize("compiler", ["", " -compiler=nvcc"])
+def test_a_quote_in_a_name_and_lines(compiler: str, tmp_path: Path) -> None:
+    (tmp_path / 'a"b.cu').write_text(SAXPY)
+    target = f"cuda -arch=sm_90{compiler}"
+    assert list(devmod.compile(tmp_path / 'a"b.cu', target).functions) == ["saxpy"]
+    for option in ("-lineinfo", "-G"):
+        assert refused(tmp_path / 'a"b.cu', target, options=option) == (
+            f"the file 'a\"b.cu' has a quote in its name, which PTX with {option} cannot have. Rename the file"
+        )
+
+
 def test_warnings_of_both_compilers() -> None:
     text = "#include <vector>\n#warning of the preprocessor\n" + SAXPY.replace("{ int i", "{ int unused; int i")
     with pytest.warns(UserWarning, match="nvcc has warnings") as caught:
