@@ -163,6 +163,27 @@ def test_lines_with_an_absolute_path() -> None:
         assert str(module.functions["k"].interface) == "<Interface (p: float32* rw, q: int32* r) any block>"
 
 
+def test_kernels_that_take_lambdas() -> None:
+    text = """
+    template <class F> __global__ void each(int n, F f) { int i = threadIdx.x; if (i < n) f(i); }
+    void run(float *p, int n) {
+      each<<<1, 32>>>(n, [=] __device__(int i) { p[i] = 1; });
+      each<<<1, 32>>>(n, [=] __device__(int i) { p[i] = n; });
+    }
+    void run(double *p, int n) { each<<<1, 32>>>(n, [=] __device__(int i) { p[i] = 1; }); }
+    namespace ns { template <class T> void fill(T *p) { each<<<1, 32>>>(3, [=] __device__(int i) { p[i] = T(1); }); } }
+    int main() { ns::fill((short *)nullptr); each<<<1, 1>>>(1, [] __device__(int) {}); }
+    """
+    module = devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc", options=["--extended-lambda"])
+    assert {name: str(info.interface) for name, info in module.functions.items()} == {
+        "each<run(float*, int)::{lambda(int)#1}>": "<Interface (n: int32, f: uint8x8)>",
+        "each<run(float*, int)::{lambda(int)#2}>": "<Interface (n: int32, f: uint8x16)>",
+        "each<run(double*, int)::{lambda(int)#1}>": "<Interface (n: int32, f: uint8x8)>",
+        "each<ns::fill<short>(short*)::{lambda(int)#1}>": "<Interface (n: int32, f: uint8x8)>",
+        "each<main()::{lambda(int)#1}>": "<Interface (n: int32, f: uint8)>",
+    }
+
+
 def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clang", None)
     monkeypatch.setitem(sys.modules, "clang.cindex", None)
