@@ -155,6 +155,35 @@ def test_instances_that_host_code_launches() -> None:
     ]
 
 
+def test_lines_with_an_absolute_path() -> None:
+    """Generators of code write them."""
+    text = '#include <vector>\n#line 5 "/home/me/k.cu"\nextern "C" __global__ void k(float *p, const int *q) { p[0] = q[0]; }\n'
+    for folder in ("/home/me", "/usr/include"):
+        module = devmod.compile(text.replace("/home/me", folder), "cuda -arch=compute_80 -compiler=nvcc")
+        assert str(module.functions["k"].interface) == "<Interface (p: float32* rw, q: int32* r) any block>"
+
+
+def test_kernels_that_take_lambdas() -> None:
+    text = """
+    template <class F> __global__ void each(int n, F f) { int i = threadIdx.x; if (i < n) f(i); }
+    void run(float *p, int n) {
+      each<<<1, 32>>>(n, [=] __device__(int i) { p[i] = 1; });
+      each<<<1, 32>>>(n, [=] __device__(int i) { p[i] = n; });
+    }
+    void run(double *p, int n) { each<<<1, 32>>>(n, [=] __device__(int i) { p[i] = 1; }); }
+    namespace ns { template <class T> void fill(T *p) { each<<<1, 32>>>(3, [=] __device__(int i) { p[i] = T(1); }); } }
+    int main() { ns::fill((short *)nullptr); each<<<1, 1>>>(1, [] __device__(int) {}); }
+    """
+    module = devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc", options=["--extended-lambda"])
+    assert {name: str(info.interface) for name, info in module.functions.items()} == {
+        "each<run(float*, int)::{lambda(int)#1}>": "<Interface (n: int32, f: uint8x8)>",
+        "each<run(float*, int)::{lambda(int)#2}>": "<Interface (n: int32, f: uint8x16)>",
+        "each<run(double*, int)::{lambda(int)#1}>": "<Interface (n: int32, f: uint8x8)>",
+        "each<ns::fill<short>(short*)::{lambda(int)#1}>": "<Interface (n: int32, f: uint8x8)>",
+        "each<main()::{lambda(int)#1}>": "<Interface (n: int32, f: uint8)>",
+    }
+
+
 def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clang", None)
     monkeypatch.setitem(sys.modules, "clang.cindex", None)
@@ -207,6 +236,47 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
     assert "of the file" not in caught.value.log
 
 
+@pytest.mark.row("R38")
+@pytest.mark.parametrize(
+    ("lines", "line", "made"),
+    [
+        ("HASH include FILE", 5, "# include {file}"),
+        ("HASH define V 3", 5, "# define V 3"),
+        ("%: define HASH2 %:\nHASH2 include FILE", 6, "%: include {file}"),
+        ("\\ EMPTY\nHASH include FILE", 5, "\\"),
+        ("%\\ EMPTY\n:include FILE", 5, "%\\"),
+        ('int i = 1\'0; const char *s = "R\\"("; char c = \'"\';\nHASH include FILE\nconst char *e = ")";', 6, "# include {file}"),
+    ],
+)
+def test_a_directive_that_a_macro_makes_is_refused(lines: str, line: int, made: str, tmp_path: Path) -> None:
+    """cicc preprocesses what the preprocessor has printed."""
+    header = tmp_path / "header.h"
+    header.write_text("const int EVIL = 1;\n")
+    text = f'#define HASH #\n#define EMPTY\n#define FILE "{header}"\n\n{lines}\n{SAXPY}'
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
+    made = made.format(file=f'"{header}"')
+    assert str(caught.value) == (
+        f"the CUDA C++ source does not compile: <text>:{line}: error: a macro makes {made!r}, of which nvcc makes a directive of the "
+        "preprocessor. Write the directive without a macro"
+    )
+
+
+def test_directives_in_raw_strings_and_pragmas_are_text() -> None:
+    raw = '\n# 1 "/usr/include/stdio.h"\n  #include <vector>\n\t\\a\\\n"?\\?/\n)'
+    text = f"""
+    #define UNROLL _Pragma("unroll 2")
+    __device__ const char s[] = u8R"x({raw})x" "end";
+    static_assert(sizeof(s) == {len(raw) + 4}, "size");
+    static_assert(__LINE__ == {5 + raw.count(chr(10))}, "line");
+    extern "C" __global__ void k(char *p, int n) {{ UNROLL for (int i = 0; i < n; i++) p[i] = s[i]; }}
+    """
+    module = devmod.compile(text, "cuda -arch=compute_80 -compiler=nvcc")
+    assert str(module.functions["k"].interface) == "<Interface (p: int8* rw, n: int32)>"
+    data = ", ".join(map(str, f"{raw}end".encode()))
+    assert data in module.inspect_source("ptx")
+
+
 def test_options_of_nvcc() -> None:
     text = "#include <vector>\nconstexpr int seven() { return 7; }\n" + SAXPY.replace("a * x[i]", "seven() * a * x[i]")
     target = "cuda -arch=sm_90 -compiler=nvcc"
@@ -223,6 +293,17 @@ def test_options_of_nvcc() -> None:
         "the cuda option '--extended-lambda' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave "
         "it out, or compile with nvcc, as in 'cuda -arch=sm_90 -compiler=nvcc'"
     )
+
+
+@pytest.mark.parametrize("compiler", ["", " -compiler=nvcc"])
+def test_a_quote_in_a_name_and_lines(compiler: str, tmp_path: Path) -> None:
+    (tmp_path / 'a"b.cu').write_text(SAXPY)
+    target = f"cuda -arch=sm_90{compiler}"
+    assert list(devmod.compile(tmp_path / 'a"b.cu', target).functions) == ["saxpy"]
+    for option in ("-lineinfo", "-G"):
+        assert refused(tmp_path / 'a"b.cu', target, options=option) == (
+            f"the file 'a\"b.cu' has a quote in its name, which PTX with {option} cannot have. Rename the file"
+        )
 
 
 def test_warnings_of_both_compilers() -> None:
@@ -267,6 +348,14 @@ def test_a_machine_without_gxx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         f"CUDA C++ cannot be compiled here with -compiler=nvcc: {tmp_path / 'g++'} does not report its version and its folders as g++ does. "
         "Install g++"
     )
+
+
+def test_gxx_is_a_program_that_looks_for_the_real_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As that of ccache does: it runs the next g++ of PATH."""
+    (tmp_path / "g++").write_text('#!/bin/sh\ncase "$PATH" in *:*) ;; *) exit 1;; esac\nPATH="${PATH#*:}"\nexec g++ "$@"\n')
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert list(devmod.compile("#include <vector>\n" + SAXPY, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["saxpy"]
 
 
 def test_a_machine_without_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +410,37 @@ def test_the_bytes_depend_on_no_folder_and_on_no_variable(tmp_path: Path) -> Non
     assert len(results) == 1, results
 
 
+@pytest.mark.row("R38")
+@pytest.mark.parametrize("options", [(), ("-lineinfo",), ("-G",)])
+def test_a_program_without_external_names_has_the_same_bytes(options: tuple[str, ...], tmp_path: Path) -> None:
+    """cicc's own identifier of such a program has the number of its process."""
+    results = set()
+    for folder in (tmp_path / "one", tmp_path / "one", tmp_path / "another"):
+        folder.mkdir(exist_ok=True)
+        (folder / "k.cu").write_text("namespace { __device__ int v; __global__ void k(int *p) { p[0] = v++; } }\n")
+        module = devmod.compile(folder / "k.cu", "cuda -arch=sm_90,compute_80 -compiler=nvcc -format=fatbin", options=options)
+        results.add(devmod.dumps(module))
+    assert len(results) == 1
+
+
+@pytest.mark.row("R38")
+def test_the_base_file_is_the_source(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__device__ const char s[] = __BASE_FILE__;\n"
+        'extern "C" __global__ void k(char *p, int n) { static_assert(sizeof(s) == 5, "k.cu"); p[n] = s[n]; }\n'
+    )
+    ptx = devmod.compile(tmp_path / "k.cu", "cuda -arch=compute_80 -compiler=nvcc").inspect_source("ptx")
+    assert ", ".join(map(str, b"k.cu")) in ptx
+
+
+@pytest.mark.row("R38")
+def test_a_pasted_name_of_the_time_is_refused() -> None:
+    text = "#define PASTE(a, b) a##b\n#define CLOCK(a, b) PASTE(a, b)\n__device__ const char s[] = CLOCK(__TIME, STAMP__);\n" + SAXPY
+    assert refused(text, "cuda -arch=compute_80 -compiler=nvcc") == (
+        "<text>:3: __TIMESTAMP__ is the time of the build, and equal sources give equal payloads; pass a text in defines= instead"
+    )
+
+
 def test_a_changed_header_of_the_host_is_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A g++ with a folder of headers before its own."""
     (tmp_path / "include").mkdir()
@@ -348,6 +468,25 @@ def test_the_key_of_a_build_has_the_compilers_and_the_hosts_headers() -> None:
     assert [line for line in lines if line.startswith("g++ ")]
     assert [line for line in lines if line.startswith("host headers ")]
     assert not [line for line in key("cuda -arch=sm_90") if line.startswith(("g++", "host"))]
+
+
+def test_the_key_of_a_build_has_headers_below_a_linked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_targets.build import toolchains
+    from devmod_targets.build.plan import Job
+
+    for name in ("include", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "include" / "part").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "include")  # a cycle
+    (tmp_path / "g++").write_text(f'#!/bin/sh\nexec {shutil.which("g++")} -nostdinc -isystem {tmp_path / "include"} "$@"\n')
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    keys = set()
+    for text in ("#define HALF 1\n", "#define HALF 2\n", "#define HALF 2\n"):
+        (tmp_path / "elsewhere" / "own_of_host.h").write_text(text)
+        toolchains.clear()
+        keys.add(toolchains.toolchain_of(Job("k", "", "k.cu", "cuda -arch=sm_90 -compiler=nvcc")))
+    assert len(keys) == 2
 
 
 def test_a_build_is_cached_by_its_inputs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
 
     _Item = TypeVar("_Item")
@@ -171,7 +171,12 @@ class _Parser:
         if self.take("N"):
             self._match(_QUALIFIERS)
             return self._nested()
-        if self.take("St"):
+        if self.take("Z"):  # what a function contains
+            self._enter()
+            outer = self._encoded()
+            name = f"{outer.name}({self._spelled(outer.params)})::{self._unqualified()}"
+            self._depth -= 1
+        elif self.take("St"):
             name = "std::" + self._unqualified()
         elif self._peek("S"):
             candidate = self._substitution()
@@ -215,6 +220,8 @@ class _Parser:
 
     def _unqualified(self) -> str:
         """Return an identifier; "" for an anonymous namespace, and for the one into which nvcc puts what is static."""
+        if self.take("Ul"):
+            return self._lambda()
         self.take("L")  # internal linkage
         length = int(self._match(_NUMBER))
         name = self.text[self.at : self.at + length]
@@ -224,6 +231,22 @@ class _Parser:
         while self.take("B"):  # ABI tags
             self.at += int(self._match(_NUMBER))
         return "" if name.startswith(("_GLOBAL__N_", "_INTERNAL_")) else name
+
+    def _lambda(self) -> str:
+        """Return the type of a lambda, as ``{lambda(int)#1}``."""
+        types = self._spelled(self._params(end="E"))
+        digits = self._match(_LENGTH)
+        self._expect("_")
+        return f"{{lambda({types})#{int(digits) + 2 if digits else 1}}}"
+
+    def _spelled(self, params: Iterable[TypeNode]) -> str:
+        types = []
+        for param in params:
+            types.append(param.spelling())
+            self._size += len(types[-1])
+            if self._size > MAX_TEXT:
+                raise UnsupportedName
+        return ", ".join(types)
 
     def _template_arguments(self) -> tuple[str, list[TypeNode]]:
         self._enter()
@@ -246,12 +269,12 @@ class _Parser:
                 argument = self._numbered(self._arguments)
             else:
                 self._expect("adL_Z")
-                argument = TypeNode("builtin", f"&{self._encoded_name()}")
+                argument = TypeNode("builtin", f"&{self._encoded().name}")
             self._expect("E")
             return argument
         if self.take("L"):
             if self.take("_Z"):
-                return TypeNode("builtin", self._encoded_name())
+                return TypeNode("builtin", self._encoded().name)
             type_ = self._type()
             value = self._match(_LITERAL).replace("n", "-")
             self._expect("E")
@@ -262,16 +285,16 @@ class _Parser:
             return TypeNode("builtin", value)
         return self._type()
 
-    def _encoded_name(self) -> str:
-        """Return the name of a function or a variable, up to the end of its encoding in a template argument."""
+    def _encoded(self) -> MangledName:
+        """Return a function or a variable, up to the end of its encoding in a template argument."""
         outer = self._arguments
         name, arguments = self._name()
         if arguments is not None and not self._peek("E"):
             self._arguments = arguments
             self._type()
-        self._params(end="E")
+        params = self._params(end="E")
         self._arguments = outer
-        return name
+        return MangledName(name, params)
 
     # -- types
 

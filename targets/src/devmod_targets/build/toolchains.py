@@ -237,12 +237,16 @@ def _tree_digest(folder: str) -> str:
     return files_digest(sorted(_files(folder)), folder)
 
 
-def _files(folder: str) -> Iterator[str]:
+def _files(folder: str, parents: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the files below a folder, also those below linked folders. A link to a folder that contains it adds nothing."""
+    real = os.path.realpath(folder)
+    if real in parents:
+        return
     with os.scandir(folder) as entries:
         for each in entries:
-            if each.is_dir(follow_symlinks=False):
+            if each.is_dir():
                 if each.name != "__pycache__":
-                    yield from _files(each.path)
+                    yield from _files(each.path, parents | {real})
             elif each.is_file():
                 yield each.path
 

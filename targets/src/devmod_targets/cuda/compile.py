@@ -13,7 +13,7 @@ from devmod import Origin, Target
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import check_declared, read_ptx
-from devmod_readers.options.cuda import check_options, check_values
+from devmod_readers.options.cuda import check_options, check_values, writes_folders
 from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring.instances import ending_of, explicit_instances
@@ -24,7 +24,7 @@ from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import own_kernels, read_kernels
 from devmod_targets.cuda._reflect_clang import DIALECT
-from devmod_targets.cuda.nvrtc import diagnostics, read_reports
+from devmod_targets.cuda.nvrtc import clock_error, diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     source = complete_source(request, lambda name: has_header(name, folders), dialect=dialect)
     check_options(source.options, is_nvcc=is_nvcc)
     _check_clock(source.text, request.name)
+    _check_line_names(source.options, (request.name, *source.sources))
     instances = explicit_instances(request.name_expressions, "__global__ ")
     if fmt == "cuda":
         source = source.with_lines(instances)
@@ -208,10 +209,15 @@ def _check_clock(text: str, name: str) -> None:
         for directive in _LINE.finditer(text, 0, match.start()):
             start, line, name = directive.end() + 1, int(directive[1]), directive[2]
         line += text.count("\n", start, match.start())
-        raise CompileError(
-            f"{name}:{line}: {match[0]} is the time of the build, and equal sources give equal payloads; pass a text in defines= instead",
-            kind="cuda",
-        )
+        raise clock_error(f"{name}:{line}", match[0])
+
+
+def _check_line_names(options: Sequence[str], names: Sequence[str]) -> None:
+    """Raise CompileError for a name that makes PTX with lines invalid: ptxas knows no escape of a quote."""
+    option = next((option for option in options if writes_folders([option])), "")
+    name = next((name for name in names if '"' in name), "")
+    if option and name:
+        raise CompileError(f"the file {name!r} has a quote in its name, which PTX with {option} cannot have. Rename the file", kind="cuda")
 
 
 # -- Template instances of a source payload. The receiver compiles the text alone, so the text contains the instances.

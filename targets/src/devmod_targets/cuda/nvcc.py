@@ -27,7 +27,7 @@ from devmod_targets.authoring.clang import VIRTUAL_FOLDER
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import missing_header
-from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, diagnostics, names_of_archs
+from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, clock_error, diagnostics, names_of_archs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _SOURCE = "program.cu"
 #: The options of cicc whose values are paths that it writes into symbols and debug information.
 _PLACES = {"--orig_src_file_name": _SOURCE, "--orig_src_path_name": f"{VIRTUAL_FOLDER}/{_SOURCE}"}
 #: The preprocessor lists the files, by their names in the folders of the search. Without a caret, no message has a line of another file.
-_PREPROCESSED = ("-MD", "-MT", "devmod", "-fno-canonical-system-headers", "-fno-diagnostics-show-caret")
+_PREPROCESSED = ("-MD", "-MT", "devmod", "-fno-canonical-system-headers", "-fno-diagnostics-show-caret", "-Werror=date-time")
 _VARIABLE = re.compile(r"(\w+)=(.*)")
 #: ``# 12 "cuda_fp16.h" 1 3``, in the output of the preprocessor.
 _MARKER = re.compile(r'^# (\d+) "((?:\\.|[^"\\\n])*)"(.*)$', re.MULTILINE)
@@ -58,6 +58,18 @@ _MARKER = re.compile(r'^# (\d+) "((?:\\.|[^"\\\n])*)"(.*)$', re.MULTILINE)
 _PREDEFINED = ("<built-in>", "<command-line>")
 #: A message of the preprocessor: ``k.cu:3:10: fatal error: a.h: No such file or directory``.
 _MESSAGE = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?(?P<level>error|warning): (?P<text>.*)$", re.MULTILINE)
+#: A raw string. Other strings, characters and numbers (``1'000``) match too, because ``R"(`` inside them begins no raw string.
+_RAW = re.compile(
+    r"""(?<![\w$])(?P<prefix>u8|[uUL]?)R"(?P<mark>[^()\\\s"]{0,16})\((?:(?P<text>.*?)\)(?P=mark)"|.*)|(?<![\w$])\d(?:'?[\w.])*"""
+    r"""|"(?:\\[^\n]|[^"\\\n])*"?|'(?:\\[^\n]|[^'\\\n])*'?""",
+    re.DOTALL,
+)
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "?": r"\?", "\r": r"\r"})
+#: What cicc takes for a directive, also after blanks, and a backslash that joins two lines.
+_DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)|\\[^\S\n]*$", re.MULTILINE)
+#: The directives that the preprocessor writes, besides the line markers.
+_KEPT = re.compile(r"#(?:pragma|ident)\b")
+_DATE = re.compile(r'macro "(__\w+__)" might prevent reproducible builds')
 _NO_FILE = re.compile(r"(.+): No such file or directory")
 
 
@@ -112,7 +124,7 @@ def host_compiler() -> HostCompiler:
             "apt install g++",
             kind="cuda",
         )
-    text = _ask(path, state_of(path))
+    text = _ask(path, state_of(path), _search_path())
     number = re.search(r"^gcc version (\S+)", text, re.MULTILINE)
     listed = re.search(r"^#include <\.\.\.>[^\n]*\n(.*?)^End of search list", text, re.MULTILINE | re.DOTALL)
     if number is None or listed is None:
@@ -123,12 +135,17 @@ def host_compiler() -> HostCompiler:
     return HostCompiler(path, number[1], tuple(folders))
 
 
+def _search_path() -> str:
+    """Return the absolute folders of PATH: g++ may be a program that looks for the real one there, as ccache does."""
+    return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)))
+
+
 @cache
-def _ask(path: str, state: tuple[int, ...]) -> str:  # noqa: ARG001 - another state is another program
+def _ask(path: str, state: tuple[int, ...], search_path: str) -> str:  # noqa: ARG001 - another state is another program
     """Return what g++ prints about its version and its folders."""
     with compiler_folder() as folder:
         command = [path, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull]
-        status, output = run_program(command, folder, name=_HOST, kind="cuda", environment=own_environment(folder, os.path.dirname(path)))
+        status, output = run_program(command, folder, name=_HOST, kind="cuda", environment=own_environment(folder, search_path))
     return "" if status else output
 
 
@@ -217,7 +234,7 @@ def compile_program(
     check_source_text(text, name, "cuda")
     with compiler_folder() as folder:
         run = _Run(folder, name, name_expressions)
-        Path(folder, _SOURCE).write_text(line_directive(1, name) + text, encoding="utf-8")
+        run.write(line_directive(1, name) + text)
         is_real = arch.startswith("sm_")
         first, *commands = run.commands([f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options])
         preprocessed, host_headers = run.preprocess(first)
@@ -238,11 +255,17 @@ class _Run:
     def __init__(self, folder: str, name: str, expressions: Sequence[str]) -> None:
         self._folder, self._name, self._expressions = folder, name, expressions
         self._root, self._host = _root(), host_compiler()
-        self._environment = own_environment(folder, os.path.dirname(self._host.path))
-        self._source = os.path.join(folder, _SOURCE)
+        self._environment = own_environment(folder, _search_path())
+        self._source, self._module_id = os.path.join(folder, _SOURCE), os.path.join(folder, "devmod.id")
         self._nvidia = tuple(os.path.join(each, "") for each in _nvidia_folders())
         self._system = tuple(os.path.join(each, "") for each in self._host.folders)
         self.log = ""
+
+    def write(self, text: str) -> None:
+        """Write the program, and its identifier, which is a part of symbols with internal linkage and the same for each architecture."""
+        data = text.encode()
+        Path(self._source).write_bytes(data)
+        Path(self._module_id).write_text(f"_{sha256(data).hexdigest()[:16]}", encoding="utf-8")
 
     def commands(self, options: Sequence[str]) -> list[list[str]]:
         """Return the commands that nvcc would run: of the preprocessor, of cicc, and of ptxas."""
@@ -277,18 +300,35 @@ class _Run:
         """
         folders = sorted({*self._nvidia, *self._system}, key=len)
         names = [f"-fmacro-prefix-map={folder}=" for folder in folders]  # the last that matches has effect
+        names.append(f"-fmacro-prefix-map={self._source}={self._name}")  # __BASE_FILE__
         listed = Path(self._folder, "devmod.d")
         self._run([*command, *names, *_PREPROCESSED, "-MF", str(listed)], self._folder)
         digest = self._check_files(dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape")))
         path = Path(_output(command))
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        text = _without_raw_strings(path.read_bytes().decode("utf-8", "surrogateescape"))
+        self._check_directives(text)
 
         def rename(match: re.Match[str]) -> str:
             folder = next((folder for folder in reversed(folders) if match[2].startswith(folder)), "")
             return f'# {match[1]} "{match[2][len(folder) :]}"{match[3]}'
 
-        path.write_text(_MARKER.sub(rename, text), encoding="utf-8", errors="surrogateescape")
+        path.write_bytes(_MARKER.sub(rename, text).encode("utf-8", "surrogateescape"))
         return text, digest
+
+    def _check_directives(self, text: str) -> None:
+        """Raise CompileError for a directive that a macro makes. cicc preprocesses the text again, and would read included files."""
+        for match in _DIRECTIVE.finditer(text):
+            start = text.rfind("\n", 0, match.start()) + 1
+            if match.start() == start and (_MARKER.match(text, start) or _KEPT.match(text, start)):
+                continue
+            *_, marker = _MARKER.finditer(text, 0, start)
+            place = f"{marker[2]}:{int(marker[1]) + text.count(chr(10), marker.end() + 1, start)}"
+            line = text[start:].partition("\n")[0].strip()
+            raise CompileError(
+                f"the CUDA C++ source does not compile: {place}: error: a macro makes {line!r}, of which nvcc makes a directive of the "
+                "preprocessor. Write the directive without a macro",
+                kind="cuda",
+            )
 
     def _check_files(self, paths: Sequence[str]) -> str:
         """Return the digest of the host's headers among the files that the preprocessor has read.
@@ -313,7 +353,8 @@ class _Run:
 
     def compile(self, command: Sequence[str]) -> bytes:
         """Run cicc or ptxas, and return the output; b"" of a ptxas that checks the PTX alone."""
-        words = [_PLACES.get(option, word) for option, word in zip(["", *command], command, strict=False)]
+        values = {**_PLACES, "--module_id_file_name": self._module_id}
+        words = [values.get(option, word) for option, word in zip(["", *command], command, strict=False) if word != "--gen_module_id_file"]
         self._run(words)
         output = _output(words)
         return Path(output).read_bytes() if output else b""
@@ -340,6 +381,9 @@ class _Run:
             raise CompileError(f"{tool} failed on the CUDA C++ source {self._name}", kind="cuda", log=self.log)
         if self._expressions and errors[0].startswith(f"{FILE}:"):
             raise expression_error("cuda", self._expressions, errors[0].partition(": error: ")[2], self.log)
+        date = _DATE.search(errors[0])
+        if date:
+            raise clock_error(errors[0].partition(": error: ")[0], date[1], self.log)
         header = MISSING_HEADER.search(errors[0])
         if header:
             errors[0] += f". {missing_header(header[1], (), DISTRIBUTION, '')}"
@@ -356,6 +400,22 @@ def _output(command: Sequence[str]) -> str:
     return command[command.index("-o") + 1] if "-o" in command else ""
 
 
+def _without_raw_strings(text: str) -> str:
+    """Return a preprocessed program in which a string on each line replaces a raw string of many lines.
+
+    Each line of the result that looks like a line marker or a directive is one.
+    """
+    return _RAW.sub(_plain_strings, text) if 'R"' in text else text
+
+
+def _plain_strings(match: re.Match[str]) -> str:
+    text = match["text"] or ""
+    if "\n" not in text:
+        return match[0]
+    begin = f'{match["prefix"]}"'
+    return begin + f'\\n"\n{begin}'.join(text.translate(_ESCAPES).split("\n")) + '"'
+
+
 def _split(text: str) -> tuple[str, dict[str, str]]:
     """Return the user's part of a preprocessed program, with an include for each run of lines of other headers; and these headers.
 
@@ -363,11 +423,13 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
     """
     parts: list[str] = []
     headers: dict[str, list[str]] = {}
-    is_open = False
+    is_open, depth = False, 0
     for match, following in pairwise((*_MARKER.finditer(text), None)):
         assert match is not None
         lines = text[match.end() + 1 : following.start() if following is not None else len(text)]
-        if match[2] in _PREDEFINED or match[2].startswith(os.sep):
+        flags = match[3].split()  # 1: a file begins; 2: it ends
+        depth += ("1" in flags) - ("2" in flags)
+        if match[2] in _PREDEFINED or depth > 0:
             if not is_open:
                 name = f"{len(headers)}.h"
                 headers[name] = []

@@ -322,6 +322,15 @@ def read_reports(log: str, title: str, *, remarks: bool = False) -> list[str]:
     return ["\n".join([f"{title}:", *report])] if report else []
 
 
+def clock_error(place: str, macro: str, log: str = "") -> CompileError:
+    """Return the error about a macro whose value is the time of the build (R38)."""
+    return CompileError(
+        f"{place}: {macro} is the time of the build, and equal sources give equal payloads; pass a text in defines= instead",
+        kind="cuda",
+        log=log,
+    )
+
+
 def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> tuple[list[str], list[str]]:
     """Return the errors and the warnings of a log, each as ``file:line: error: text`` or ``file:line: warning #177-D: text``.
 
