@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
@@ -16,6 +18,7 @@ import pytest
 
 import devmod
 from devmod_targets.authoring import _process
+from devmod_targets.vulkan import _slangpy
 
 pytestmark = pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
 EMPTY = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
@@ -78,6 +81,18 @@ def test_a_source_without_a_version_is_refused_with_defines_too() -> None:
     assert text.startswith("the GLSL source does not compile: error: #version: compute shaders require es profile with version 310")
 
 
+@pytest.fixture
+def usual_stack() -> Iterator[None]:
+    """Start the processes of the library with the usual limit on the stack: NVIDIA's compiler raises that of the whole process."""
+    before = resource.getrlimit(resource.RLIMIT_STACK)
+    _slangpy._close_idle()
+    resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_STACK, before)
+    _slangpy._close_idle()
+
+
+@pytest.mark.usefixtures("usual_stack")
 def test_a_crash_ends_the_process_of_the_library_alone() -> None:
     version = devmod.compile(EMPTY, "vulkan").origin.toolchain  # type: ignore[union-attr]
     assert refused(DEEP) == (
