@@ -129,7 +129,10 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "__half2float(__hfma2(__float2half2_rn(v), __float2half2_rn(2), __float2half2_rn(1)).y)": (lambda v: 2 * v + 1, 2e-3),
     "__half2float(hexp(__float2half(v / 4)))": (lambda v: np.exp(v / 4), 2e-3),
     "__half2float(__hmax(__float2half(v), __float2half(1)))": (lambda v: np.maximum(v, 1), 2e-3),
-    "__half2short_rn(__float2half(v * 8192))": (lambda v: np.clip(np.rint((v * 8192).astype("float16").astype("float64")), -32768, 32767), 0),
+    "__half2short_rn(__float2half(v * 8192))": (
+        lambda v: np.clip(np.rint((v * 8192).astype("float16").astype("float64")), -32768, 32767),
+        0,
+    ),
     "__half2ushort_rn(__float2half(v * 8192))": (lambda v: np.clip(np.rint((v * 8192).astype("float16").astype("float64")), 0, 65535), 0),
     "__half2int_rn(__float2half(v))": (lambda v: np.rint(v.astype("float16")), 0),
     "__bfloat162float(__float2bfloat16(v))": (lambda v: v, 4e-3),
@@ -422,7 +425,14 @@ def test_a_group_is_in_one_wave(text: str) -> None:
         devmod.compile(source, GFX1100, language="HIP", options=["-mwavefrontsize64"])
 
 
-@pytest.mark.parametrize("call", ["__all_sync(MASK, x[0])", "__ballot_sync(MASK, x[0])", "__match_any_sync(MASK, x[0])", "__reduce_add_sync(MASK, x[0])"])
+def test_a_load_past_the_caches_is_volatile() -> None:
+    module = devmod.compile("__global__ void k(int *x) { __ldcv(x); x[1] = __ldcv(x); }", GFX1100, language="HIP")
+    assert str(module.source["asm"]).count("glc dlc") == 2
+
+
+@pytest.mark.parametrize(
+    "call", ["__all_sync(MASK, x[0])", "__ballot_sync(MASK, x[0])", "__match_any_sync(MASK, x[0])", "__reduce_add_sync(MASK, x[0])"]
+)
 def test_a_mask_has_the_bits_of_a_wave(call: str) -> None:
     source = f"__global__ void k(int *x) {{ x[1] = {call}; }}"
     with pytest.raises(devmod.CompileError, match="the mask of a wave of 64 lanes has 64 bits, such as ~0ull"):
