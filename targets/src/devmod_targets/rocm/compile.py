@@ -113,7 +113,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         device_library = link_flags(modules, arch, options.toolchain, folder)
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
-        target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
+        target_flags = _hip_flags(arch, options.options) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
         flags = [*target_flags, *version, *device_library, *options.flags]
         if language != "assembler":
             try:
@@ -176,8 +176,11 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
     return kernels
 
 
-def _hip_flags(arch: str) -> list[str]:
+def _hip_flags(arch: str, options: Sequence[str]) -> list[str]:
+    widths = [64 if option == "-mwavefrontsize64" else 32 for option in options if option.endswith("wavefrontsize64")]
+    wave = (widths or [64 if _major(arch) < 10 else 32])[-1]
     return [
+        f"-DDEVMOD_WAVE={wave}",
         # The sizes of types are those of the host, which is the same on every build machine.
         *(_HOST, "--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths

@@ -25,6 +25,9 @@
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __managed__ __attribute__((managed))
+#ifndef DEVMOD_WAVE /* the lanes of a wave, from the compiler's arguments: clang has no macro for them */
+#define DEVMOD_WAVE 64
+#endif
 #define devmod_function static __attribute__((device, always_inline, unused)) inline
 #define devmod_both static __attribute__((host, device, always_inline, unused)) inline
 
@@ -160,30 +163,32 @@ template <class T> devmod_function T devmod_shuffle(T value, int lane)
     __builtin_memcpy(&value, words, sizeof(T));
     return value;
 }
-template <class T> devmod_function T __shfl(T value, int source, int width = warpSize)
+#define DEVMOD_WIDTH                                                                                             \
+    __attribute__((diagnose_if(width > DEVMOD_WAVE, "the width of a shuffle is at most the number of lanes of a wave, which is 32 here", "error")))
+template <class T> devmod_function T __shfl(T value, int source, int width = warpSize) DEVMOD_WIDTH
 {
     int self = __lane_id();
     return devmod_shuffle(value, (source & (width - 1)) + (self & ~(width - 1)));
 }
-template <class T> devmod_function T __shfl_up(T value, unsigned delta, int width = warpSize)
+template <class T> devmod_function T __shfl_up(T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH
 {
     int self = __lane_id(), source = self - (int)delta;
     return devmod_shuffle(value, devmod_source(source, width, source >= (self & ~(width - 1))));
 }
-template <class T> devmod_function T __shfl_down(T value, unsigned delta, int width = warpSize)
+template <class T> devmod_function T __shfl_down(T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH
 {
     int self = __lane_id();
     return devmod_shuffle(value, devmod_source(self + (int)delta, width, (self & (width - 1)) + (int)delta < width));
 }
-template <class T> devmod_function T __shfl_xor(T value, int mask, int width = warpSize)
+template <class T> devmod_function T __shfl_xor(T value, int mask, int width = warpSize) DEVMOD_WIDTH
 {
     int self = __lane_id(), source = self ^ mask;
     return devmod_shuffle(value, devmod_source(source, width, source < ((self + width) & ~(width - 1))));
 }
-template <class M, class T> devmod_function T __shfl_sync(M, T value, int source, int width = warpSize) { return __shfl(value, source, width); }
-template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_up(value, delta, width); }
-template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_down(value, delta, width); }
-template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) { return __shfl_xor(value, mask, width); }
+template <class M, class T> devmod_function T __shfl_sync(M, T value, int source, int width = warpSize) DEVMOD_WIDTH { return __shfl(value, source, width); }
+template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH { return __shfl_up(value, delta, width); }
+template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH { return __shfl_down(value, delta, width); }
+template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) DEVMOD_WIDTH { return __shfl_xor(value, mask, width); }
 /* -- atomics: relaxed, for the block, the device or the system. The second argument is converted to the type of the first. */
 
 template <class T> struct devmod_identity { typedef T type; };
@@ -247,6 +252,11 @@ devmod_function int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1)
 DEVMOD_LIMITS(int, int, int)
 DEVMOD_LIMITS(unsigned, unsigned, unsigned)
 DEVMOD_LIMITS(long, long, long)
+DEVMOD_LIMITS(unsigned, int, unsigned)
+DEVMOD_LIMITS(unsigned, unsigned, int)
+DEVMOD_LIMITS(unsigned long, unsigned long, unsigned long)
+DEVMOD_LIMITS(long long, long long, long long)
+DEVMOD_LIMITS(unsigned long long, unsigned long long, unsigned long long)
 devmod_function int abs(int x) { return x < 0 ? -x : x; }
 devmod_function long abs(long x) { return x < 0 ? -x : x; }
 devmod_function long long abs(long long x) { return x < 0 ? -x : x; }

@@ -1,5 +1,5 @@
 /* The functions of CUDA and HIP that few kernels use. clang reads them only for a source that does not compile without them. So each name
- * in devmod_hip.h has all of its overloads there: none is added here.
+ * in devmod_hip.h and devmod_hip_math.h has all of its overloads there: none is added here.
  */
 #pragma once
 
@@ -23,15 +23,30 @@ DEVMOD_SYNC(__syncthreads_count, 0, __hip_atomic_fetch_add)
 DEVMOD_SYNC(__syncthreads_and, 1, __hip_atomic_fetch_and)
 DEVMOD_SYNC(__syncthreads_or, 0, __hip_atomic_fetch_or)
 /* The mask of the _sync forms is that of the lanes that take part: those of the others do not call them. */
-template <class M> devmod_function unsigned long __ballot_sync(M mask, int predicate) { return __ballot(predicate) & mask; }
+#define DEVMOD_MASK(type) static_assert(sizeof(type) == 8 || DEVMOD_WAVE == 32, "the mask of a wave of 64 lanes has 64 bits, such as ~0ull")
+template <class M> devmod_function unsigned long __ballot_sync(M mask, int predicate)
+{
+    DEVMOD_MASK(M);
+    return __ballot(predicate) & mask;
+}
 template <class M> devmod_function int __any_sync(M mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 template <class M> devmod_function int __all_sync(M mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
+/* Compares bits: a NaN is equal to itself. */
+template <class T> devmod_function bool devmod_is_same(T a, T b)
+{
+    int left[(sizeof(T) + 3) / 4] = {}, right[(sizeof(T) + 3) / 4] = {}, differences = 0;
+    __builtin_memcpy(left, &a, sizeof(T));
+    __builtin_memcpy(right, &b, sizeof(T));
+    for (unsigned i = 0; i < (sizeof(T) + 3) / 4; i++)
+        differences |= left[i] ^ right[i];
+    return differences == 0;
+}
 /* One round for each different value. The ballot is not in a branch, so all lanes take part in it. */
 template <class T> devmod_function unsigned long __match_any(T value)
 {
     unsigned long rest = __ballot(1), result = 0;
     while (rest) {
-        bool is_equal = devmod_shuffle(value, __builtin_ctzl(rest)) == value;
+        bool is_equal = devmod_is_same(devmod_shuffle(value, __builtin_ctzl(rest)), value);
         unsigned long equal = __ballot(is_equal);
         result = is_equal ? equal : result;
         rest &= ~equal;
@@ -41,15 +56,24 @@ template <class T> devmod_function unsigned long __match_any(T value)
 template <class T> devmod_function unsigned long __match_all(T value, int *is_equal)
 {
     unsigned long active = __ballot(1);
-    *is_equal = __all(devmod_shuffle(value, __builtin_ctzl(active)) == value);
+    *is_equal = __all(devmod_is_same(devmod_shuffle(value, __builtin_ctzl(active)), value));
     return *is_equal ? active : 0;
 }
-template <class M, class T> devmod_function unsigned long __match_any_sync(M mask, T value) { return __match_any(value) & mask; }
-template <class M, class T> devmod_function unsigned long __match_all_sync(M mask, T value, int *is_equal) { return __match_all(value, is_equal) & mask; }
+template <class M, class T> devmod_function unsigned long __match_any_sync(M mask, T value)
+{
+    DEVMOD_MASK(M);
+    return __match_any(value) & mask;
+}
+template <class M, class T> devmod_function unsigned long __match_all_sync(M mask, T value, int *is_equal)
+{
+    DEVMOD_MASK(M);
+    return __match_all(value, is_equal) & mask;
+}
 /* Visits the lanes of the mask in turn: a reduction of any subset of the wave. */
 #define DEVMOD_REDUCE(name, expression)                                                                          \
     template <class M, class T> devmod_function T name(M mask, T value)                                          \
     {                                                                                                            \
+        DEVMOD_MASK(M);                                                                                          \
         unsigned long rest = mask & __ballot(1);                                                                 \
         T a = __shfl(value, __builtin_ctzl(rest));                                                               \
         while (rest &= rest - 1) {                                                                               \
@@ -74,7 +98,7 @@ DEVMOD_LOAD(__ldca, *address)
 DEVMOD_LOAD(__ldcg, *address)
 DEVMOD_LOAD(__ldcs, *address)
 DEVMOD_LOAD(__ldlu, *address)
-DEVMOD_LOAD(__ldcv, __builtin_nontemporal_load(address))
+DEVMOD_LOAD(__ldcv, *(const volatile T *)address)
 DEVMOD_STORE(__stwb)
 DEVMOD_STORE(__stcg)
 DEVMOD_STORE(__stcs)
@@ -140,11 +164,6 @@ DEVMOD_BITS(unsigned long long, 64)
 DEVMOD_DOT(int, signed char, short)
 DEVMOD_DOT(unsigned, unsigned char, unsigned short)
 
-DEVMOD_LIMITS(unsigned, int, unsigned)
-DEVMOD_LIMITS(unsigned, unsigned, int)
-DEVMOD_LIMITS(unsigned long, unsigned long, unsigned long)
-DEVMOD_LIMITS(long long, long long, long long)
-DEVMOD_LIMITS(unsigned long long, unsigned long long, unsigned long long)
 devmod_function long labs(long x) { return abs(x); }
 devmod_function long long llabs(long long x) { return abs(x); }
 
@@ -196,8 +215,6 @@ devmod_function int printf(const char *, A...)
 
 /* -- math */
 
-devmod_function float tanf(float x) { return sinf(x) / cosf(x); }
-devmod_function float tanh(float x) { return tanhf(x); }
 devmod_function float erf(float x) { return erff(x); }
 
 /* -- parts of a number, whole numbers, and sums of squares, for float and double */
@@ -315,13 +332,35 @@ devmod_function float rnorm4df(float x, float y, float z, float w) { return rnor
 devmod_function float nanf(const char *) { return __builtin_nanf(""); }
 devmod_function double nan(const char *) { return __builtin_nan(""); }
 devmod_function float fdividef(float x, float y) { return x / y; }
-devmod_function double min(float a, double b) { return __builtin_fmin(a, b); }
-devmod_function double max(float a, double b) { return __builtin_fmax(a, b); }
-devmod_function double min(double a, float b) { return __builtin_fmin(a, b); }
-devmod_function double max(double a, float b) { return __builtin_fmax(a, b); }
 
 /* -- more functions of float */
 
+#ifdef DEVMOD_DEVICE_LIBS
+DEVMOD_OCML(float, tanf, tan_f32)
+DEVMOD_OCML(float, atanf, atan_f32)
+DEVMOD_OCML(float, asinf, asin_f32)
+DEVMOD_OCML(float, acosf, acos_f32)
+DEVMOD_OCML(float, expm1f, expm1_f32)
+DEVMOD_OCML(float, log1pf, log1p_f32)
+DEVMOD_OCML(float, asinhf, asinh_f32)
+DEVMOD_OCML(float, acoshf, acosh_f32)
+DEVMOD_OCML(float, atanhf, atanh_f32)
+DEVMOD_OCML(float, cbrtf, cbrt_f32)
+DEVMOD_OCML(float, rcbrtf, rcbrt_f32)
+DEVMOD_OCML(float, sinpif, sinpi_f32)
+DEVMOD_OCML(float, cospif, cospi_f32)
+DEVMOD_OCML(float, erfcf, erfc_f32)
+DEVMOD_OCML(float, erfcxf, erfcx_f32)
+DEVMOD_OCML(float, erfinvf, erfinv_f32)
+DEVMOD_OCML(float, normcdff, ncdf_f32)
+DEVMOD_OCML2(float, atan2f, atan2_f32)
+devmod_function void sincospif(float x, float *sine, float *cosine)
+{
+    *sine = sinpif(x);
+    *cosine = cospif(x);
+}
+#else
+devmod_function float tanf(float x) { return sinf(x) / cosf(x); }
 /* The polynomials of the Cephes library. */
 devmod_function float atanf(float x)
 {
@@ -362,7 +401,7 @@ devmod_function float acosf(float x)
 devmod_function float expm1f(float x)
 {
     float power = __builtin_expf(x), less = power - 1;
-    return power == 1 ? x : less == -1 || isinf(power) ? less : less * x / __builtin_logf(power);
+    return power == 1 ? x : less == -1 || isinf(power) ? less : less * (x / __builtin_logf(power));
 }
 devmod_function float log1pf(float x)
 {
@@ -378,7 +417,7 @@ devmod_function float asinhf(float x)
 devmod_function float acoshf(float x)
 {
     float less = x - 1;
-    return x > 1e9f ? __builtin_logf(x) + (float)M_LN2 : log1pf(less + __builtin_sqrtf(less * (x + 1)));
+    return x < 1 ? NAN : x > 1e9f ? __builtin_logf(x) + (float)M_LN2 : log1pf(less + __builtin_sqrtf(less * (x + 1)));
 }
 devmod_function float atanhf(float x)
 {
@@ -392,15 +431,15 @@ devmod_function float cbrtf(float x)
     return x == 0 || isinf(x) ? x : __builtin_copysignf(root, x);
 }
 devmod_function float rcbrtf(float x) { return 1 / cbrtf(x); }
-/* An angle in half turns: the remainder by a whole number of quarter turns is exact. */
+/* An angle in half turns: the remainders by a whole turn and by a whole number of quarter turns are exact. The sine of -0 is -0. */
 devmod_function void sincospif(float x, float *sine, float *cosine)
 {
-    float whole = __builtin_rintf(2 * x), angle = (x - 0.5f * whole) * (float)M_PI;
-    int quadrant = (int)__builtin_fmodf(whole, 4) & 3;
+    float part = x - 2 * __builtin_truncf(0.5f * x), whole = __builtin_rintf(2 * part), angle = (part - 0.5f * whole) * (float)M_PI;
+    int quadrant = (int)whole & 3;
     float s = devmod_sine(angle), c = devmod_cosine(angle);
     *sine = quadrant & 1 ? c : s;
     *cosine = quadrant & 1 ? s : c;
-    *sine = quadrant & 2 ? -*sine : *sine;
+    *sine = *sine == 0 ? __builtin_copysignf(0, x) : quadrant & 2 ? -*sine : *sine;
     *cosine = quadrant == 1 || quadrant == 2 ? -*cosine : *cosine;
 }
 devmod_function float sinpif(float x) { float s, c; sincospif(x, &s, &c); return s; }
@@ -438,6 +477,7 @@ devmod_function float erfinvf(float x)
     }
     return __builtin_fabsf(x) == 1 ? x * __builtin_inff() : p * x;
 }
+#endif
 #define DEVMOD_OVERLOAD1(name) devmod_function float name(float x) { return name##f(x); }
 DEVMOD_OVERLOAD1(tan)
 DEVMOD_OVERLOAD1(atan)
@@ -529,10 +569,7 @@ DEVMOD_OCML(float, y0f, y0_f32)
 DEVMOD_OCML(float, y1f, y1_f32)
 DEVMOD_OCML(float, cyl_bessel_i0f, i0_f32)
 DEVMOD_OCML(float, cyl_bessel_i1f, i1_f32)
-DEVMOD_OCML2(atan2)
-/* pow(x, 2): an integer exponent has the type of the base. */
-devmod_function float pow(float x, int n) { return powf(x, (float)n); }
-devmod_function double pow(double x, int n) { return pow(x, (double)n); }
+DEVMOD_OCML2(double, atan2, atan2_f64)
 devmod_function float powif(float x, int n) { return powf(x, (float)n); }
 devmod_function void sincos(double x, double *sine, double *cosine)
 {

@@ -71,6 +71,13 @@ devmod_function float __fdividef(float x, float y) { return x * __builtin_amdgcn
 devmod_function float __expf(float x) { return __builtin_amdgcn_exp2f(x * (float)M_LOG2E); }
 devmod_function float __logf(float x) { return __builtin_amdgcn_logf(x) * (float)M_LN2; }
 devmod_function float __log2f(float x) { return __builtin_amdgcn_logf(x); }
+/* Functions of ROCm's device library. The linker's error names them. */
+#define DEVMOD_OCML(type, name, library)                                                                         \
+    extern "C" __device__ type __ocml_##library(type);                                                           \
+    devmod_function type name(type x) { return __ocml_##library(x); }
+#define DEVMOD_OCML2(type, name, library)                                                                        \
+    extern "C" __device__ type __ocml_##library(type, type);                                                     \
+    devmod_function type name(type x, type y) { return __ocml_##library(x, y); }
 /* The angle minus a multiple of π/2, by three constants whose sum is π/2 to 70 bits. The quadrant is the multiple modulo 4. */
 devmod_function float devmod_reduce(float x, int *quadrant)
 {
@@ -92,6 +99,15 @@ devmod_function float devmod_cosine(float x)
     float sum = __builtin_fmaf(square, __builtin_fmaf(square, 2.443315711809948e-5f, -1.388731625493765e-3f), 4.166664568298827e-2f);
     return __builtin_fmaf(square * square, sum, __builtin_fmaf(square, -0.5f, 1));
 }
+#ifdef DEVMOD_DEVICE_LIBS
+DEVMOD_OCML(float, sinf, sin_f32)
+DEVMOD_OCML(float, cosf, cos_f32)
+DEVMOD_OCML2(float, powf, pow_f32)
+DEVMOD_OCML(float, tanhf, tanh_f32)
+DEVMOD_OCML(float, coshf, cosh_f32)
+DEVMOD_OCML(float, sinhf, sinh_f32)
+DEVMOD_OCML(float, erff, erf_f32)
+#else
 devmod_function float sinf(float x)
 {
     int quadrant;
@@ -106,6 +122,48 @@ devmod_function float cosf(float x)
     float result = quadrant & 1 ? devmod_sine(angle) : devmod_cosine(angle);
     return quadrant == 1 || quadrant == 2 ? -result : result;
 }
+/* An odd exponent keeps the sign of the base. */
+devmod_function float powf(float x, float y)
+{
+    float result = __builtin_exp2f(y * __builtin_log2f(__builtin_fabsf(x)));
+    bool is_whole = __builtin_truncf(y) == y, is_odd = is_whole && __builtin_fabsf(__builtin_fmodf(y, 2)) == 1;
+    if (y == 0 || x == 1 || (x == -1 && __builtin_isinf(y)))
+        return 1;
+    if (x < 0 && !is_whole && !__builtin_isinf(x))
+        return NAN;
+    return is_odd ? __builtin_copysignf(result, x) : result;
+}
+devmod_function float tanhf(float x)
+{
+    float size = __builtin_fabsf(x), twice = __builtin_expf(-2 * size);
+    float result = size < 0.02f ? size - size * size * size * (1.0f / 3) : (1 - twice) / (1 + twice);
+    return __builtin_copysignf(result, x);
+}
+/* Half of expf(size), which is infinite before its half is. */
+devmod_function float devmod_half_exp(float size)
+{
+    float root = __builtin_expf(0.5f * size);
+    return 0.5f * root * root;
+}
+devmod_function float coshf(float x)
+{
+    float size = __builtin_fabsf(x);
+    return size > 88 ? devmod_half_exp(size) : 0.5f * (__builtin_expf(x) + __builtin_expf(-x));
+}
+devmod_function float sinhf(float x)
+{
+    float size = __builtin_fabsf(x);
+    float result = size < 0.02f ? size + size * size * size * (1.0f / 6) : size > 88 ? devmod_half_exp(size) : 0.5f * (__builtin_expf(size) - __builtin_expf(-size));
+    return __builtin_copysignf(result, x);
+}
+/* The minimax polynomial of Abramowitz and Stegun, 7.1.26, has an error of 1.5e-7. */
+devmod_function float erff(float x)
+{
+    float size = __builtin_fabsf(x), t = 1 / (1 + 0.3275911f * size);
+    float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    return __builtin_copysignf(1 - sum * __builtin_expf(-size * size), x);
+}
+#endif
 devmod_function float sin(float x) { return sinf(x); }
 devmod_function float cos(float x) { return cosf(x); }
 /* The processor's instructions take the angle in turns. */
@@ -116,38 +174,8 @@ devmod_function void sincosf(float x, float *sine, float *cosine)
     *sine = sinf(x);
     *cosine = cosf(x);
 }
-/* An odd exponent keeps the sign of the base. */
-devmod_function float powf(float x, float y)
-{
-    float result = __builtin_exp2f(y * __builtin_log2f(__builtin_fabsf(x)));
-    bool is_whole = __builtin_truncf(y) == y, is_odd = is_whole && __builtin_fabsf(__builtin_fmodf(y, 2)) == 1;
-    if (y == 0 || x == 1)
-        return 1;
-    if (x < 0)
-        return is_whole ? (is_odd ? -result : result) : NAN;
-    return result;
-}
 devmod_function float pow(float x, float y) { return powf(x, y); }
-devmod_function float tanhf(float x)
-{
-    float size = __builtin_fabsf(x), twice = __builtin_expf(-2 * size);
-    float result = size < 0.02f ? size - size * size * size * (1.0f / 3) : (1 - twice) / (1 + twice);
-    return __builtin_copysignf(result, x);
-}
-devmod_function float coshf(float x) { return 0.5f * (__builtin_expf(x) + __builtin_expf(-x)); }
-devmod_function float sinhf(float x)
-{
-    float size = __builtin_fabsf(x);
-    float result = size < 0.02f ? size + size * size * size * (1.0f / 6) : 0.5f * (__builtin_expf(size) - __builtin_expf(-size));
-    return __builtin_copysignf(result, x);
-}
-/* The minimax polynomial of Abramowitz and Stegun, 7.1.26, has an error of 1.5e-7. */
-devmod_function float erff(float x)
-{
-    float size = __builtin_fabsf(x), t = 1 / (1 + 0.3275911f * size);
-    float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    return __builtin_copysignf(1 - sum * __builtin_expf(-size * size), x);
-}
+devmod_function float tanh(float x) { return tanhf(x); }
 /* -- for float and double, so that none is converted to the other */
 
 #define DEVMOD_PREDICATES(type, f)                                                                               \
@@ -163,12 +191,13 @@ devmod_function float min(float a, float b) { return __builtin_fminf(a, b); }
 devmod_function float max(float a, float b) { return __builtin_fmaxf(a, b); }
 devmod_function double min(double a, double b) { return __builtin_fmin(a, b); }
 devmod_function double max(double a, double b) { return __builtin_fmax(a, b); }
+devmod_function double min(float a, double b) { return __builtin_fmin(a, b); }
+devmod_function double max(float a, double b) { return __builtin_fmax(a, b); }
+devmod_function double min(double a, float b) { return __builtin_fmin(a, b); }
+devmod_function double max(double a, float b) { return __builtin_fmax(a, b); }
 
-/* -- functions of ROCm's device library. The linker's error names them. */
+/* -- functions of double in ROCm's device library */
 
-#define DEVMOD_OCML(type, name, library)                                                                         \
-    extern "C" __device__ type __ocml_##library(type);                                                           \
-    devmod_function type name(type x) { return __ocml_##library(x); }
 DEVMOD_OCML(double, exp, exp_f64)
 DEVMOD_OCML(double, exp2, exp2_f64)
 DEVMOD_OCML(double, log, log_f64)
@@ -177,7 +206,4 @@ DEVMOD_OCML(double, log10, log10_f64)
 DEVMOD_OCML(double, sin, sin_f64)
 DEVMOD_OCML(double, cos, cos_f64)
 DEVMOD_OCML(double, tanh, tanh_f64)
-#define DEVMOD_OCML2(name)                                                                                       \
-    extern "C" __device__ double __ocml_##name##_f64(double, double);                                            \
-    devmod_function double name(double x, double y) { return __ocml_##name##_f64(x, y); }
-DEVMOD_OCML2(pow)
+DEVMOD_OCML2(double, pow, pow_f64)

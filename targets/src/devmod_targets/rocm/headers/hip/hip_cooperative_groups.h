@@ -123,19 +123,41 @@ public:
 };
 devmod_function coalesced_group coalesced_threads() { return {}; }
 
-/* A power of two of neighboring threads, in one wave. */
+template <unsigned Size, class Parent> class thread_block_tile;
+/* The group that a tile is a part of: the block, or a larger tile. */
+template <class Parent> struct devmod_parent {
+    static __device__ __forceinline__ unsigned size() { return thread_block::size(); }
+    static __device__ __forceinline__ unsigned thread_rank() { return thread_block::thread_rank(); }
+};
+template <unsigned Size, class Parent> struct devmod_parent<thread_block_tile<Size, Parent>> {
+    static __device__ __forceinline__ unsigned size() { return Size; }
+    static __device__ __forceinline__ unsigned thread_rank() { return __lane_id() & (Size - 1); }
+};
+
+/* A power of two of neighboring threads, in one wave. A tile of the type without a parent has the numbers of the tile that it is made from. */
 template <unsigned Size, class Parent = void> class thread_block_tile : public devmod_lanes {
-    static_assert(Size && (Size & (Size - 1)) == 0 && Size <= 64, "the size of a tile is a power of two up to the size of a wave");
+    static_assert(
+        Size && (Size & (Size - 1)) == 0 && Size <= DEVMOD_WAVE, "the size of a tile is a power of two up to the number of lanes of a wave"
+    );
     static constexpr unsigned long ones = Size == 64 ? ~0ul : (1ul << (Size & 63)) - 1;
+    unsigned rank, count;
 
 public:
-    __device__ __forceinline__ thread_block_tile() : devmod_lanes(ones << (__lane_id() & ~(Size - 1))) {}
-    template <class Other> __device__ __forceinline__ thread_block_tile(const thread_block_tile<Size, Other> &) : thread_block_tile() {}
+    __device__ __forceinline__ thread_block_tile() : devmod_lanes(ones << (__lane_id() & ~(Size - 1)))
+    {
+        rank = devmod_parent<Parent>::thread_rank() / Size;
+        count = (devmod_parent<Parent>::size() + Size - 1) / Size;
+    }
+    template <class Other> __device__ __forceinline__ thread_block_tile(const thread_block_tile<Size, Other> &tile) : thread_block_tile()
+    {
+        rank = tile.meta_group_rank();
+        count = tile.meta_group_size();
+    }
     static constexpr __device__ __forceinline__ unsigned size() { return Size; }
     static constexpr __device__ __forceinline__ unsigned num_threads() { return Size; }
     __device__ __forceinline__ unsigned thread_rank() const { return __lane_id() & (Size - 1); }
-    __device__ __forceinline__ unsigned meta_group_rank() const { return thread_block::thread_rank() / Size; }
-    __device__ __forceinline__ unsigned meta_group_size() const { return (thread_block::size() + Size - 1) / Size; }
+    __device__ __forceinline__ unsigned meta_group_rank() const { return rank; }
+    __device__ __forceinline__ unsigned meta_group_size() const { return count; }
     template <class T> __device__ __forceinline__ T shfl(T value, int rank) const { return __shfl(value, rank, Size); }
     template <class T> __device__ __forceinline__ T shfl_up(T value, unsigned delta) const { return __shfl_up(value, delta, Size); }
     template <class T> __device__ __forceinline__ T shfl_down(T value, unsigned delta) const { return __shfl_down(value, delta, Size); }

@@ -24,18 +24,21 @@ devmod_both unsigned short __half_as_ushort(__half x) { return __builtin_bit_cas
 devmod_both short __half_as_short(__half x) { return __builtin_bit_cast(short, x); }
 devmod_both __half __ushort_as_half(unsigned short x) { return __builtin_bit_cast(__half, x); }
 devmod_both __half __short_as_half(short x) { return __builtin_bit_cast(__half, x); }
-#define DEVMOD_HALF_INTEGERS(type, name)                                                                         \
-    devmod_function type __half2##name##_rn(__half x) { return (type)__builtin_rintf((float)x); }                \
-    devmod_function type __half2##name##_rz(__half x) { return (type)(float)x; }                                 \
-    devmod_function type __half2##name##_ru(__half x) { return (type)__builtin_ceilf((float)x); }                \
-    devmod_function type __half2##name##_rd(__half x) { return (type)__builtin_floorf((float)x); }               \
+devmod_function int devmod_limit(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
+#define DEVMOD_SHORT(x) (short)devmod_limit((int)(x), -32768, 32767)
+#define DEVMOD_USHORT(x) (unsigned short)devmod_limit((int)(x), 0, 65535)
+#define DEVMOD_HALF_INTEGERS(type, name, converted)                                                              \
+    devmod_function type __half2##name##_rn(__half x) { return converted(__builtin_rintf((float)x)); }           \
+    devmod_function type __half2##name##_rz(__half x) { return converted((float)x); }                            \
+    devmod_function type __half2##name##_ru(__half x) { return converted(__builtin_ceilf((float)x)); }           \
+    devmod_function type __half2##name##_rd(__half x) { return converted(__builtin_floorf((float)x)); }          \
     devmod_function __half __##name##2half_rn(type x) { return (__half)x; }
-DEVMOD_HALF_INTEGERS(short, short)
-DEVMOD_HALF_INTEGERS(unsigned short, ushort)
-DEVMOD_HALF_INTEGERS(int, int)
-DEVMOD_HALF_INTEGERS(unsigned, uint)
-DEVMOD_HALF_INTEGERS(long long, ll)
-DEVMOD_HALF_INTEGERS(unsigned long long, ull)
+DEVMOD_HALF_INTEGERS(short, short, DEVMOD_SHORT)
+DEVMOD_HALF_INTEGERS(unsigned short, ushort, DEVMOD_USHORT)
+DEVMOD_HALF_INTEGERS(int, int, (int))
+DEVMOD_HALF_INTEGERS(unsigned, uint, (unsigned))
+DEVMOD_HALF_INTEGERS(long long, ll, (long long))
+DEVMOD_HALF_INTEGERS(unsigned long long, ull, (unsigned long long))
 devmod_both __half2 make_half2(__half x, __half y) { return {x, y}; }
 devmod_both __half2 __halves2half2(__half x, __half y) { return {x, y}; }
 devmod_both __half2 __half2half2(__half x) { return {x, x}; }
