@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 from devmod.backend import find_spec
 from devmod.errors import ToolchainNotFoundError
@@ -72,7 +71,8 @@ class MacroIncludes:
                 path = library.included_file(cursor)
                 self._files.setdefault(place, {})[path, cursor.spelling] = None
                 if path and path not in texts:
-                    texts[path] = Path(path).read_bytes()
+                    with open(path, "rb") as file:
+                        texts[path] = file.read()
         # A define of the caller replaces the default in a text.
         self._values = macro_values(texts.values()) | macro_values([head.encode()])
 
