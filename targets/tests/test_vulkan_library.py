@@ -319,7 +319,12 @@ def test_the_limit_on_open_files(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-X", "dev", "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "main"
-    assert set(done.stdout.splitlines()) == {
+    # In some versions of Python the process starts, and has too few files itself.
+    inside = (
+        "the library of VERSION cannot process <text>: its process ends with exit status 1 (OSError: [Errno 24] Too many open files). To use the "
+        "system's tools, pass another --compiler="
+    )
+    assert set(done.stdout.splitlines()) - {inside} == {
         "cannot compile <text>: a temporary file or folder cannot be used: Too many open files",
         "the library of VERSION cannot process <text>: its process cannot be started: Too many open files",
         "main",

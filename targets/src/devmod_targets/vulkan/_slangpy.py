@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 NAME = "slangpy"
 #: Its malloc asks for huge pages: glslang's tables take 40 MB, and a quarter of their time are page faults of 4 KiB.
-_SETTINGS = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864"}
+#: It also fills memory that it gives out, since glslang reads some that it has not written: its output depends on what was there before.
+_SETTINGS = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864:glibc.malloc.perturb=255:glibc.malloc.tcache_count=0"}
 _LIBRARY = r"(?:lib)?slang-glslang[\w.-]*\.(?:so|dylib|dll)"
 #: SLANG_OPTIMIZATION_LEVEL_HIGH, the passes of ``spirv-opt -O``.
 _OPTIMIZED = 2
