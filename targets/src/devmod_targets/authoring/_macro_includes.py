@@ -22,11 +22,6 @@ _DEFINES = os.path.join(VIRTUAL_FOLDER, "defines")
 _NAME = re.compile(rb"\b[A-Za-z_]\w*")
 
 
-def main_path(request: CompileRequest) -> str:
-    """Return the real path of the source of a request; a path that does not exist if the source is no file."""
-    return os.path.realpath(os.path.join(request.folder or VIRTUAL_FOLDER, request.name))
-
-
 class MacroIncludes:
     """What clang's preprocessor takes for the includes of one source that a macro names, in the branches that are compiled.
 
@@ -64,7 +59,8 @@ class MacroIncludes:
         files = [(main, request.text), (_DEFINES, head)]
         unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_OPTIONS)
         self._files: dict[tuple[str, int], dict[tuple[str, str], None]] = {}
-        texts = {main: request.text.encode(), _DEFINES: head.encode()}
+        self._main = os.path.realpath(main)
+        texts = {main: request.text.encode()}
         for cursor in unit.cursor.get_children():
             if cursor.kind == library.cindex.CursorKind.INCLUSION_DIRECTIVE and cursor.location.file is not None:
                 place = os.path.realpath(str(cursor.location.file)), cursor.location.line
@@ -77,8 +73,11 @@ class MacroIncludes:
         self._values = macro_values(texts.values()) | macro_values([head.encode()])
 
     def files(self, file: str, line: int) -> list[tuple[str, str]]:
-        """Return the files of the include in a line of a file, a real path: each as it was opened, "" if it is missing; and its name."""
-        return list(self._files.get((file, line), ()))
+        """Return the files of the include in a line: each as it was opened, "" if it is missing; and its name.
+
+        `file` is the real path of the file with the line, "" for the source itself.
+        """
+        return list(self._files.get((file or self._main, line), ()))
 
     def is_plain(self, operand: str) -> bool:
         """Return whether an operand is a macro whose one value is a name in quotes. A search of the texts then finds the file."""

@@ -24,7 +24,7 @@ from devmod.errors import FormatError, list_names
 from devmod_readers.options import OPTIONS_LINE, option_problem, split_options
 from devmod_targets._included import UNKNOWN_FILE
 from devmod_targets._text import decode_source
-from devmod_targets.authoring._macro_includes import MacroIncludes, main_path
+from devmod_targets.authoring._macro_includes import MacroIncludes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -320,8 +320,6 @@ class Inliner(UserFiles):
         #: point is compiled, all open conditions are true, so a second include of such a file has no effect.
         self._embedded: list[set[str]] = [set()]
         self._scanned: dict[str, tuple[str, list[Directive], str, bool]] = {}
-        #: The real path of the source, or its name if it is no file.
-        self.main = main_path(request)
 
     def inline(self, text: str, first_line: int = 1) -> str:
         """Return the source text with its includes replaced."""
@@ -354,8 +352,8 @@ class Inliner(UserFiles):
                 continue
             depth = outer_depth + directive.depth
             location = f"{name}:{directive.line + first_line - 1}"
-            file = (chain[-1] if chain else self.main, directive.line + first_line - 1)
-            path, name_in_include = self._resolve(text, directive, folder, location, depth, file)
+            place = (chain[-1] if chain else "", directive.line + first_line - 1)
+            path, name_in_include = self._resolve(text, directive, folder, location, depth, place)
             if not path:
                 continue
             inside = self._replacement(path, name_in_include, chain, depth, location)
@@ -437,10 +435,10 @@ class Inliner(UserFiles):
         self._scanned[path] = text, directives, guard, bool(once)
         return self._scanned[path]
 
-    def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int, line: tuple[str, int]) -> tuple[str, str]:
+    def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int, place: tuple[str, int]) -> tuple[str, str]:
         """Return the path and the name of the included user file; two empty strings for any other include.
 
-        `line` is the line of the directive: the real path of its file, and the number.
+        `place` has the directive's file and line, as `MacroIncludes.files` takes them.
         """
         if directive.word == "include_next":
             raise self.request.error(f"{location}: #include_next is not supported in a source payload; use #include")
@@ -449,9 +447,9 @@ class Inliner(UserFiles):
         match = INCLUDED.match(text, directive.operand)
         if match is None:
             self.by_macro = self.by_macro or location
-            return (
-                self._resolve_macro(self.taken, text[directive.operand : directive.end].strip(), line, location) if self.taken else ("", "")
-            )
+            if self.taken is None:
+                return "", ""
+            return self._resolve_macro(self.taken, text[directive.operand : directive.end].strip(), place, location)
         in_quotes = match["quoted"] is not None
         name_in_include = match["quoted"] if in_quotes else match["angled"]
         folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
@@ -464,9 +462,9 @@ class Inliner(UserFiles):
             raise self.missing(name_in_include, folders, location)
         return "", ""
 
-    def _resolve_macro(self, taken: MacroIncludes, operand: str, line: tuple[str, int], location: str) -> tuple[str, str]:
+    def _resolve_macro(self, taken: MacroIncludes, operand: str, place: tuple[str, int], location: str) -> tuple[str, str]:
         """Return the path and the name of the user file that a macro names; two empty strings if there is none."""
-        files = taken.files(*line)
+        files = taken.files(*place)
         unsure = taken.unsure_macro(operand) if files else ""
         if unsure or len(files) > 1:
             values = f"the macro {unsure} may have another value where the payload is compiled" if unsure else "its values differ"

@@ -1,8 +1,7 @@
 """The versions of everything that a compile runs, found without an import of a compiler and without a process.
-The exception is g++, which prints the folders of its headers.
 
-The version of a wheel is in the name of its metadata folder. The version of a program of the system is the digest of its file and of its
-libraries.
+The exception is g++, which prints the folders of its headers. The version of a wheel is in the name of its metadata folder. The version
+of a program of the system is the digest of its file and of its libraries.
 """
 
 from __future__ import annotations

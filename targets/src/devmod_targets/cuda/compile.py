@@ -28,7 +28,7 @@ from devmod_targets.cuda.nvrtc import clock_error, diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
     from devmod import FunctionInfo
@@ -96,7 +96,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     source = complete_source(request, lambda name: has_header(name, folders), dialect=dialect)
     check_options(source.options, is_nvcc=is_nvcc)
     _check_clock(source.text, request.name)
-    _check_line_names(source.options, (request.name, *source.sources))
+    _check_line_names(source.options, source.sources)
     instances = explicit_instances(request.name_expressions, "__global__ ")
     if fmt == "cuda":
         source = source.with_lines(instances)
@@ -212,7 +212,7 @@ def _check_clock(text: str, name: str) -> None:
         raise clock_error(f"{name}:{line}", match[0])
 
 
-def _check_line_names(options: Sequence[str], names: Sequence[str]) -> None:
+def _check_line_names(options: Sequence[str], names: Iterable[str]) -> None:
     """Raise CompileError for a name that makes PTX with lines invalid: ptxas knows no escape of a quote."""
     option = next((option for option in options if writes_folders([option])), "")
     name = next((name for name in names if '"' in name), "")
