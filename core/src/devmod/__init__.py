@@ -61,8 +61,10 @@ if TYPE_CHECKING:
     from devmod_runtime import Device as Device
     from devmod_runtime import Event as Event
     from devmod_runtime import Function as Function
+    from devmod_runtime import Image as Image
     from devmod_runtime import Launch as Launch
     from devmod_runtime import LaunchConfig as LaunchConfig
+    from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
     from devmod_runtime import set_compiler as set_compiler
 
@@ -122,7 +124,7 @@ _HOME = {
 }
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
-_IN_RUNTIME = ("Device", "Event", "Function", "Launch", "LaunchConfig", "Stream", "set_compiler")
+_IN_RUNTIME = ("Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Sampler", "Stream", "set_compiler")
 
 
 def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:

@@ -135,7 +135,7 @@ def test_functions_with_images_and_samplers_are_listed_and_refused(double: Any) 
     with pytest.raises(devmod.LaunchError) as caught:
         module["shade"](np.zeros(1, "float32"), None, None, grid=1, block=1)
     assert str(caught.value) == (
-        "the metal function 'shade' cannot be called: argument 2 't' is of kind image, and images are not supported yet"
+        "the metal function 'shade' cannot be called: argument 2 't' is of kind image, and the metal backend does not support images"
     )
 
 

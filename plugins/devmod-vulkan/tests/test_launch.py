@@ -407,7 +407,7 @@ def test_images_and_samplers_are_refused_at_the_call(device: Any) -> None:
         with pytest.raises(devmod.LaunchError) as caught:
             call(np.zeros(4, "float32"), np.zeros(4, "float32"), grid=1)
         assert str(caught.value) == (
-            "the vulkan function 'k' cannot be called: argument 1 'picture' is of kind image, and images are not supported yet"
+            "the vulkan function 'k' cannot be called: argument 1 'picture' is of kind image, and the vulkan backend does not support images"
         )
 
 

@@ -218,7 +218,7 @@ def test_images_and_samplers_are_refused_at_the_call(device: Any) -> None:
         )
         assert list(module.functions) == ["k"]
         assert message_of(devmod.LaunchError, module["k"], None, grid=1) == (
-            f"the webgpu function 'k' cannot be called: argument 1 {name!r} is of kind {kind}, and {what} are not supported yet"
+            f"the webgpu function 'k' cannot be called: argument 1 {name!r} is of kind {kind}, and the webgpu backend does not support images"
         )
 
 

@@ -8,6 +8,7 @@
 `reflected_function` follows the rules that SPIR-V, WGSL and MSL share (docs/calling.md). The interface has these parts:
 
 - A buffer, image or sampler has ``at=(set, binding)`` and the type "handle" in arg_types.
+- An image with its sampler is two arguments, ``t`` and ``t_sampler``, with one place.
 - A uniform block of scalars and vectors is one scalar argument for each member, in the order of the bindings. Each has
   ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's ``at=(set, binding)`` and its size.
 - Any other uniform block is one argument of kind "uniform" with ``at=(set, binding)`` and the type ``uint8xN`` with `align`. Its bytes
@@ -173,6 +174,8 @@ class ReflectedFunction(Value):
         TVM's launch parameter tags in addition to those of the grid and the block.
     extra_tags
         TVM's extra tags: an int for each argument, or empty.
+    needs, subgroup
+        The fields of its interface.
     """
 
     __slots__ = (
@@ -182,8 +185,10 @@ class ReflectedFunction(Value):
         "extra",
         "extra_tags",
         "location",
+        "needs",
         "open_block",
         "params",
+        "subgroup",
         "symbol",
         "tags",
         "types",
@@ -199,6 +204,8 @@ class ReflectedFunction(Value):
     location: str
     tags: tuple[str, ...]
     extra_tags: tuple[int, ...]
+    needs: tuple[str, ...]
+    subgroup: int | None
 
     def __init__(
         self,
@@ -214,6 +221,8 @@ class ReflectedFunction(Value):
         open_block: bool = False,
         tags: Sequence[str] = (),
         extra_tags: Sequence[int] = (),
+        needs: Iterable[str] = (),
+        subgroup: int | None = None,
     ) -> None:
         self._set(
             symbol=symbol,
@@ -227,6 +236,8 @@ class ReflectedFunction(Value):
             extra=dict(extra or {}),
             tags=tuple(tags),
             extra_tags=tuple(extra_tags),
+            needs=tuple(needs),
+            subgroup=subgroup,
         )
 
 
@@ -271,9 +282,9 @@ class Resource(NamedTuple):
     name
         The name of the variable or of its block; "" if both are unknown.
     kind
-        "buffer", "uniform", "image" or "sampler".
+        "buffer", "uniform", "image", "sampler", or "combined" for an image with its sampler.
     type
-        The element type of a buffer; "" if unknown, ``uint8xN`` with `align` for structs of N bytes.
+        The element type of a buffer, ``uint8xN`` with `align` for structs of N bytes; the type of an image; "" if unknown.
     access
         "r", "w" or "rw" for buffers and images; "" if unknown.
     size, align
@@ -283,6 +294,8 @@ class Resource(NamedTuple):
         A uniform's members, in the order of their offsets.
     structs
         The members of the structs in a buffer; () if they are unknown.
+    format, sample
+        For an image, as in `devmod.Param`.
     """
 
     at: Place
@@ -294,6 +307,8 @@ class Resource(NamedTuple):
     align: int = 0
     members: Sequence[BlockMember] = ()
     structs: Sequence[Member] = ()
+    format: str = ""
+    sample: str = ""
 
 
 class ReflectedShader(NamedTuple):
@@ -316,6 +331,8 @@ class ReflectedShader(NamedTuple):
         that it is computed from. () if the whole size is fixed.
     location
         Its place in the source, for messages.
+    needs, subgroup
+        What the device must have, as in `devmod.Interface`.
     """
 
     symbol: str
@@ -326,6 +343,8 @@ class ReflectedShader(NamedTuple):
     block: tuple[int, int, int] | None = None
     block_constants: Sequence[int | tuple[int, ...]] = ()
     location: str = ""
+    needs: Sequence[str] = ()
+    subgroup: int | None = None
 
 
 def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
@@ -349,7 +368,10 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
     for resource in _by_place(kind, shader):
         if resource.kind == "uniform" and not resource.size:
             continue  # an empty block
-        if resource.kind != "uniform":
+        if resource.kind in ("image", "sampler", "combined"):
+            types += ["handle", "handle"] if resource.kind == "combined" else ["handle"]
+            params += _image_params(resource)
+        elif resource.kind != "uniform":
             types.append("handle")
             param = Param(resource.name, resource.kind, resource.type, resource.access, resource.at, resource.align, resource.size)
             params.append(with_members(param, resource.structs))
@@ -373,7 +395,29 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
         extra["constants"] = [constant.to_dict() for constant in shader.constants]
     if any(source != -1 for source in shader.block_constants):
         extra["block_constants"] = [each if isinstance(each, int) else list(each) for each in shader.block_constants]
-    return ReflectedFunction(shader.symbol, types, params, shader.block, shader.location, blocks=blocks, extra=extra)
+    return ReflectedFunction(
+        shader.symbol,
+        types,
+        params,
+        shader.block,
+        shader.location,
+        blocks=blocks,
+        extra=extra,
+        needs=shader.needs,
+        subgroup=shader.subgroup,
+    )
+
+
+def _image_params(resource: Resource) -> list[Param]:
+    """Return the argument of an image or a sampler; an image with its sampler is two arguments with one place."""
+    image = Param(resource.name, "image", resource.type, resource.access, resource.at, format=resource.format, sample=resource.sample)
+    if resource.kind == "image":
+        return [image]
+    name = resource.name
+    if resource.kind == "combined" and name:
+        name += "_sampler"
+    sampler = Param(name, "sampler", at=resource.at)
+    return [image, sampler] if resource.kind == "combined" else [sampler]
 
 
 def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:

@@ -282,7 +282,7 @@ def _class_of(param: Param | Member) -> tuple[Any, ...]:
     """Return the kind of a parameter and what two of them must have in common; the kind alone if the type is unknown."""
     shape = () if isinstance(param, Param) else param.shape
     if isinstance(param, Param) and param.kind not in ("buffer", "scalar", "uniform"):
-        return (param.kind,)
+        return (param.kind, param.type, param.sample) if param.kind == "image" and param.type and param.sample else (param.kind,)
     is_struct = isinstance(param, Param) and param.type.startswith("uint8x") and (param.align > 0 or param.kind == "uniform")
     if isinstance(param, Param) and param.kind == "buffer":
         if not param.type:

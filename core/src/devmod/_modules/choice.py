@@ -2,9 +2,9 @@
 
 A function resolves to the first candidate that is installed and fits a device. The candidates are tried kind by kind: the kinds of
 ``prefer``, then those of DEVMOD_PREFER, then the others in the order of the file. Within a kind, the target's spec ranks the variants
-for the first device that any of them fits; an unreadable variant ("") comes last. DEVMOD_DEVICE restricts a kind to one device. A
-candidate without a working runtime or device is skipped and noted. If the chosen candidate fails (its source does not compile, its bytes
-are damaged), the error is raised: another kind would hide it.
+for the first device that any of them fits; an unreadable variant ("") comes last. A candidate does not fit a device that lacks one of its
+needs. DEVMOD_DEVICE restricts a kind to one device. A candidate without a working runtime or device is skipped and noted. If the chosen
+candidate fails (its source does not compile, its bytes are damaged), the error is raised: another kind would hide it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from devmod._plugins import registry
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
+from devmod._values.info import unmet_needs
 from devmod.errors import (
     MAX_LISTED,
     DeviceNotFoundError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from devmod import Device
     from devmod._modules.module import Module
+    from devmod._values.info import Interface
 
 #: The errors of an unavailable candidate, after which the next one is tried.
 _UNAVAILABLE = (NotRegisteredError, RuntimeNotLinkedError, DeviceNotFoundError, PluginError)
@@ -65,7 +67,7 @@ def choose(
     notes: list[tuple[Module, DevmodError]] = []
     has_runnable = False
     for kind, group in _by_kind(owners, prefer).items():
-        fitting, problems = _fitting(kind, group, device)
+        fitting, problems = _fitting(name, kind, group, device)
         notes += problems
         for module, fitting_device, reason in fitting:
             try:
@@ -92,7 +94,7 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
 
 
 def _fitting(
-    kind: str, group: Sequence[Module], target_device: Device | None
+    name: str, kind: str, group: Sequence[Module], target_device: Device | None
 ) -> tuple[list[tuple[Module, Device | None, str]], list[tuple[Module, DevmodError]]]:
     """Return the candidates of one kind that can run here, best first, with devices and reasons; and the others, with their problems."""
     checked = [(module, _not_runnable(module)) for module in group]
@@ -110,18 +112,22 @@ def _fitting(
     rank = spec.rank if spec is not None else None
     if devices is None or rank is None:
         return [(module, target_device, "its runtime is installed") for module in usable], notes
+    lacking: dict[Module, DevmodError] = {}
     for device in devices:
         arch = str(getattr(device, "arch", ""))
-        ranked = [(_rank(rank, variant_of(module), arch), module) for module in usable]
-        matches = sorted((pair for pair in ranked if pair[0] is not None), key=lambda pair: -(pair[0] or 0))
+        ranked = [(number, module) for module in usable if (number := _rank(rank, variant_of(module), arch)) is not None]
+        unmet = {module: problem for _, module in ranked if (problem := unmet_needs(_interface_of(module, name), device))}
+        lacking |= {module: DeviceNotFoundError(problem, kind=kind) for module, problem in unmet.items()}
+        matches = sorted((pair for pair in ranked if pair[1] not in unmet), key=lambda pair: -pair[0])
         if matches:
             reason = f"it fits {kind} device {device.index}, {arch or 'of unknown architecture'}"
             # The default device is None here, so that the function uses the new default if DEVMOD_DEVICE changes.
             fitting_device = device if device is target_device or device is not devices[0] else None
-            return [(module, fitting_device, reason) for _, module in matches], notes
+            return [(module, fitting_device, reason) for _, module in matches], [*notes, *((each, lacking[each]) for each in unmet)]
     for module in usable:
         archs = ", ".join(dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices))
-        notes.append((module, DeviceNotFoundError(f"no {kind} device fits {variant_of(module)}; there is: {archs}", kind=kind)))
+        unfit = DeviceNotFoundError(f"no {kind} device fits {variant_of(module)}; there is: {archs}", kind=kind)
+        notes.append((module, lacking.get(module, unfit)))
     return [], notes
 
 
@@ -158,6 +164,15 @@ def _devices(kind: str) -> Sequence[Any] | None:
     if not devices:
         raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
     return devices
+
+
+def _interface_of(module: Module, name: str) -> Interface | None:
+    """Return the interface of a module's function; None if it has none, or is damaged: its first use raises the error."""
+    try:
+        info = module.functions.get(name)
+    except DevmodError:
+        return None
+    return info.interface if info is not None else None
 
 
 def _rank(rank: Any, variant: str, arch: str) -> int | None:

@@ -17,10 +17,10 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
-def check_count(value: object, subject: str) -> None:
-    """Raise FormatError if `value` is not an int from 0 to 2**63 - 1."""
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise FormatError(f"{subject} is invalid: expected an int of at least 0, got {value!r}")
+def check_count(value: object, subject: str, least: int = 0) -> None:
+    """Raise FormatError if `value` is not an int from `least` to 2**63 - 1."""
+    if type(value) is not int or not least <= value < 2**63:
+        raise FormatError(f"{subject} is invalid: expected an int of at least {least}, got {value!r}")
 
 
 def read_place(at: object, subject: str, *, push: bool = False) -> Place:

@@ -138,9 +138,13 @@ class Interface(Value):
         The dynamic shared memory in bytes of a call that names none.
     extra
         Unknown keys, unchanged.
+    needs
+        What the device must have, by name: "fp16", "fp64", "images", "int64_atomics", "subgroups", … They are sorted.
+    subgroup
+        The number of threads in a subgroup with which the kernel must run; None for any.
     """
 
-    __slots__ = ("block", "blocks", "default_block", "extra", "open_block", "params", "shared_memory")
+    __slots__ = ("block", "blocks", "default_block", "extra", "needs", "open_block", "params", "shared_memory", "subgroup")
     params: tuple[Param, ...]
     blocks: tuple[Block, ...]
     block: tuple[int, int, int] | None
@@ -148,6 +152,8 @@ class Interface(Value):
     open_block: bool
     shared_memory: int
     extra: Mapping[str, Any]
+    needs: tuple[str, ...]
+    subgroup: int | None
 
     def __init__(
         self,
@@ -159,6 +165,8 @@ class Interface(Value):
         default_block: Sequence[int] | None = None,
         open_block: bool = False,
         shared_memory: int = 0,
+        needs: Iterable[str] = (),
+        subgroup: int | None = None,
     ) -> None:
         params, blocks = tuple(params), tuple(blocks)
         if not all(isinstance(param, Param) for param in params):
@@ -170,21 +178,22 @@ class Interface(Value):
         self._set(params=params, blocks=blocks, block=_threads(block, "a fixed block of threads", 0), open_block=open_block)
         check_count(shared_memory, "the shared memory of an interface")
         self._set(default_block=_threads(default_block, "a default block of threads", 1))
-        self._set(shared_memory=shared_memory, extra=dict(extra or {}))
+        names = tuple(needs)
+        if isinstance(needs, str) or not all(isinstance(name, str) for name in names):
+            raise FormatError(f"the needs of an interface are strings, not {needs!r}")
+        if subgroup is not None:
+            check_count(subgroup, "the subgroup of an interface", 1)
+        self._set(shared_memory=shared_memory, extra=dict(extra or {}), needs=tuple(sorted(set(names))), subgroup=subgroup)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
         result: dict[str, Any] = {"params": [param.to_dict() for param in self.params]}
         if self.blocks:
             result["blocks"] = [entry.to_dict() for entry in self.blocks]
-        if self.block is not None:
-            result["block"] = list(self.block)
-        if self.default_block is not None:
-            result["default_block"] = list(self.default_block)
-        if self.open_block:
-            result["open_block"] = True
-        if self.shared_memory:
-            result["shared_memory"] = self.shared_memory
+        for field in ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup"):
+            value = getattr(self, field)
+            if value:
+                result[field] = list(value) if isinstance(value, tuple) else value
         return result | dict(self.extra) if self.extra else result
 
     @classmethod
@@ -194,9 +203,11 @@ class Interface(Value):
         params, blocks = rest.pop("params", []), rest.pop("blocks", [])
         if not isinstance(params, list) or not isinstance(blocks, list):
             raise FormatError("the params and blocks of an interface are lists")
-        block, default_block, open_block = rest.pop("block", None), rest.pop("default_block", None), rest.pop("open_block", False)
-        read_params, read_blocks, shared = map(Param.from_dict, params), map(Block.from_dict, blocks), rest.pop("shared_memory", 0)
-        return cls(read_params, read_blocks, block, rest, default_block=default_block, open_block=open_block, shared_memory=shared)
+        block = rest.pop("block", None)
+        options = {key: rest.pop(key) for key in ("default_block", "open_block", "shared_memory", "needs", "subgroup") if key in rest}
+        if not isinstance(options.get("needs", []), list):
+            raise FormatError("the needs of an interface are a list")
+        return cls(map(Param.from_dict, params), map(Block.from_dict, blocks), block, rest, **options)
 
     def __repr__(self) -> str:
         return short_repr("Interface", interface_text(self, short=True))
@@ -299,14 +310,27 @@ def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str
 
 
 def interface_text(interface: Interface, *, short: bool = False) -> str:
-    """Return the parameters, the result and the block: ``(x: float32* rw, n: int32) -> int32``, ``(n: int32) block 64×1×1``."""
+    """Return the parameters, the result, the block and the needs: ``(n: int32) -> int32``, ``(n: int32) block 64×1×1 needs fp16``."""
     result = interface.extra.get("result")
     parts = [
         f"({join_texts([parameter_text(each) for each in interface.params], short)})",
         f"-> {result}" if result else "",
         block_text(interface),
+        f"subgroup {interface.subgroup}" if interface.subgroup else "",
+        f"needs {join_texts(interface.needs, short)}" if interface.needs else "",
     ]
     return " ".join(filter(None, parts))
+
+
+def unmet_needs(interface: Interface | None, device: object) -> str:
+    """Return what the device lacks for a function, as the end of a sentence; "" if it lacks nothing, or does not report what it has."""
+    features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
+    if interface is None or not (interface.needs or interface.subgroup):
+        return ""
+    missing = [need for need in interface.needs if features is not None and need not in features]
+    if interface.subgroup and sizes and interface.subgroup not in sizes:
+        missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")
+    return f"needs {' and '.join(missing)}, which {device} does not have" if missing else ""
 
 
 def block_text(interface: Interface) -> str:

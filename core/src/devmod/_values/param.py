@@ -84,6 +84,9 @@ def _size(name: str, value: Any) -> int:
 
 PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
 ACCESSES = ("", "r", "w", "rw")
+IMAGE_TYPES = ("", "1d", "2d", "3d", "1d_array", "2d_array")
+#: What the kernel reads from an image, or writes to it.
+SAMPLES = ("", "float", "int", "uint")
 
 
 class Member(Value):
@@ -195,9 +198,10 @@ class Param(Value):
     kind
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
-        A buffer's element type or a scalar's type, such as "float32"; "uint8xN" for a struct of N bytes; "" if it is unknown.
+        A buffer's element type or a scalar's type, such as "float32"; "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array" or
+        "2d_array" for an image; "" if it is unknown.
     access
-        "r", "w" or "rw" for a buffer; "" if it is unknown.
+        "r", "w" or "rw" for a buffer or an image; "" if it is unknown.
     at
         The place: ``(set, binding)`` for Vulkan and WebGPU, an index for Metal, ``(number of the block, byte offset)``
         for a scalar in a block, None if the place is the number of the argument.
@@ -213,6 +217,10 @@ class Param(Value):
         without a default.
     extra
         Unknown keys, unchanged.
+    format
+        The format of an image that the source declares, by WebGPU's name such as "rgba8unorm"; "" if images of several formats fit.
+    sample
+        What the kernel reads from an image or writes to it: "float", "int" or "uint"; "" if it is unknown.
 
     Raises
     ------
@@ -220,7 +228,7 @@ class Param(Value):
         A field is invalid.
     """
 
-    __slots__ = ("access", "align", "at", "default", "extra", "kind", "members", "name", "size", "type")
+    __slots__ = ("access", "align", "at", "default", "extra", "format", "kind", "members", "name", "sample", "size", "type")
     name: str
     kind: str
     type: str
@@ -231,6 +239,8 @@ class Param(Value):
     members: tuple[Member, ...]
     default: Local | int | None
     extra: Mapping[str, Any]
+    format: str
+    sample: str
 
     def __init__(
         self,
@@ -244,6 +254,8 @@ class Param(Value):
         members: Iterable[Member] = (),
         default: Local | int | None = None,
         extra: Mapping[str, Any] | None = None,
+        format: str = "",  # noqa: A002 - the field's name in the format
+        sample: str = "",
     ) -> None:
         subject = f"the parameter {name!r}"
         if not isinstance(name, str):
@@ -254,7 +266,11 @@ class Param(Value):
             raise FormatError(f"{subject} has the access {access!r}; an access is 'r', 'w', 'rw' or ''")
         if not isinstance(type, str):
             raise FormatError(f"{subject} has a type that is not a string: {type_name(type)}")
-        if type:
+        if kind == "image" and type not in IMAGE_TYPES:
+            raise FormatError(f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}")
+        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (sample or format):
+            raise FormatError(f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image")
+        if type and kind != "image":
             parse_dtype(type)
         check_count(align, f"the alignment of {subject}")
         check_count(size, f"the size of {subject}")
@@ -272,7 +288,7 @@ class Param(Value):
             expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
             raise FormatError(f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}")
         self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, subject), align=align, size=size)
-        self._set(members=members, default=default, extra=dict(extra or {}))
+        self._set(members=members, default=default, extra=dict(extra or {}), format=format, sample=sample)
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -291,16 +307,10 @@ class Param(Value):
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
         result: dict[str, Any] = {"name": self.name, "kind": self.kind}
-        if self.type:
-            result["type"] = self.type
-        if self.access:
-            result["access"] = self.access
-        if self.at is not None:
-            result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
-        if self.align:
-            result["align"] = self.align
-        if self.size:
-            result["size"] = self.size
+        for field in ("type", "access", "format", "sample", "at", "align", "size"):
+            value = getattr(self, field)
+            if value or (field == "at" and value is not None):
+                result[field] = list(value) if isinstance(value, tuple) else value
         if self.members:
             result["members"] = [each.to_dict() for each in self.members]
         if isinstance(self.default, int):
@@ -328,7 +338,8 @@ class Param(Value):
         type_, access, at = rest.pop("type", ""), rest.pop("access", ""), rest.pop("at", None)
         members = map(Member.from_dict, read_list(rest.pop("members", []), f"the members of the parameter {name!r}"))
         default = _read_default(rest.pop("default", None), name)
-        return cls(name, kind, type_, access, at, rest.pop("align", 0), rest.pop("size", 0), members, default, rest)
+        align, size, format_, sample = rest.pop("align", 0), rest.pop("size", 0), rest.pop("format", ""), rest.pop("sample", "")
+        return cls(name, kind, type_, access, at, align, size, members, default, rest, format_, sample)
 
     def __repr__(self) -> str:
         return short_repr("Param", parameter_text(self))
@@ -490,7 +501,9 @@ def _member_dtype(member: Member) -> np.dtype[Any]:
 
 
 def parameter_text(param: Param) -> str:
-    """Return a parameter: ``x: float32* rw``, ``n: int32``, ``p: {a: float32, n: int32}``, ``t: local float32 = Local(64)``."""
+    """Return a parameter: ``x: float32* rw``, ``n: int32``, ``p: {a: float32, n: int32}``, ``t: local float32 = Local(64)``,
+    ``p: image 2d float r``.
+    """
     return f"{param.name}: {type_text(param)}" if param.name else type_text(param)
 
 
@@ -500,7 +513,8 @@ def type_text(param: Param) -> str:
         return f"{_members_text(param.members) if param.members else param.type or 'void'}* {param.access}".rstrip()
     if param.members:
         return kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
-    text = (param.type or "?") if param.kind == "scalar" else f"{param.kind} {param.type}".rstrip()
+    words = [param.kind, param.type, param.format or param.sample, param.access if param.kind == "image" else ""]
+    text = (param.type or "?") if param.kind == "scalar" else " ".join(filter(None, words))
     return text if param.default is None else f"{text} = {param.default!r}"
 
 

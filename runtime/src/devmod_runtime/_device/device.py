@@ -12,9 +12,10 @@ from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod.backend import ConversionError, array_bytes, dtype_name_of, parse_dtype
-from devmod.errors import ArgumentError, DeviceMemoryError, FormatError, LaunchError
+from devmod.errors import ArgumentError, DeviceMemoryError, FormatError, LaunchError, list_names
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
+from devmod_runtime._device.image import ADDRESS_MODES, FILTERS, Image, Sampler, format_of, new_image
 from devmod_runtime._device.stream import current_stream
 
 TYPE_CHECKING = False
@@ -50,6 +51,10 @@ class Device(ProcessLocal, ABC):
         The architecture by which variants are chosen (R40), such as "sm_90"; "" if the kind has none.
     dlpack_type : int
         DLPack's device type.
+    features : frozenset of str or None
+        What the device has of what interfaces name in `devmod.Interface.needs`; None if the backend does not report it.
+    subgroup_sizes : sequence of int
+        The numbers of threads with which a kernel's subgroups can be required to run; () if the backend does not report them.
     """
 
     _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
@@ -63,6 +68,8 @@ class Device(ProcessLocal, ABC):
     limits: Mapping[str, int] = {}
     arch: str = ""
     dlpack_type: int = 12  # kDLExtDev: a kind without a number in DLPack
+    features: frozenset[str] | None = None
+    subgroup_sizes: Sequence[int] = ()
 
     # -- implemented by a backend. A `memory` is what `allocate` returned, a `stream` one that the device made.
 
@@ -172,6 +179,45 @@ class Device(ProcessLocal, ABC):
         self.synchronize()
         return None
 
+    def create_image(self, image: Image) -> Any:
+        """Return the backend's object for a new image, whose texels are zero. It is `Image.handle`, and the memory is freed with it.
+
+        Raises
+        ------
+        ArgumentError
+            The device has no images of this type, format or size. `check_extent` checks the size. By default, it has none.
+        DeviceMemoryError
+            The device has too little free memory.
+        """
+        raise self._no_images("image")
+
+    def create_sampler(self, sampler: Sampler) -> Any:
+        """Return the backend's object for a new sampler, which is `Sampler.handle`. Raise ArgumentError if the device has none of it."""
+        raise self._no_images("sampler")
+
+    def write_image(self, image: Image, data: memoryview, stream: Any) -> None:
+        """Copy `data` (the bytes of a NumPy array of `Image.array_shape`) to an image, in the stream's order, as `write` does."""
+        raise self._no_images("copy_from")
+
+    def read_image(self, image: Image, out: memoryview, stream: Any) -> None:
+        """Copy an image to `out` (the bytes of a NumPy array of `Image.array_shape`), in the stream's order, and wait for the copy."""
+        raise self._no_images("numpy")
+
+    def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name of the caller's argument
+        """Return why kernels cannot access images of a format in this way, as a clause; "" if they can.
+
+        Parameters
+        ----------
+        format
+            The format by its name in `IMAGE_FORMATS`.
+        access
+            "r", "w" or "rw" as in `devmod.Param`; "" if the access is unknown.
+        """
+        return ""
+
+    def _no_images(self, method: str) -> ArgumentError:
+        return ArgumentError(f"{method}: the {self.kind} backend does not support images", kind=self.kind)
+
     def free_memory(self) -> int | None:
         """Return the free bytes of the device; None if the driver does not report them."""
         return None
@@ -264,6 +310,85 @@ class Device(ProcessLocal, ABC):
             raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
         assert view is not None
         return DeviceArray(self, self.upload(view.read(), self.current_stream), view.shape, view.dtype)
+
+    def image(self, shape: int | Sequence[int], format: str, *, layers: int = 0) -> Image:  # noqa: A002 - a public name
+        """Return an image of zeros.
+
+        Parameters
+        ----------
+        shape
+            The width, or the width, the height and the depth, in texels: x first, like a grid. The image's NumPy array has the reverse.
+        format
+            The format of the texels by WebGPU's name, such as "rgba8unorm" or "r32float".
+        layers
+            The number of layers of an array of images; 0 for no array.
+
+        Raises
+        ------
+        ArgumentError
+            The shape or the format is invalid, or the device has no such images.
+        DeviceMemoryError
+            The device has too little free memory.
+        """
+        image = new_image(self, _shape_of(shape), format, layers)
+        image.handle = self.create_image(image)
+        return image
+
+    def image_from_numpy(self, array: np.ndarray[Any, Any], format: str | None = None) -> Image:  # noqa: A002 - a public name
+        """Copy a picture to a new 2-D image: a NumPy array of height × width, or height × width × channels with 1, 2 or 4 channels.
+
+        Parameters
+        ----------
+        array
+            The picture. Any object with a buffer or DLPack on the host is accepted.
+        format
+            The format; by default that of the element type: "8unorm" for uint8, "8snorm" for int8, "16uint" for uint16, "16float" for
+            float16, "32float" for float32, and so on, for "r", "rg" or "rgba".
+
+        Raises
+        ------
+        ArgumentError
+            The array is no picture, or does not have the element type and the channels of the format.
+        DeviceMemoryError
+            The device has too little free memory.
+        """
+        try:
+            view = host_view(array)
+        except ConversionError as error:
+            raise ArgumentError(f"image_from_numpy: the array {error}", kind=self.kind, argument="array") from None
+        if view is None:
+            raise ArgumentError(f"image_from_numpy takes an array of the host, got {array!r}", kind=self.kind, argument="array")
+        name = format_of(self, view.dtype, view.shape) if format is None else format
+        image = self.image((*view.shape[1::-1],), name)
+        if view.shape != image.array_shape and view.shape == (*image.array_shape, 1):
+            array = np.asarray(array).reshape(image.array_shape)
+        image.copy_from(array)
+        return image
+
+    def sampler(self, *, filter: str = "nearest", address: str = "clamp", normalized: bool = True) -> Sampler:  # noqa: A002 - a public name
+        """Return a sampler.
+
+        Parameters
+        ----------
+        filter
+            "nearest" returns the nearest texel, "linear" the weighted mean of those around the place.
+        address
+            What is read outside of the image: "clamp" the texel at the edge, "repeat" the image again, "mirror" the image reversed,
+            "border" zero.
+        normalized
+            Whether coordinates are from 0 to 1; otherwise they are in texels.
+
+        Raises
+        ------
+        ArgumentError
+            An option is unknown, or the device does not support it.
+        """
+        for name, value, known in (("filter", filter, FILTERS), ("address", address, ADDRESS_MODES)):
+            if value not in known:
+                raise ArgumentError(f"sampler: {name} is {value!r}; expected {list_names(known)}", kind=self.kind, argument=name)
+        sampler = Sampler(self, filter, address, bool(normalized))
+        sampler.handle = self.create_sampler(sampler)
+        return sampler
 
     def __repr__(self) -> str:
         return escape_line(f"{self.kind} device {self.index} ({self.name})")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Interface, Local
+    from devmod import FunctionInfo, Interface, Local, Param
     from devmod_runtime._launch.scalars import Packer
 
 #: The place of the launch value of dynamic shared memory.
@@ -49,11 +49,13 @@ class Argument:
         For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod_runtime._launch.scalars`).
     layout
         For a buffer of structs with known members: their layout; else None.
+    image
+        The parameter of an image; None for other arguments.
     """
 
     __slots__ = (
-        "_base", "accepts_local", "default", "kind", "layout", "name", "number", "pack", "plain_packer", "size", "type", "type_text",
-        "unit", "written",
+        "_base", "accepts_local", "default", "image", "kind", "layout", "name", "number", "pack", "plain_packer", "size", "type",
+        "type_text", "unit", "written",
     )  # fmt: skip
 
     def __init__(
@@ -69,8 +71,9 @@ class Argument:
         size: int = 0,
         default: Local | int | None = None,
         layout: BufferLayout | None = None,
+        image: Param | None = None,
     ) -> None:
-        self.default, self.layout = default, layout
+        self.default, self.layout, self.image = default, layout, image
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
         self.written, self.accepts_local = written, accepts_local
         self.pack = pack
@@ -155,14 +158,16 @@ class Signature:
                 if not declared_access and buffers < len(access):
                     written = access[buffers]
                 buffers += 1
-            pack = layout = None
-            if members and kind == "buffer":
+            pack = layout = image = None
+            if kind == "image" and interface is not None:
+                image = interface.params[number]
+            elif members and kind == "buffer":
                 layout = BufferLayout(name, members)
             elif members:
                 pack = struct_packer(name, members, parse_dtype(type_)[2])
             elif kind in ("scalar", "uniform"):
                 pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align)
-            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default, layout))
+            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default, layout, image))
         self.arguments = tuple(arguments)
         self.interface = interface
         self.tags = value_tags(info.launch_param_tags)

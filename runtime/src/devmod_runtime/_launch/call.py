@@ -11,6 +11,7 @@ from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
+from devmod_runtime._device.image import Image, Sampler
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.scalars import StructError
@@ -31,7 +32,7 @@ else:
     from devmod._util.numpy import np
 
 
-_UNSUPPORTED = {"image": "images", "sampler": "samplers"}
+_IMAGES = ("image", "sampler")
 
 
 class Call:
@@ -81,12 +82,13 @@ class Call:
         self._adopted_streams: list[Stream | None] = []
         self._host_views: list[tuple[int, HostView, bool]] = []
         self._adopted_arrays: list[Any] = []
+        self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
         for argument in function._signature.arguments:
-            if argument.kind in _UNSUPPORTED:
-                plural = _UNSUPPORTED[argument.kind]
+            if argument.kind in _IMAGES and not self._launcher.has_images:
                 raise LaunchError(
-                    f"{function.label} cannot be called: {argument.label} is of kind {argument.kind}, and {plural} are not supported yet",
+                    f"{function.label} cannot be called: {argument.label} is of kind {argument.kind}, and the {self._launcher.kind} "
+                    "backend does not support images",
                     kind=self._launcher.kind,
                     function=function.name,
                     argument=argument.name,
@@ -108,6 +110,8 @@ class Call:
         if stream is None and current is not None and not bound:
             self._order_adopted_work(current)
         self.kernel: Kernel = function.open(device)
+        if self._images and (unfit := self.kernel.check_images(self._images)):
+            raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
         config = reader.resolve(request, self.kernel)
         self.shape: Any = reader.shape(request, config, self.kernel)
         self.enqueue: Callable[[list[Any]], Any]
@@ -171,6 +175,8 @@ class Call:
                 raise ConversionError(
                     f"is {describe_value(value)}, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
                 )
+            if argument.kind in _IMAGES:
+                return self._convert_image(argument, value)
             return self._convert_buffer(argument, value, bound)
         except ConversionError as error:
             raise self._error(argument, error) from None
@@ -182,6 +188,8 @@ class Call:
             if adopted is None:
                 return self._convert_host_array(argument, value, bound)
             array, stream = adopted
+            if not isinstance(array, DeviceArray):
+                raise ConversionError(f"is {describe_value(value)}, and the kernel takes an array")
             self._adopted_streams.append(stream)
             self._adopted_arrays.append(array)
         if array.device.kind != self._launcher.kind:
@@ -201,6 +209,28 @@ class Call:
                 f"is {describe_value(value)} that is read-only, and the kernel may write to it; pass an array that kernels may write to"
             )
         return array.memory
+
+    def _convert_image(self, argument: Argument, value: Any) -> Image | Sampler:
+        image: object = value
+        if not isinstance(value, (Image, Sampler)):
+            image, stream = self._launcher.adopt(value) or (None, None)
+            if isinstance(image, Image):
+                self._adopted_streams.append(stream)
+                self._adopted_arrays.append(image)
+        if not isinstance(image, Image if argument.kind == "image" else Sampler):
+            expected = (
+                "an image, such as device.image_from_numpy(array), whose format you choose"
+                if argument.kind == "image"
+                else "a sampler, such as device.sampler()"
+            )
+            raise ConversionError(f"is {describe_value(value)}, and the kernel takes {expected}")
+        if image.device.kind != self._launcher.kind:
+            raise ConversionError(f"is on {image.device}; make it on a device of kind {self._launcher.kind}")
+        self._set_device(image.device, argument.label)
+        if isinstance(image, Image) and argument.image is not None and (problem := image.mismatch(argument.image)):
+            raise ConversionError(problem)
+        self._images[argument.number] = image
+        return image
 
     def _convert_host_array(self, argument: Argument, value: Any, bound: bool) -> None:
         view = host_view(value)

@@ -18,10 +18,10 @@ from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
-from devmod._values.info import block_text
+from devmod._values.info import block_text, unmet_needs
 from devmod._values.param import type_text
 from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
-from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import current_stream, is_in_stream
@@ -545,8 +545,13 @@ class Function(ProcessLocal):
         """
         check_driver(self._launcher.kind)
         target = device if device is not None else self.default_device()
-        kernel: Kernel = self._kernels.get(target, lambda: self._launcher.kernel(target))
+        kernel: Kernel = self._kernels.get(target, lambda: self._build(target))
         return kernel
+
+    def _build(self, device: Device) -> Kernel:
+        if problem := unmet_needs(self._signature.interface, device):
+            raise DeviceNotFoundError(f"{self.label} {problem}", kind=self._launcher.kind, function=self.name)
+        return self._launcher.kernel(device)
 
     def default_device(self) -> Device:
         """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``, or else the backend's choice.

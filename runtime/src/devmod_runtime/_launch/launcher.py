@@ -7,8 +7,8 @@ stream, and builds once for all threads. A backend turns the result into one cal
 - a Kernel checks a launch's configuration against the device's limits once, and enqueues.
 
 A kernel receives the values in the order of the arguments: for a buffer the object that `Device.allocate` returned, for a scalar its
-bytes in little-endian order, for a `Local` the result of `Launcher.local`. A backend that passes scalars in blocks of memory packs
-them with `block_packer`.
+bytes in little-endian order, for a `Local` the result of `Launcher.local`, for an image or a sampler the `Image` or the `Sampler`. A
+backend that passes scalars in blocks of memory packs them with `block_packer`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devmod.backend import PipelineConstant
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.device_array import DeviceArray
+    from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
 
@@ -134,6 +135,13 @@ class Kernel(ABC):
         """
         return ""
 
+    def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        """Return the number of an image or a sampler that the kernel cannot take with the others, and the reason; None if it takes all.
+
+        `images` has them by the number of the argument. The reason ends a sentence that begins with the argument.
+        """
+        return None
+
     @abstractmethod
     def caller(self, stream: Any, shape: Any) -> Callable[[Sequence[Any]], Any]:
         """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.
@@ -179,6 +187,8 @@ class Launcher(ABC):
         The bytes of a bool, and the lanes that a three-vector takes (`devmod_runtime._launch.scalars.packer`).
     no_shared_memory : str
         Why ``shared_memory=`` is not supported, as the end of a sentence; "" if it is supported.
+    has_images : bool
+        Whether a call takes images and samplers.
     interface : Interface or None
         The interface, if it is not that of the payload.
     """
@@ -188,6 +198,7 @@ class Launcher(ABC):
     bool_bytes: int = 1
     vec3_lanes: int = 4
     no_shared_memory: str = "this kind has no dynamic shared memory"
+    has_images: bool = False
     interface: Interface | None = None
 
     @property
@@ -229,8 +240,8 @@ class Launcher(ABC):
             The kernel cannot be built for the device; the message has the reason.
         """
 
-    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
-        """Return a devmod array over an array of the backend's own libraries, without a copy; None for other objects.
+    def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
+        """Return a devmod array, image or sampler over one of the backend's own libraries, without a copy; None for other objects.
 
         The second value is the stream in which the library queues its work. If it is None, a call waits for the launch before it
         returns. Untyped memory has the element type "void" and one byte per element.

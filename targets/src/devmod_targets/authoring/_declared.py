@@ -123,6 +123,8 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
         reflected.extra,
         default_block=reflected.default_block,
         open_block=reflected.open_block,
+        needs=reflected.needs,
+        subgroup=reflected.subgroup,
     )
     info = FunctionInfo(info.name, (), info.launch_param_tags or reflected.tags, info.arg_extra_tags or reflected.extra_tags)
     return _with_tags(spec, info, types, interface)

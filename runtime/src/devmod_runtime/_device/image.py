@@ -1,0 +1,290 @@
+"""Images and samplers in a device's memory, and the formats of images.
+
+A kernel receives the `Image` and the `Sampler` objects themselves: a backend reads their `handle`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from devmod._arrays.elements import bytes_of
+from devmod._util.pickling import ProcessLocal
+from devmod._values.dtypes import describe_value
+from devmod.backend import ConversionError, array_bytes, parse_dtype
+from devmod.errors import ArgumentError, did_you_mean
+from devmod_runtime._device.host import host_view
+from devmod_runtime._fork import check_driver
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import numpy as np
+
+    from devmod import Param
+    from devmod_runtime._device.device import Device
+else:
+    from devmod._util.numpy import np
+
+
+class ImageFormat(NamedTuple):
+    """The format of an image's texels.
+
+    Attributes
+    ----------
+    name : str
+        WebGPU's name, such as "rgba8unorm".
+    dtype : str
+        The element type of the image's NumPy array.
+    channels : int
+        The numbers of a texel: 1, 2 or 4.
+    sample : str
+        What a kernel reads and writes: "float", "int" or "uint".
+    """
+
+    name: str
+    dtype: str
+    channels: int
+    sample: str
+
+    @property
+    def texel_bytes(self) -> int:
+        """The bytes of a texel."""
+        return self.channels * array_bytes(parse_dtype(self.dtype))
+
+
+_CHANNELS = {"r": 1, "rg": 2, "rgba": 4}
+_TYPES = {
+    "8unorm": ("uint8", "float"),
+    "8snorm": ("int8", "float"),
+    "8uint": ("uint8", "uint"),
+    "8sint": ("int8", "int"),
+    "16unorm": ("uint16", "float"),
+    "16snorm": ("int16", "float"),
+    "16uint": ("uint16", "uint"),
+    "16sint": ("int16", "int"),
+    "16float": ("float16", "float"),
+    "32uint": ("uint32", "uint"),
+    "32sint": ("int32", "int"),
+    "32float": ("float32", "float"),
+}
+#: All formats by name.
+IMAGE_FORMATS = {
+    each.name: each
+    for each in (
+        *(
+            ImageFormat(prefix + name, dtype, count, sample)
+            for prefix, count in _CHANNELS.items()
+            for name, (dtype, sample) in _TYPES.items()
+        ),
+        ImageFormat("bgra8unorm", "uint8", 4, "float"),
+    )
+}
+#: The format of `Device.image_from_numpy` for an element type, without its channels.
+_DEFAULT_TYPES = {
+    "uint8": "8unorm",
+    "int8": "8snorm",
+    "uint16": "16uint",
+    "int16": "16sint",
+    "float16": "16float",
+    "uint32": "32uint",
+    "int32": "32sint",
+    "float32": "32float",
+}
+FILTERS = ("nearest", "linear")
+ADDRESS_MODES = ("clamp", "repeat", "mirror", "border")
+
+
+class Image(ProcessLocal):
+    """An image in a device's memory. `Device.image` and `Device.image_from_numpy` return one.
+
+    Attributes
+    ----------
+    device : Device
+        The device that has the memory.
+    shape : tuple of int
+        Its width, height and depth in texels: x first, like a grid.
+    format : str
+        Its format by WebGPU's name, such as "rgba8unorm".
+    layers : int
+        The number of its layers; 0 if it is no array of images.
+    handle
+        The backend's object.
+    """
+
+    _pickle_advice = "pass image.numpy(), and call device.image_from_numpy there"
+
+    __slots__ = ("__weakref__", "device", "format", "handle", "layers", "shape")
+
+    def __init__(self, device: Device, shape: Sequence[int], format: str, layers: int = 0, handle: object = None) -> None:  # noqa: A002
+        self.device, self.shape, self.format, self.layers, self.handle = device, tuple(shape), format, layers, handle
+
+    @property
+    def type(self) -> str:
+        """Its type as in `devmod.Param`: "1d", "2d", "3d", "1d_array" or "2d_array"."""
+        return f"{len(self.shape)}d{'_array' if self.layers else ''}"
+
+    @property
+    def texel(self) -> ImageFormat:
+        """The format of its texels."""
+        return IMAGE_FORMATS[self.format]
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """Its width, its height and its depth; 1 for a missing dimension."""
+        x, y, z = (*self.shape, 1, 1)[:3]
+        return x, y, z
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """The shape of its NumPy array: layers, depth, height, width, channels. A texel of one channel has no dimension for it."""
+        channels = self.texel.channels
+        return (*([self.layers] if self.layers else []), *reversed(self.shape), *([channels] if channels > 1 else []))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its NumPy array."""
+        return prod(self.shape) * max(self.layers, 1) * self.texel.texel_bytes
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return a copy of the texels, after all work queued on the device. Its shape is `array_shape`."""
+        check_driver(self.device.kind)
+        result = np.empty(self.array_shape, self.texel.dtype)
+        self.device.synchronize()
+        self.device.read_image(self, bytes_of(result), self.device.default_stream)
+        return result
+
+    def copy_from(self, source: object) -> None:
+        """Copy an array of the host to the image, in the order of the device's current stream, and wait for the copy.
+
+        Parameters
+        ----------
+        source
+            A NumPy array, or any object with a buffer or DLPack, of the shape `array_shape` and the element type of the format.
+
+        Raises
+        ------
+        ArgumentError
+            `source` is no array of the host, or has another shape or type.
+        LaunchError
+            The driver refuses the copy.
+        """
+        check_driver(self.device.kind)
+        try:
+            view = host_view(source)
+        except ConversionError as error:
+            raise self._error(f"the source {error}") from None
+        if view is None:
+            raise self._error(f"the source is {describe_value(source)}, expected an array of the host")
+        if (view.dtype, view.shape) != (self.texel.dtype, self.array_shape):
+            raise self._error(
+                f"the source is an array of {view.dtype} with the shape {view.shape}; expected {self.texel.dtype} and {self.array_shape} "
+                f"for an image of {self.format}"
+            )
+        self.device.write_image(self, view.read(), self.device.current_stream)
+
+    def mismatch(self, param: Param) -> str:
+        """Return why a kernel cannot take the image for a parameter, as the end of a sentence; "" if it can."""
+        if param.type and self.type != param.type:
+            return f"is an image of type {self.type}, and the kernel takes {param.type}"
+        if param.format and self.format != param.format:
+            return f"is an image of {self.format}, and the kernel takes {param.format}"
+        if param.sample and self.texel.sample != param.sample:
+            return f"is an image of {self.format}, whose texels are {self.texel.sample}, and the kernel takes {param.sample}"
+        problem = self.device.image_problem(self.format, param.access)
+        return f"is an image of {self.format}: {problem}" if problem else ""
+
+    def _error(self, text: str) -> ArgumentError:
+        return ArgumentError(f"copy_from: {text}", kind=self.device.kind, argument="source")
+
+    def __repr__(self) -> str:
+        layers = f"[{self.layers}]" if self.layers else ""
+        return f"<Image {self.format} {'×'.join(map(str, self.shape))}{layers} on {self.device}>"
+
+
+class Sampler(ProcessLocal):
+    """The rules by which a kernel reads between and beyond the texels of an image. `Device.sampler` returns one.
+
+    Attributes
+    ----------
+    device : Device
+        The device.
+    filter : str
+        "nearest" or "linear".
+    address : str
+        "clamp", "repeat", "mirror" or "border".
+    normalized : bool
+        Whether coordinates are from 0 to 1; otherwise they are in texels.
+    handle
+        The backend's object.
+    """
+
+    _pickle_advice = "call device.sampler there"
+
+    __slots__ = ("__weakref__", "address", "device", "filter", "handle", "normalized")
+
+    def __init__(self, device: Device, filter: str, address: str, normalized: bool, handle: object = None) -> None:  # noqa: A002
+        self.device, self.filter, self.address, self.normalized, self.handle = device, filter, address, normalized, handle
+
+    def __repr__(self) -> str:
+        return f"<Sampler filter={self.filter!r}, address={self.address!r}, normalized={self.normalized} on {self.device}>"
+
+
+def new_image(device: Device, shape: tuple[int, ...], format: object, layers: object) -> Image:  # noqa: A002
+    """Return an image without memory, for `Device.image`. Raise ArgumentError for an invalid shape, format or number of layers."""
+    if not isinstance(format, str) or format not in IMAGE_FORMATS:
+        hint = did_you_mean(format, IMAGE_FORMATS) if isinstance(format, str) else ""
+        raise ArgumentError(
+            f"image: {describe_value(format)} is not a format of images; expected one of {', '.join(IMAGE_FORMATS)}{hint}",
+            kind=device.kind,
+            argument="format",
+        )
+    if not 1 <= len(shape) <= 3 or 0 in shape:
+        raise ArgumentError(
+            f"image: expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}", kind=device.kind, argument="shape"
+        )
+    if type(layers) is not int or layers < 0 or (layers and len(shape) == 3):
+        raise ArgumentError(
+            f"image: expected a number of layers, which a 3-D image does not have, got layers={layers!r} for the shape {shape}",
+            kind=device.kind,
+            argument="layers",
+        )
+    return Image(device, shape, format, layers)
+
+
+def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
+    """Return the format of a 2-D image for a NumPy array of height × width or height × width × channels.
+
+    Raises
+    ------
+    ArgumentError
+        The array has no format of its own.
+    """
+    count = 1 if len(shape) == 2 else shape[-1] if len(shape) == 3 else 0
+    prefix = next((each for each, channels in _CHANNELS.items() if channels == count), "")
+    if not prefix or dtype not in _DEFAULT_TYPES:
+        raise ArgumentError(
+            f"image_from_numpy: expected an array of height × width, or height × width × channels with 1, 2 or 4 channels, got {dtype} of "
+            f"the shape {shape}; use device.image(shape, format) and image.copy_from(array) for other images",
+            kind=device.kind,
+            argument="array",
+        )
+    return prefix + _DEFAULT_TYPES[dtype]
+
+
+def check_extent(image: Image, limits: Sequence[tuple[str, int]]) -> None:
+    """Raise ArgumentError if a dimension of an image, or the number of its layers, exceeds a device's limit.
+
+    `limits` has the driver's name and the value of the limit for each dimension, and at its end the limit of the layers.
+    """
+    extents = [*zip(image.shape, limits, strict=False), *([(image.layers, limits[-1])] if image.layers else [])]
+    for extent, (name, limit) in extents:
+        if extent > limit:
+            layers = f" with {image.layers} layers" if image.layers else ""
+            raise ArgumentError(
+                f"image: {image.device} supports no image of the shape {image.shape}{layers}: its {name} is {limit}",
+                kind=image.device.kind,
+                argument="shape",
+            )
