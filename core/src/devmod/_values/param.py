@@ -268,7 +268,7 @@ class Param(Value):
             raise FormatError(f"{subject} has a type that is not a string: {type_name(type)}")
         if kind == "image" and type not in IMAGE_TYPES:
             raise FormatError(f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}")
-        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (sample or format):
+        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (format, sample) != ("", ""):
             raise FormatError(f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image")
         if type and kind != "image":
             parse_dtype(type)
