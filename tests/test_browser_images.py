@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import devmod
-from devmod import FunctionInfo, Interface, Param
-from devmod_runtime._device.image import IMAGE_FORMATS
+from devmod import Param
+from devmod_runtime import IMAGE_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
 from browser_driver import PRELUDE, Browser, FileServer, decode_array, encode_array, file_server, run_in_node  # noqa: E402
+from browser_images import RESIZE, RESIZE_PARAMS, kernel, param  # noqa: E402
 
 
 @pytest.fixture
@@ -37,43 +38,6 @@ def page(browser: Browser, server: FileServer) -> Iterator[Browser]:
 def run(page: Browser, body: str, argument: Any = None) -> Any:
     """Run the body of an async function in the page, with the package as `kit`."""
     return page.evaluate(PRELUDE + body, argument)
-
-
-#: Parameters by the words of a test: "src 2d float", "dst 2d rgba8unorm w", "s sampler", "y float32 rw".
-def param(text: str, binding: int) -> Param:
-    name, kind, *words = text.split()
-    if kind == "sampler":
-        return Param(name, "sampler", at=(0, binding))
-    if not kind[0].isdigit():
-        return Param(name, "buffer", kind, words[0], (0, binding))
-    if words[0] in ("float", "int", "uint"):
-        return Param(name, "image", kind, "r", (0, binding), sample=words[0])
-    sample = IMAGE_FORMATS[words[0]].sample if words[0] in IMAGE_FORMATS else ""
-    return Param(name, "image", kind, words[1], (0, binding), format=words[0], sample=sample)
-
-
-def kernel(
-    monkeypatch: pytest.MonkeyPatch, source: str, *params: str | Param, block: tuple[int, int, int] = (8, 8, 1), **options: Any
-) -> devmod.Module:
-    """Return a module with the function k of a shader. Its interface is written here."""
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    listed = [each if isinstance(each, Param) else param(each, number) for number, each in enumerate(params)]
-    info = FunctionInfo("k", ["handle"] * len(listed), interface=Interface(listed, block=block, **options))
-    return devmod.create_with_fallback("webgpu", {"k": source.encode()}, "wgsl", {"k": info})
-
-
-RESIZE = """
-@group(0) @binding(0) var src: texture_2d<f32>;
-@group(0) @binding(1) var s: sampler;
-@group(0) @binding(2) var dst: texture_storage_2d<rgba32float, write>;
-@compute @workgroup_size(8, 8) fn k(@builtin(global_invocation_id) id: vec3u) {
-  let size = textureDimensions(dst);
-  if (any(id.xy >= size)) { return; }
-  let place = (vec2f(id.xy) + 0.5) / vec2f(size) * 3.0 - 1.0;
-  textureStore(dst, id.xy, textureSampleLevel(src, s, place, 0.0));
-}
-"""
-RESIZE_PARAMS = ("src 2d float", "s sampler", "dst 2d rgba32float w")
 
 
 def sampled(picture: np.ndarray, width: int, height: int, filter: str, address: str) -> np.ndarray:
@@ -256,9 +220,18 @@ def test_images_of_every_type_beside_an_array(page: Browser, server: FileServer,
         const y = new Float32Array(2);
         await f.run([line, layers, volume, stack, y], { grid: [3, 2, 2] });
         await f.run([line, layers, volume, stack, y], { grid: [3, 2, 2] });
-        return [[...y], [...(await stack.read())], [...(await volume.read())]];
+        const results = [[...y], [...(await stack.read())], [...(await volume.read())]];
+        // One layer is an array of images too. A kernel writes to the first mip level of a texture.
+        const single = await kit.imageFrom(Uint8Array.of(1, 2, 3, 4, 5, 6), { width: 3, height: 2, format: "r8uint" });
+        const layer = await kit.image([3, 2], "r8uint", { layers: 1 });
+        await layer.copyFrom(await single.read());
+        const usage = GPUTextureUsage.STORAGE_BINDING | GPUTextureUsage.COPY_SRC;
+        const levels = f.device.createTexture({ size: [3, 2, 1], format: "r32uint", usage, mipLevelCount: 2 });
+        await f.run([line, layer, volume, levels, y], { grid: [3, 2, 1] });
+        return [...results, [...(await new kit.Image(f.device, [3, 2], "r32uint", 1, levels).read())]];
         """,
     )
+    assert found[3] == [1, 2, 3, 4, 5, 6]
     assert found[0] == [2.5, 3.5]
     assert found[1] == [2 * each for each in range(12)]
     z, y, x = np.mgrid[:2, :2, :3]
