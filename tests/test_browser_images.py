@@ -509,8 +509,9 @@ def adding(monkeypatch: pytest.MonkeyPatch, value: int, **options: Any) -> devmo
 NEEDS: list[tuple[dict[str, Any], str]] = [
     ({"needs": ["fp16"]}, "needs fp16 (WebGPU's shader-f16), which this device does not have"),
     ({"needs": ["fp64", "images", "image_writes_3d"]}, "needs fp64, which this device does not have"),
-    ({"needs": ["int64_atomics", "a\u202eb"]}, "needs a\\u202eb and int64_atomics, which this device does not have"),
+    ({"needs": ["int64_atomics", "a\u202eb"]}, "needs 'a\\u202eb' and int64_atomics, which this device does not have"),
     ({"needs": ["toString"], "subgroup": 32}, "needs toString and subgroups of 32 threads (it has subgroups of 4), which this device does not have"),
+    ({"needs": [f"need{each:02}" for each in range(20)]}, "needs " + "".join(f"need{each:02} and " for each in range(12)) + "8 more, which this device does not have"),
     ({"needs": ["images"], "subgroup": 4}, ""),
 ]  # fmt: skip
 

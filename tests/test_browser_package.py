@@ -208,6 +208,7 @@ def page_files(names: list[str]) -> set[str]:
 def test_the_wheel_has_the_page(wheels: Any) -> None:
     with zipfile.ZipFile(wheels["devmod-webgpu"]) as archive:
         assert page_files(archive.namelist()) == parts()
+        assert sum(each.compress_size for each in archive.infolist() if "/_web/" in each.filename) < 150_000
     with zipfile.ZipFile(wheels["devmod-core"]) as archive:
         assert not [name for name in archive.namelist() if name.endswith((".html", ".js", ".css"))]
 

@@ -63,7 +63,7 @@ function newForm(module, name, info) {
     for (const part of parts) part.resize?.(text);
     if (target?.type === "2d") launch.resize(text);
   };
-  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, flat, size, suggest));
+  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest));
   const constants = constantFields(info.interface?.extra.constants);
   const launch = launchFields(block, size.join(" × "));
   const status = el("p", { class: "quiet", role: "status" });
@@ -106,12 +106,12 @@ function newForm(module, name, info) {
         values.push(await part.read(device));
       } catch (error) {
         if (!(error instanceof FieldError)) throw error;
-        error.field.fail(error.message);
-        wrong.push(error.field);
+        wrong.push(error);
       }
     }
-    wrong[0]?.input.focus();
     if (!wrong.length) return values;
+    for (const { field, message } of wrong) field.fail(message);
+    wrong[0].field.input.focus();
     destroyImages(values);
     return null;
   };
@@ -176,15 +176,15 @@ function destroyImages(values) {
   for (const value of values) if (value instanceof Image) value.destroy();
 }
 
-function fieldOf(param, flat, [length], suggest) {
+function fieldOf(param, size, suggest) {
   if (param.kind === "image") return imageField(param, suggest);
   if (param.kind === "sampler") return samplerField(param);
-  if (param.kind === "buffer") return arrayField(param, flat ? [64, 64] : [1024]);
+  if (param.kind === "buffer") return arrayField(param, size.toReversed());
   const bytes = /^uint8x(\d+)$/.exec(param.type);
   const isStruct = bytes !== null && (param.members.length > 0 || param.align > 0 || Number(bytes[1]) > 4);
   const part = isStruct
     ? structField(param.name, Number(bytes[1]), param.members)
-    : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(length) : "1");
+    : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(size[0]) : "1");
   return { ...part, isGroup: isStruct, main: part.fields[0] };
 }
 

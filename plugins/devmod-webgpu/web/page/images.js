@@ -77,7 +77,8 @@ export function imageField(param, suggest) {
     let made = null;
     try {
       made = await createImage(lengths, format || formats.input.value, { layers, device });
-      if (fill.input.value !== "zeros") {
+      if (isFile && made.format === "rgba8unorm") await made.copyFrom(loaded.picture);
+      else if (fill.input.value !== "zeros") {
         const colour = isFile ? colourOf(loaded.picture.data) : FILLS[fill.input.value](made, Number(seed.input.value));
         await made.copyFrom(texels(made, colour));
       }

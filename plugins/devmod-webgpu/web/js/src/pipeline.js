@@ -24,14 +24,16 @@ export function unmetNeeds(interface_, device) {
   const missing = needs.flatMap((need) => {
     const feature = Object.hasOwn(NEEDS, need) ? NEEDS[need] : undefined;
     if (feature === "" || (feature && device.features.has(feature))) return [];
-    return [feature ? `${need} (WebGPU's ${feature})` : quoteName(need).slice(1, -1)];
+    return [feature ? `${need} (WebGPU's ${feature})` : /^\w{1,60}$/.test(need) ? need : quoteName(need)];
   });
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = device.adapterInfo ?? {};
   const isFixed = least === most || device.features.has("subgroup-size-control");
   if (subgroup && most && (!isFixed || subgroup < least || subgroup > most)) {
     missing.push(`subgroups of ${subgroup} threads (it has subgroups of ${least === most ? most : `${least} to ${most}`})`);
   }
-  return missing.length ? `needs ${missing.join(" and ")}, which this device does not have` : "";
+  const shown = 12; // a file may have any number of them
+  const listed = missing.length > shown ? [...missing.slice(0, shown), `${missing.length - shown} more`] : missing;
+  return missing.length ? `needs ${listed.join(" and ")}, which this device does not have` : "";
 }
 
 /**
