@@ -141,11 +141,24 @@ def test_the_interface_has_what_a_call_refuses() -> None:
     source = (
         "kernel void k(array<texture2d<half, access::read>, 4> a, depth2d<float> b, texturecube<float> c, texture2d_ms<float> d,\n"
         "              texture_buffer<float> e, texture2d<ulong> f, array<sampler, 2> s) {}\n"
-        "kernel void fine(texture2d<float> t, texture2d<float, access::read> u, sampler s) {}"
+        "kernel void fine(texture2d<float> t, texture2d<float, access::read> u, sampler s) { t.sample(s, float2(0)); }"
     )
     extra = {name: [param.extra for param in info.interface.params] for name, info in compiled(source).functions.items()}
     names = ("arrays of textures", "depth2d", "texturecube", "texture2d_ms", "texture_buffer", "texture2d of unsigned long")
     assert extra == {"k": [{"unsupported": name} for name in (*names, "arrays of samplers")], "fine": [{"sampled": True}, {}, {}]}
+
+
+def test_textures_that_a_kernel_may_read_with_a_sampler() -> None:
+    source = (
+        "float4 of(texture2d<float> t, sampler s) { return t.sample(s, float2(0)); }\n"
+        "template <class T> kernel void k(texture2d<T> a, texture2d<T> b, texture2d<T> ab, sampler s, uint2 i [[thread_position_in_grid]])\n"
+        "{ T x = a.get_width() + a . read(i).x + ab.read(i).x; of(b, s); }\n"
+        'template [[host_name("k")]] kernel void k(texture2d<float>, texture2d<float>, texture2d<float>, sampler, uint2);\n'
+        "kernel void l(texture2d<float> a, texture2d<float> b, sampler s) { a.gather(s, float2(0)); b.get_height(); }\n"
+    )
+    found = compiled(source).functions.items()
+    sampled = {name: [param.name for param in info.interface.params if param.extra.get("sampled")] for name, info in found}
+    assert sampled == {"k": ["b"], "l": ["a"]}
 
 
 def test_arguments_are_ordered_by_table_and_index() -> None:

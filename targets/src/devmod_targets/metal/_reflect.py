@@ -445,6 +445,9 @@ class KernelReader:
             argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
             if argument is not None:
                 arguments.append(argument)
+        extent = (pattern or cursor.get_definition() or cursor).extent
+        text = self._names.text(extent.start.offset, extent.end.offset)
+        arguments = [(table, index, kind, param.replace(extra=_sampled(param, text))) for table, index, kind, param in arguments]
         params = _order_arguments(arguments)
         self._check_indices(name, location, [param for _, param in params], any("function_constant" in value for _, value, _ in parameters))
         extra: dict[str, Any] = {}
@@ -556,6 +559,16 @@ def _image_param(name: str, texture: re.Match[str] | None) -> Param:
     if not type_ or not sample:
         return param.replace(extra={UNSUPPORTED: f"{texture['name']} of {texture['texel']}" if type_ else texture["name"]})
     return param.replace(type=type_, sample=sample, extra={SAMPLED: True} if access in ("sample", "0") else {})
+
+
+def _sampled(param: Param, text: str) -> Mapping[str, object]:
+    """Return a parameter's extra, without `SAMPLED` if the kernel uses the texture only for methods that take no sampler.
+
+    A texture has `access::sample` by default, and is often read by `read`.
+    """
+    extra = param.extra
+    uses = re.findall(rf"\b{re.escape(param.name)}\b(?!\s*\.\s*(?:read|write|get_\w+|fence)\b)", text) if SAMPLED in extra else ()
+    return extra if len(uses) > 1 else {key: value for key, value in extra.items() if key != SAMPLED}
 
 
 def _order_arguments(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:
