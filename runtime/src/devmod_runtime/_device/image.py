@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from devmod._arrays.elements import bytes_of
 from devmod._util.pickling import ProcessLocal
+from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod.backend import ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, did_you_mean
@@ -200,8 +201,8 @@ class Image(ProcessLocal):
         return ArgumentError(f"copy_from: {text}", kind=self.device.kind, argument="source")
 
     def __repr__(self) -> str:
-        layers = f"[{self.layers}]" if self.layers else ""
-        return f"<Image {self.format} {'×'.join(map(str, self.shape))}{layers} on {self.device}>"
+        layers = f"[{self.layers!r}]" if self.layers else ""
+        return escape_line(f"<Image {self.format!r} {'×'.join(map(str, self.shape))}{layers} on {self.device}>")
 
 
 class Sampler(ProcessLocal):
@@ -229,7 +230,7 @@ class Sampler(ProcessLocal):
         self.device, self.filter, self.address, self.normalized, self.handle = device, filter, address, normalized, handle
 
     def __repr__(self) -> str:
-        return f"<Sampler filter={self.filter!r}, address={self.address!r}, normalized={self.normalized} on {self.device}>"
+        return escape_line(f"<Sampler filter={self.filter!r}, address={self.address!r}, normalized={self.normalized!r} on {self.device}>")
 
 
 def new_image(device: Device, shape: tuple[int, ...], format: object, layers: object) -> Image:  # noqa: A002
