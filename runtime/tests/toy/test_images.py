@@ -33,7 +33,7 @@ class ImageDevice(toy.ToyDevice):
     def read_image(self, image: Image, out: memoryview, stream: devmod.Stream) -> None:
         out[:] = image.handle
 
-    def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name in the base class
+    def image_problem(self, format: str, access: str) -> str:
         return "its kernels cannot write to 8-bit texels" if "8" in format and "w" in access else ""
 
 

@@ -101,6 +101,8 @@ ADDRESS_MODES = ("clamp", "repeat", "mirror", "border")
 class Image(ProcessLocal):
     """An image in a device's memory. `Device.image` and `Device.image_from_numpy` return one.
 
+    ``image.type`` is its type as in `devmod.Param`: "1d", "2d", "3d", "1d_array" or "2d_array".
+
     Attributes
     ----------
     device : Device
@@ -124,7 +126,7 @@ class Image(ProcessLocal):
 
     @property
     def type(self) -> str:
-        """Its type as in `devmod.Param`: "1d", "2d", "3d", "1d_array" or "2d_array"."""
+        """Its type as in `devmod.Param`."""
         return f"{len(self.shape)}d{'_array' if self.layers else ''}"
 
     @property
