@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod import Param
-    from devmod_runtime._device.device import Device
+    from devmod import Device, Param
 else:
     from devmod._util.numpy import np
 
