@@ -8,9 +8,8 @@ from threading import RLock
 from devmod import Device, Event, Stream
 from devmod.backend import Once
 from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
-from devmod_metal._image import LIMITS, access_problem
 from devmod_metal._interface import MetalError
-from devmod_runtime import check_driver, check_earlier_event, check_event, check_extent, fork_safe, lend, open_driver
+from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,6 +173,9 @@ class MetalDevice(Device):
         return max(self.memory - metal().allocated(self.handle), 0)
 
     def create_image(self, image: Image) -> Any:
+        from devmod_metal._image import LIMITS
+        from devmod_runtime import check_extent
+
         check_driver("metal")
         check_extent(image, LIMITS[len(image.shape)])
         try:
@@ -226,6 +228,8 @@ class MetalDevice(Device):
             raise LaunchError(f"{self} gives no sampler: {error}", kind="metal") from error
 
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name in the runtime
+        from devmod_metal._image import access_problem
+
         return access_problem(self, format, access, self.read_write_tier)
 
     def view(self, memory: Memory) -> memoryview:

@@ -8,16 +8,15 @@ from devmod import Block, Interface, Param
 from devmod.backend import ConversionError, constants_of, escape
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
 from devmod_metal._device import Memory, MetalDevice, MetalStream, devices, metal, wait_for
-from devmod_metal._image import filter_problem
 from devmod_metal._interface import ConstantValue, MetalError
-from devmod_runtime import Image, Kernel, LaunchConfig, Launcher, Sampler, block_packer, specialize_constants
+from devmod_runtime import Kernel, LaunchConfig, Launcher, block_packer, specialize_constants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo
+    from devmod import Device, FunctionInfo, Image, Sampler
     from devmod_metal._interface import Dims, Pipeline
     from devmod_metal._library import Shader
 
@@ -94,6 +93,8 @@ class MetalLauncher(Launcher):
 
 def _adopt(value: object) -> Image | Sampler | None:
     """Return an image or a sampler over an object of pyobjc; None for other objects."""
+    from devmod_runtime import Image, Sampler
+
     owner = metal().sampler_device(value)
     if owner is not None:
         return Sampler(_device_of(owner, "a sampler"), "", "", True, value)
@@ -241,6 +242,9 @@ class MetalKernel(Kernel):
         return f"its maxThreadgroupMemoryLength is {limit}, and devmod.Local arguments and the kernel's own memory need {requested} bytes"
 
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        from devmod_metal._image import filter_problem
+        from devmod_runtime import Image, Sampler
+
         if not any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values()):
             return None
         for number in self._sampled:
