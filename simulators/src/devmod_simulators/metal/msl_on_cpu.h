@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+using uchar = unsigned char;
 using uint = unsigned int;
 using ulong = unsigned long;
 struct uint2 { uint x, y; };
@@ -22,14 +23,27 @@ struct uint4 {
     uint x, y, z, w;
     explicit uint4(float4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
 };
+struct half { // a half in memory, which kernels convert to a float
+    uint16_t bits;
+    operator float() const
+    {
+        const int sign = bits >> 15 ? -1 : 1, exponent = bits >> 10 & 31, fraction = bits & 1023;
+        if (exponent == 31)
+            return sign * (fraction ? NAN : INFINITY);
+        return sign * (exponent ? ldexpf(1024 + fraction, exponent - 25) : ldexpf(fraction, -24));
+    }
+};
+inline float rsqrt(float v) { return 1 / sqrtf(v); }
 inline float max(float a, float b) { return a > b ? a : b; }
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 inline float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 inline float4 clamp(float4 v, float low, float high) { return {clamp(v.x, low, high), clamp(v.y, low, high), clamp(v.z, low, high), clamp(v.w, low, high)}; }
 inline float4 rint(float4 v) { return {rintf(v.x), rintf(v.y), rintf(v.z), rintf(v.w)}; }
 namespace precise {
+inline float cos(float v) { return cosf(v); }
 inline float exp(float v) { return expf(v); }
 inline float log2(float v) { return log2f(v); }
+inline float sin(float v) { return sinf(v); }
 }
 namespace metal {}
 namespace mem_flags { constexpr int mem_threadgroup = 0; }
