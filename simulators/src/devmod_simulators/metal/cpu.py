@@ -52,7 +52,7 @@ def _kernels(text: str) -> dict[str, _Kernel]:
                 assert place, f"parameter {number + 1} of {found['name']} is {parameter!r}"
                 passed.append(f"at.{place[1]}")
         # Threads that share no memory need no barrier, and run one after the other.
-        run = "run_threads" if re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"]) else "run_one_by_one"
+        run = "run_together" if re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"]) else "run_one_by_one"
         kernels[found["name"]] = _Kernel(
             keys,
             f'extern "C" void devmod_run_{found["name"]}(void **args, const uint *grid, const uint *block)\n'
@@ -70,7 +70,7 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     try:
         (Path(folder) / "metal_stdlib").write_text("")
         (Path(folder) / "k.cpp").write_text(source)
-        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
+        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", f"-I{folder}"]
         process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )
