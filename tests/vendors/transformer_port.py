@@ -14,6 +14,9 @@ PROJECT = Path(__file__).resolve().parents[2] / "examples" / "applications" / "t
 sys.path.insert(0, str(PROJECT))
 
 from transformer import Config, Decoder, Reference, Weights, check_decoding, check_kernels  # noqa: E402
+from transformer.checks import cases  # noqa: E402
+
+__all__ = ["PROJECT", "build_transformer", "cases", "check_transformer"]
 
 #: A model for emulators, which execute one instruction after another. A row of `down` has 54 bytes, so that every other one is not aligned.
 SMALL = Config(size=32, heads=2, kv_heads=1, hidden=96, layers=2, vocabulary=16, context=4)

@@ -18,18 +18,17 @@ PROMPT = (1, 5, 25, 125, 625)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kernels", type=Path, default=Path(__file__).with_name("transformer.devmod"), help="the file of devmod build")
-    parser.add_argument("--device", help="such as opencl:0 (default: the first device)")
+    parser.add_argument("--device", help="such as opencl:0 (default: the first device that the file has kernels for)")
     parser.add_argument("--tokens", type=int, default=48, help="the number of tokens (default: 48)")
     arguments = parser.parse_args()
 
-    if arguments.device:
-        device = devmod.device(arguments.device)
-    else:
-        device = next(iter(devmod.devices()), None)
-        if device is None:
-            raise SystemExit("no device was found; devmod devices has the reasons")
-    print(f"{device.kind}:{device.index} {device.name}")
     kernels = devmod.load(arguments.kernels)
+    kinds = {module.kind for module in kernels.imports or (kernels,)}  # a file with one module is that module
+    devices = [devmod.device(arguments.device)] if arguments.device else [each for each in devmod.devices() if each.kind in kinds]
+    if not devices:
+        raise SystemExit("the file has no kernels for a device of this machine; devmod devices lists them")
+    device = devices[0]
+    print(f"{device.kind}:{device.index} {device.name}")
     print(f"{check_kernels(kernels, device)} kernels agree with NumPy")
 
     config = Config(context=max(arguments.tokens, len(PROMPT)))

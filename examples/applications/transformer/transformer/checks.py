@@ -31,6 +31,13 @@ class Case:
     threads: int | None = None
     tolerance: float = KERNEL_TOLERANCE
 
+    def check(self) -> None:
+        """Compare the arrays, after the call, with those that are expected."""
+        for name, expected in self.expected.items():
+            error = _error(self.arguments[name], expected)
+            if not error <= self.tolerance:
+                raise AssertionError(f"{self.name}: '{name}' differs from NumPy's by {error:.2g}; expected at most {self.tolerance:.2g}")
+
 
 def cases() -> Iterator[Case]:
     """Yield a call of each kernel. No size is a multiple of a group, and there are fewer groups than rows."""
@@ -97,10 +104,7 @@ def check_kernels(kernels: devmod.Module, device: devmod.Device) -> int:
     names = set()
     for case in cases():
         kernels[case.name].on(device)(**case.arguments, **extent_of(device, grid=case.grid, threads=case.threads))
-        for name, expected in case.expected.items():
-            error = _error(case.arguments[name], expected)
-            if not error <= case.tolerance:
-                raise AssertionError(f"{case.name}: '{name}' differs from NumPy's by {error:.2g}; expected at most {case.tolerance:.2g}")
+        case.check()
         names.add(case.name)
     assert names == set(kernels.functions), "a kernel has no case"
     return len(names)
