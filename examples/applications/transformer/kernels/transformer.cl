@@ -46,7 +46,8 @@ float max_of_group(float value, __local float *scratch)
     return highest;
 }
 
-__kernel GROUP void embed(__global const void *table, __global const int *tokens, __global const int *position, __global float *x, const int size)
+__kernel GROUP void embed(__global const void *table, __global const int *tokens, __global const int *position, __global float *x,
+                          const int size)
 {
     const int i = get_global_id(0);
     if (i >= size)
@@ -89,7 +90,8 @@ __kernel GROUP void matvec_q4_0(__global const void *weights, __global const flo
     }
 }
 
-__kernel GROUP void rope(__global float *x, __global const float *frequencies, __global const int *position, const int heads, const int head_size)
+__kernel GROUP void rope(__global float *x, __global const float *frequencies, __global const int *position, const int heads,
+                         const int head_size)
 {
     const int i = get_global_id(0);
     if (i >= heads * head_size / 2)

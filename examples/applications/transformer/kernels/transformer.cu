@@ -1,5 +1,5 @@
-// A transformer block with weights in q4_0, for CUDA and for HIP. A block has THREADS threads. In a kernel with a block for each row, the block
-// goes on with the row that is as many rows later as there are blocks.
+// A transformer block with weights in q4_0, for CUDA and for HIP. A block has THREADS threads. In a kernel with a block for each row, the
+// block goes on with the row that is as many rows later as there are blocks.
 #ifdef __HIP__
 #include <hip/hip_runtime.h>
 #include <hip/hip_fp16.h>

@@ -52,8 +52,7 @@ kernel void embed(device const void *table [[buffer(0)]], device const int *toke
 }
 
 kernel void rms_norm(device const float *x [[buffer(0)]], device const float *weight [[buffer(1)]], device float *y [[buffer(2)]],
-                     constant int &size [[buffer(3)]], constant float &epsilon [[buffer(4)]],
-                     uint index [[thread_position_in_threadgroup]])
+                     constant int &size [[buffer(3)]], constant float &epsilon [[buffer(4)]], uint index [[thread_position_in_threadgroup]])
 {
     threadgroup float scratch[THREADS];
     float squares = 0.0f;
@@ -167,7 +166,7 @@ kernel void attention_values(device const float *scores [[buffer(0)]], device co
 }
 
 kernel void accumulate(device float *x [[buffer(0)]], device const float *y [[buffer(1)]], constant int &size [[buffer(2)]],
-                uint i [[thread_position_in_grid]])
+                       uint i [[thread_position_in_grid]])
 {
     if (int(i) < size)
         x[i] += y[i];
