@@ -19,7 +19,7 @@ from transformer.checks import cases  # noqa: E402
 __all__ = ["PROJECT", "build_transformer", "cases", "check_transformer"]
 
 #: A model for emulators, which execute one instruction after another. A row of `down` has 54 bytes, so that every other one is not aligned.
-SMALL = Config(size=32, heads=2, kv_heads=1, hidden=96, layers=2, vocabulary=16, context=4)
+SMALL = Config(size=32, heads=2, kv_heads=1, hidden=96, layers=1, vocabulary=16, context=4)
 
 
 def build_transformer(folder: Path, *targets: str) -> devmod.Module:
