@@ -139,7 +139,8 @@ class Interface(Value):
     extra
         Unknown keys, unchanged.
     needs
-        What the device must have, by name: "fp16", "fp64", "images", "int64_atomics", "subgroups", … They are sorted.
+        What the device must have, by name: "fp16", "fp64", "image_writes_3d", "images", "int64_atomics", "subgroup_size", "subgroups", …
+        They are sorted.
     subgroup
         The number of threads in a subgroup with which the kernel must run; None for any.
     """
