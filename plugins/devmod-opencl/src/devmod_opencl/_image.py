@@ -39,9 +39,7 @@ _NAMES = {
 }
 _FORMATS = {name: numbers for numbers, name in _NAMES.items()}
 #: OpenCL's types of images.
-_OBJECTS = {
-    name: getattr(cl.mem_object_type, f"IMAGE{name.upper()}") for name in ("1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")
-}
+_OBJECTS = {name: getattr(cl.mem_object_type, f"IMAGE{name.upper()}") for name in ("1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")}
 _FLAGS = {"r": "READ_ONLY", "w": "WRITE_ONLY", "rw": "KERNEL_READ_AND_WRITE"}
 _ADDRESSES = {"clamp": "CLAMP_TO_EDGE", "repeat": "REPEAT", "mirror": "MIRRORED_REPEAT", "border": "CLAMP"}
 
@@ -194,7 +192,7 @@ def check_images(images: Mapping[int, Image | Sampler], arguments: Mapping[int, 
     if readable and all(each.texel.sample != "float" for each in readable):
         for number, sampler in images.items():
             if isinstance(sampler, Sampler) and sampler.filter == "linear":
-                return number, f"filters linearly, and the kernel reads images of whole numbers ({readable[0].format}); use filter='nearest'"
+                return number, f"filters linearly, and the kernel reads whole numbers ({readable[0].format}); use filter='nearest'"
     return None
 
 

@@ -339,7 +339,7 @@ def _definitions(library: Libclang, unit: Any) -> Iterator[Any]:
 def _with_needs(name: str, kernel: ReflectedFunction, needs: set[str], samples: Mapping[tuple[str, int], str]) -> ReflectedFunction:
     """Return a kernel with what the program needs, what its own arguments and attributes need, and the samples of its images."""
     params = [
-        param.replace(sample=samples.get((name, number), "")) if param.kind == "image" else param for number, param in enumerate(kernel.params)
+        param.replace(sample=samples[name, number]) if (name, number) in samples else param for number, param in enumerate(kernel.params)
     ]
     if any(param.kind in ("image", "sampler") for param in params):
         needs = needs | {"images"}
