@@ -120,7 +120,7 @@ def _region(image: Image) -> tuple[int, int, int]:
 def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
     """Copy the host's bytes, which have no padding, to an image or back, and wait."""
     check_driver("opencl")
-    enqueue = cl._cl._enqueue_write_image if write else cl._cl._enqueue_read_image
+    enqueue: Any = cl._cl._enqueue_write_image if write else cl._cl._enqueue_read_image
     try:
         enqueue(stream.queue, image.handle, (0, 0, 0), _region(image), data, is_blocking=True)
     except _driver.Error as error:
