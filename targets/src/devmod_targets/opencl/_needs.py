@@ -52,7 +52,7 @@ def find_needs(
     Parameters
     ----------
     text
-        The program with its includes, all branches and the options.
+        The program with its includes, defines and all branches.
     kernels
         The kernels.
     calls

@@ -156,15 +156,14 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
             raise request.error(
                 f"{location}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
             )
-    text = "\n".join([source.text, *source.options])
 
     def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
         without, problems, _, undeclared = _parse(library, request, source, standard, arguments=arguments)
         return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
 
     kernels = _kernels(library, unit, "" if warnings else source.text)
-    needs = find_needs(text, kernels, calls, parse_without)
-    samples = read_samples(library, unit, text)
+    needs = find_needs(source.text, kernels, calls, parse_without)
+    samples = read_samples(library, unit, source.text)
     kernels = {name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()}
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
