@@ -158,7 +158,8 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
             )
 
     def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
-        without, problems, _, undeclared = _parse(library, request, source, standard, arguments=arguments)
+        first_error = () if calls else ("-ferror-limit=1",)  # it decides, unless it may be one of the undeclared functions
+        without, problems, _, undeclared = _parse(library, request, source, standard, arguments=(*arguments, *first_error))
         return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
 
     kernels = _kernels(library, unit, "" if warnings else source.text)
@@ -201,7 +202,7 @@ def _parse(
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
-    arguments = [*arguments, "-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0"]
+    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", *arguments]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
     arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
     arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]
