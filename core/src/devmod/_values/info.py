@@ -139,7 +139,8 @@ class Interface(Value):
     extra
         Unknown keys, unchanged.
     needs
-        What the device must have, by name: "fp16", "fp64", "images", "int64_atomics", "subgroups", … They are sorted.
+        What the device must have, by name: "fp16", "fp64", "image_writes_3d", "images", "int64_atomics", "subgroup_size", "subgroups", …
+        They are sorted.
     subgroup
         The number of threads in a subgroup with which the kernel must run; None for any.
     """
@@ -324,9 +325,9 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
 
 def unmet_needs(interface: Interface | None, device: object) -> str:
     """Return what the device lacks for a function, as the end of a sentence; "" if it lacks nothing, or does not report what it has."""
-    features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
     if interface is None or not (interface.needs or interface.subgroup):
         return ""
+    features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
     missing = [need for need in interface.needs if features is not None and need not in features]
     if interface.subgroup and sizes and interface.subgroup not in sizes:
         missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")

@@ -84,7 +84,8 @@ def _size(name: str, value: Any) -> int:
 
 PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
 ACCESSES = ("", "r", "w", "rw")
-IMAGE_TYPES = ("", "1d", "2d", "3d", "1d_array", "2d_array")
+#: The last is an image over a buffer, which only OpenCL has.
+IMAGE_TYPES = ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")
 #: What the kernel reads from an image, or writes to it.
 SAMPLES = ("", "float", "int", "uint")
 
@@ -198,8 +199,8 @@ class Param(Value):
     kind
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
-        A buffer's element type or a scalar's type, such as "float32"; "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array" or
-        "2d_array" for an image; "" if it is unknown.
+        A buffer's element type or a scalar's type, such as "float32"; "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array",
+        "2d_array" or "1d_buffer" for an image; "" if it is unknown.
     access
         "r", "w" or "rw" for a buffer or an image; "" if it is unknown.
     at
