@@ -396,7 +396,7 @@ def test_tvms_shaders() -> None:
             ("C_ptr", "rw"),
             ("packGridDimX", ""),
         ]
-        assert info.interface.blocks == (Block((0, 3), 4, name="@@T"),)
+        assert info.interface.blocks == (Block((0, 3), 4, name="podArgs"),)
         assert info.interface.block == block
 
 

@@ -253,7 +253,7 @@ class ArgumentOrder:
                 converters.append((place, self._converter(given[place - count], record)))
         order = [places[number] for number in sorted(places)]
         group = _grouper(groups) if groups else None
-        if order == list(range(len(self.arguments))) and not converters:
+        if order == list(range(len(self.arguments))) and not converters and not defaults:
             return count, get, group
         pick = itemgetter(*order) if len(order) > 1 else tuple
 
