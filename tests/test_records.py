@@ -85,3 +85,24 @@ void main() {{ x[0] = p.n; x[1] = p.view.scale; x[2] = p.view.at.z; x[3] = p.tur
         for _ in range(2):
             f(x, p=values, grid=1)
             assert np.asarray(x if isinstance(x, np.ndarray) else x.numpy()).tolist() == [1, 2, 3, 4, 5, 6]
+
+
+#: Two views of one buffer, as ggml's shaders have them: a variant uses one.
+VIEWS = """
+#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) readonly buffer A {{ {type} {name}[]; }};
+layout(binding = 1) writeonly buffer D {{ uint data_d[]; }};
+layout(push_constant) uniform Parameters {{ uint at; }} parameters;
+void main() {{ data_d[0] = {name}[parameters.at]{lane}; }}
+"""
+
+
+@pytest.mark.parametrize(("type_", "name", "lane"), [("uint", "data_a", ""), ("uvec2", "data_a_packed64", ".y")])
+def test_a_call_with_aliases_reaches_each_variant(type_: str, name: str, lane: str) -> None:
+    first_device("vulkan")
+    aliases = {"data_a": ["data_a_packed64"], "p": ["parameters"]}
+    module = devmod.compile(VIEWS.format(type=type_, name=name, lane=lane), "vulkan", name="k", aliases=aliases)
+    f, result = devmod.loads(devmod.dumps(module))["k"], np.zeros(1, np.uint32)
+    f(data_a=np.arange(8, dtype=np.uint32), data_d=result, p={"at": 1}, grid=1)
+    assert result[0] == (3 if lane else 1)

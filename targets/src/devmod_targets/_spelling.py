@@ -26,13 +26,15 @@ OPTIONS = {
     "name_expressions": "",
     "block": "--block",
     "local": "--local",
+    "aliases": "--alias",
+    "subgroup": "--subgroup",
 }
 _NAMES = "|".join(OPTIONS)
 _STRING = r"'[^']*'|\"[^\"]*\""
 #: ``devmod.compile(…, language='GLSL')``, where the argument alone is of interest.
 _CALL = re.compile(r"devmod\.compile\((?:…|\.\.\.), (\w+=.*?[\w'\]}])\)(?=[\s.,;)]|$)")
-#: ``language='GLSL'``, ``name_expressions=['scale<float>']``
-_VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\[(?:'[^']*'(?:, )?)+\])")
+#: ``language='GLSL'``, ``name_expressions=['scale<float>']``, ``subgroup=32``
+_VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\d+\b|\[(?:'[^']*'(?:, )?)+\])")
 #: ``block=(64, 1, 1)``
 _BLOCK = re.compile(r"(?<![\w.=-])block=\(([\d, ]+)\)")
 #: ``local={'sum': {'scratch': Local(per_thread=4)}}``
@@ -89,8 +91,8 @@ def respell(text: str, spelling: Spelling) -> str:
 
 
 def _strings(text: str) -> list[str]:
-    """Return the strings in the text of a string, a list or a tuple."""
-    return [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", text)]
+    """Return the strings in the text of a string, a list or a tuple; or the text of a number."""
+    return [text] if text.isdigit() else [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", text)]
 
 
 def _value(name: str, values: list[str]) -> str:

@@ -334,9 +334,9 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
 
 def unmet_needs(interface: Interface | None, device: object) -> str:
     """Return what the device lacks for a function, as the end of a sentence; "" if it lacks nothing, or does not report what it has."""
-    features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
     if interface is None or not (interface.needs or interface.subgroup):
         return ""
+    features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
     missing = [need for need in interface.needs if features is not None and need not in features]
     if interface.subgroup and sizes and interface.subgroup not in sizes:
         missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")

@@ -135,6 +135,11 @@ class RocmDevice(DriverDevice):
     dlpack_type = HIP.dlpack_type
     driver: HipDriver
 
+    @property
+    def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
+        """The lanes of a wave in HIP: HIP runs no code object of the other size, also where the hardware has both."""
+        return (self.limits["warp_size"],)
+
 
 def devices() -> list[RocmDevice]:
     """Return all devices in the driver's order, always the same objects. If there is none, the next call searches again.

@@ -157,7 +157,11 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
         tags = (DYNAMIC_SHARED_MEMORY,)  # an image does not contain this
-        reflected = {name: each.replace(tags=tags) if each.symbol in dynamic else each for name, each in reflected.items()}
+        waves = {name: kernel.wave for name, kernel in kernels.items()}
+        reflected = {
+            name: each.replace(tags=tags if each.symbol in dynamic else each.tags, subgroup=waves.get(each.symbol))
+            for name, each in reflected.items()
+        }
     fmap = _fmap(request, kernels, reflected)
     return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files), warnings, reports
 
