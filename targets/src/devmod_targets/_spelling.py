@@ -33,10 +33,12 @@ _NAMES = "|".join(OPTIONS)
 _STRING = r"'[^']*'|\"[^\"]*\""
 #: ``devmod.compile(…, language='GLSL')``, where the argument alone is of interest.
 _CALL = re.compile(r"devmod\.compile\((?:…|\.\.\.), (\w+=.*?[\w'\]}])\)(?=[\s.,;)]|$)")
-#: ``language='GLSL'``, ``name_expressions=['scale<float>']``, ``subgroup=32``
-_VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\d+\b|\[(?:'[^']*'(?:, )?)+\])")
+#: ``language='GLSL'``, ``name_expressions=['scale<float>']``
+_VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\[(?:'[^']*'(?:, )?)+\])")
 #: ``block=(64, 1, 1)``
 _BLOCK = re.compile(r"(?<![\w.=-])block=\(([\d, ]+)\)")
+#: ``subgroup=32``
+_SUBGROUP = re.compile(r"(?<![\w.=-])subgroup=(\d+)")
 #: ``local={'sum': {'scratch': Local(per_thread=4)}}``
 _LOCAL = re.compile(r"(?<![\w.=-])local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}")
 #: ``fmap={'f': devmod.FunctionInfo('f', ('handle',)), …}``
@@ -85,14 +87,15 @@ def respell(text: str, spelling: Spelling) -> str:
 
     text = _CALL.sub(r"\1", text).replace(_DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."]))
     text = _LOCAL.sub(lambda match: spelling.local(match[1], match[2], match[4] + ("/thread" if match[3] else "")), text)
+    text = _SUBGROUP.sub(lambda match: spelling.value("subgroup", [match[1]]), text)
     text = _BLOCK.sub(lambda match: spelling.value("block", match[1].split(", ")), _FUNCTIONS.sub(functions, _VALUE.sub(value, text)))
     text = _ARGUMENT.sub(lambda match: spelling.argument(match[1]), text)
     return text.replace("mixed=True", spelling.mixed).replace(" more in .log)", " more)")
 
 
 def _strings(text: str) -> list[str]:
-    """Return the strings in the text of a string, a list or a tuple; or the text of a number."""
-    return [text] if text.isdigit() else [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", text)]
+    """Return the strings in the text of a string, a list or a tuple."""
+    return [one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", text)]
 
 
 def _value(name: str, values: list[str]) -> str:
