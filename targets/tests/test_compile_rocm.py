@@ -264,7 +264,9 @@ def test_every_language_gives_the_same_code_object() -> None:
     assert (list(plain.source), code_of(plain)) == (["hip", "asm"], code_of(module))
     # IR has neither signs nor the types of elements and members.
     ir = devmod.compile(module.source["ll"], GFX1100, language="LLVM IR")
-    assert [str(info) for info in ir.functions.values()] == ["<FunctionInfo scale(void* r, void* w, uint8x8, int64, int8, bool) subgroup 32>"]
+    assert [str(info) for info in ir.functions.values()] == [
+        "<FunctionInfo scale(void* r, void* w, uint8x8, int64, int8, bool) subgroup 32>"
+    ]
     assert (list(ir.source), code_of(ir)) == (["ll", "asm"], code_of(module))
     assembly = devmod.compile(module.source["asm"], GFX1100, language="assembly", fmap=module.functions)
     assert (list(assembly.source), code_of(assembly)) == (["asm"], code_of(module))

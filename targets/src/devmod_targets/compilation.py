@@ -119,7 +119,9 @@ def compile_source(
         raise
 
 
-def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool) -> Module:
+def _build(
+    spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
+) -> Module:
     payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
         got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__

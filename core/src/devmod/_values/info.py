@@ -111,13 +111,8 @@ class PipelineConstant(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
-        result: dict[str, Any] = {"name": self.name}
-        if self.id is not None:
-            result["id"] = self.id
-        result["type"] = self.type
-        if self.default is not None:
-            result["default"] = self.default
-        return result
+        names = ("name", "id", "type", "default")
+        return self._written(names, names)
 
     @classmethod
     def from_dict(cls, data: object) -> PipelineConstant:
@@ -195,14 +190,8 @@ class Interface(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result: dict[str, Any] = {"params": [param.to_dict() for param in self.params]}
-        if self.blocks:
-            result["blocks"] = [entry.to_dict() for entry in self.blocks]
-        for field in ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup"):
-            value = getattr(self, field)
-            if value:
-                result[field] = list(value) if isinstance(value, tuple) else value
-        return result | dict(self.extra) if self.extra else result
+        names = ("params", "blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
+        return self._written(names, ("params",)) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object) -> Interface:
