@@ -365,8 +365,8 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     return spec.languages.get(language, language)
 
 
-# -- What `devmod.compile` writes into the interfaces: other names of parameters, the size of subgroups, and the defaults of calls, which are
-# the block of threads and the sizes of local memory.
+# -- What `devmod.compile` writes into the interfaces: other names of parameters, the size of subgroups, and the defaults of calls. These
+# are the block of threads and the sizes of local memory.
 
 
 #: The kinds for which a size of subgroups can be required though the source does not contain it.

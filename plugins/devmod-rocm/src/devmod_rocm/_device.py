@@ -16,7 +16,7 @@ from devmod_runtime.driver_api.driver import record_open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 

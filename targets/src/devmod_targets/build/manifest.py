@@ -24,7 +24,7 @@ class Source(NamedTuple):
 class Section(NamedTuple):
     """The settings of one table: of the manifest, of a kernel, or of a target in one of them.
 
-    `sources` is None where the table has no such key, and `subgroup` is 0. `target` is the key of a target's table, and "" elsewhere. `functions` has the
+    `sources` is None where the table has no such key. `target` is the key of a target's table, and "" elsewhere. `functions` has the
     declared functions by name, each as JSON of a metadata file.
     """
 

@@ -92,8 +92,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     """Compile a source to a code object. Return the payload, the warnings, and the reports that options request.
 
-    With `has_host` the source may have a host's half, and so include the standard library. A source that the receiver compiles has none, and
-    the waves of the receiver's device.
+    With `has_host` the source may have a host's half, and so include the standard library. A source that the receiver compiles has
+    none, and its waves are those of the receiver's device.
     """
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
