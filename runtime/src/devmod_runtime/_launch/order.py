@@ -224,12 +224,10 @@ class ArgumentOrder:
                 raise self._unknown(name)
             for number in self.records[name].numbers if name in self.records else (self._numbers[name],):
                 if number in positions or number in by_name:
-                    twice, record = (
-                        self.arguments[number],
-                        next((each for each in (name, by_name.get(number, "")) if each in self.records), ""),
-                    )
+                    twice = self.arguments[number]
+                    keyword = next((each for each in (name, by_name.get(number, "")) if each in self.records), "")
                     way = "by position" if number in positions else "by name"
-                    other = f"in the record {record}=" if record else "by name"
+                    other = f"in the record {keyword}=" if keyword else "by name"
                     raise self._error(f"got {twice.label} twice: {way} and {other}; it takes {self._count_text()}", twice.name)
                 by_name[number] = name
         present = {*positions, *by_name}
