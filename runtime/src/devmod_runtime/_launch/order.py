@@ -8,9 +8,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from devmod import Member
-from devmod._values.dtypes import parse_dtype
 from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
-from devmod.backend import ConversionError
+from devmod.backend import ConversionError, parse_dtype
 from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.scalars import StructError, struct_packer
