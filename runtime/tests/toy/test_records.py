@@ -99,13 +99,22 @@ def test_a_record_has_the_bytes_of_its_members(form: str, array: str, devices: l
         assert seen == [data, data]
 
 
-def test_a_call_with_a_record_is_a_plain_call(monkeypatch: pytest.MonkeyPatch, devices: list[toy.ToyDevice]) -> None:
+@pytest.mark.parametrize("on_device", [True, False])
+def test_a_call_with_a_record_is_a_plain_call(on_device: bool, monkeypatch: pytest.MonkeyPatch, devices: list[toy.ToyDevice]) -> None:
     f, seen = make(X, *PARAMS)
-    data, x = expected(), devices[0].empty(4, "float32")
+    data, x = expected(), devices[0].empty(4, "float32") if on_device else np.zeros(4, "float32")
     f(x, p=data, grid=1, block=1)
     monkeypatch.setattr("devmod_runtime._launch.function.Call", None)
     f(x, p=data, grid=1, block=1)
     assert seen == [data, data]
+
+
+def test_a_record_of_one_member() -> None:
+    f, seen = make(X, N, blocks=[Block("push", 4, name="p")])
+    for _ in range(2):
+        f(np.zeros(1, "float32"), p={"n": 7}, grid=1, block=1)
+        f(x=np.zeros(1, "float32"), p=(7,), grid=1, block=1)
+    assert set(seen) == {np.array([7], "i4").tobytes()}
 
 
 def test_several_blocks_and_other_arguments() -> None:
