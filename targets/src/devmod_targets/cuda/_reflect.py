@@ -16,6 +16,7 @@ from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.authoring._open_block import open_kernels
+from devmod_targets.authoring.c_functions import with_globals
 from devmod_targets.authoring.instances import function_name, source_instances
 from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.cuda._reflect_clang import read_source, signature_key
@@ -99,8 +100,11 @@ def read_kernels(
     open_names = open_kernels(source.text) if source_kernels.is_complete else set()
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
     functions = [
-        {name: kernel.function(types.get(kernel.expression), open_names, declared) for name, kernel in kernels.items()}
-        for kernels in matched
+        with_globals(
+            {name: kernel.function(types.get(kernel.expression), open_names, declared) for name, kernel in kernels.items()},
+            source_kernels.global_types(ptx),
+        )
+        for kernels, (ptx, _) in zip(matched, images, strict=True)
     ]
     return functions, source_kernels.toolchain
 
