@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import gc
+import sys
+from ctypes import memmove
 from functools import cache
+from struct import pack
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from standin_cuda import library_class
 
 import devmod
+from devmod.backend import ConversionError
+from devmod_cuda._launch import ADOPTION
+from devmod_cuda._textures import image_over
 
 RESAMPLE = """
 __device__ float4 fetch(cudaTextureObject_t picture, float x, float y) { return tex2D<float4>(picture, x, y); }
@@ -318,3 +326,57 @@ def test_which_parameters_are_images() -> None:
     types = ["uint64", "uint64", "uint8x16", "uint64", "uint64", "uint64", "handle"]
     declared = devmod.compile(OBJECTS, "cuda -arch=compute_80", fmap={"k": devmod.FunctionInfo("k", types)}).functions["k"]
     assert declared.arg_types == tuple(types)
+
+
+def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA array of CuPy or pycuda is an image, also without the flag of surfaces. Its texels of 8 and 16 bits are integers."""
+    cuda = SimpleNamespace(get_current_stream=lambda index: SimpleNamespace(ptr=0))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+
+    def array(flags: int, form: tuple[int, ...], library: str = "cupy") -> Any:
+        with device.context:
+            handle = device.driver.call("create_array", pack("<3Q3I4x", *form, flags))
+        if library == "cupy":
+            return library_class("CUDAarray", "cupy.cuda.texture")(ptr=handle)
+        return library_class("Array", "pycuda._driver")(handle=handle)
+
+    texels = np.random.default_rng(5).random((5, 7, 4), "float32")
+    source, target = array(0, (7, 5, 0, 32, 4), "pycuda"), array(2, (7, 5, 0, 32, 4))
+    (image, stream), (result, _) = ADOPTION.adopt_array(source), ADOPTION.adopt_array(target)
+    assert (image.shape, image.format, image.layers, stream) == ((7, 5), "rgba32float", 0, device.default_stream)
+    image.copy_from(texels)
+    module()["resample"](source, device.sampler(), target, 7, 5, threads=(7, 5), stream=device.default_stream)
+    assert np.array_equal(result.numpy(), texels)
+    forms = {(3, 0, 0, 1, 1): "r8uint", (3, 4, 0, 9, 2): "rg16sint", (3, 4, 5, 16, 4): "rgba16float", (3, 0, 2, 10, 1): "r32sint"}
+    images = {form: ADOPTION.adopt_array(array(form == (3, 0, 2, 10, 1), form))[0] for form in forms}
+    assert {form: each.format for form, each in images.items()} == forms
+    assert [(each.shape, each.layers) for each in images.values()] == [((3,), 0), ((3, 4), 0), ((3, 4, 5), 0), ((3,), 2)]
+
+    def error(*arguments: Any) -> str:
+        return error_of(lambda: module()["resample"](*arguments, 7, 5, threads=(7, 5)))
+
+    label = "the cuda function 'resample': argument"
+    assert error(source, device.sampler(), source) == (
+        f"{label} 3 'target' is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+    )
+    gone = library_class("CUDAarray", "cupy.cuda.texture")(ptr=0)
+    assert error(gone, device.sampler(), target) == (
+        f"{label} 1 'source' is a CUDA array that the driver refuses: cuArray3DGetDescriptor: CUDA_ERROR_INVALID_HANDLE (invalid resource "
+        "handle)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "flags"), [((7, 5, 0, 0xB1, 4), 0), ((7, 5, 0, 1, 3), 0), ((7, 7, 6, 1, 4), 4)], ids=["format", "channels", "cube"]
+)
+def test_arrays_that_are_no_images(form: tuple[int, ...], flags: int, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pack("<3Q3I4x", *form, flags)
+    monkeypatch.setattr(
+        type(device.driver), "call", lambda self, operation, *arguments: memmove(arguments[0], data, len(data)) and None, raising=True
+    )
+    with pytest.raises(ConversionError) as caught:
+        image_over(device, 1, None)
+    assert str(caught.value) == (
+        f"is a CUDA array of the format {form[3]:#x} with {form[4]} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of a "
+        "number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
+    )

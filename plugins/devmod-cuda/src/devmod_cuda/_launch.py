@@ -14,7 +14,7 @@ from devmod.errors import ArgumentError, FormatError
 from devmod_cuda._calls import CUDA, LEGACY_STREAM
 from devmod_cuda._device import devices
 from devmod_cuda._tensor_map import TensorMap
-from devmod_cuda._textures import ImagePlaces
+from devmod_cuda._textures import ImagePlaces, image_over
 from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, ParamPlace
 from devmod_runtime import fork_safe
 from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from devmod_cuda._device import CudaDevice
     from devmod_readers.nvidia import KernelEntry
     from devmod_runtime import DeviceArray, LaunchConfig
-    from devmod_runtime.driver_api.adoption import Adopted
+    from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage
     from devmod_runtime.driver_api.device import DriverStream
     from devmod_runtime.driver_api.images import DriverImages, LoadedImage
 
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 # ``__cuda_array_interface__`` names the stream of an array's work. pycuda and cuda.core have objects for untyped memory.
 
 
+#: The CUDA arrays of other libraries, each with its attribute for the handle.
+_ARRAYS = {("cupy", "CUDAarray"): "ptr", ("pycuda", "Array"): "handle"}
 #: pycuda's objects for untyped memory.
 _ALLOCATIONS = ("DeviceAllocation", "PooledDeviceAllocation", "ManagedAllocation")
 
@@ -63,8 +65,10 @@ class CudaAdoption(Adoption):
     array_advice = f"; make it in the primary context{stream_advice}"
     stream_attributes: Mapping[str, str] = {**Adoption.stream_attributes, "pycuda": "handle"}
 
-    def adopt_array(self, value: Any) -> Adopted | None:
+    def adopt_array(self, value: Any) -> Adopted | AdoptedImage | None:
         library = library_of(value)
+        if (library, type(value).__name__) in _ARRAYS:
+            return self._adopt_image(value, int(getattr(value, _ARRAYS[library, type(value).__name__])))
         if library == "pycuda" and type(value).__name__ in _ALLOCATIONS:
             return self._adopt_allocation(value)
         if library == "cuda" and type(value).__name__ == "Buffer" and hasattr(value, "handle"):
@@ -114,6 +118,18 @@ class CudaAdoption(Adoption):
                 start, size = device.driver.call("memory_range", address)
             nbytes = start + size - address
         return self._adopt_untyped(value, address, nbytes), device.default_stream
+
+    def _adopt_image(self, value: Any, handle: int) -> AdoptedImage:
+        """Adopt a CUDA array. It has no device of its own: it is used in the thread's current context, or on the first device."""
+        items = self.devices()
+        driver = items[0].driver
+        current = driver.call("current_context")
+        device = next((each for each in items if each.is_open and each.context.handle == current), items[0])
+        stream = device.default_stream if library_of(value) == "pycuda" else self.current_stream(value, device)
+        try:
+            return image_over(device, handle, value), stream  # type: ignore[arg-type]  # the devices are CUDA's
+        except DriverError as error:
+            raise ConversionError(f"is a CUDA array that the driver refuses: {error}") from None
 
     def _adopt_untyped(self, value: object, address: int, nbytes: int) -> DeviceArray:
         return self.array(None, address, (nbytes,), "void", value)

@@ -124,7 +124,10 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
                 # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
                 added = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else [])]
                 flags += added
-                text["asm"], warnings, reports = build.compile(flags, options.defines)
+                try:
+                    text["asm"], warnings, reports = build.compile(flags, options.defines)
+                except CompileError as last:
+                    raise _explain_textures(last, request) from None
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
@@ -233,6 +236,21 @@ def _arch(request: CompileRequest) -> str:
             "gfx942:xnack- or gfx11-generic"
         )
     return str(target.arch)
+
+
+#: The names of textures and surfaces in clang's errors.
+_OF_TEXTURES = re.compile(r"error: .*'((?:hip|cuda)(?:Texture|Surface)Object_t|(?:tex|surf)[123]D\w*|texture|surface)'")
+
+
+def _explain_textures(error: CompileError, request: CompileRequest) -> CompileError:
+    """Return the error for a source that uses textures or surfaces; another error unchanged."""
+    name = _OF_TEXTURES.search(str(error))
+    if name is None:
+        return error
+    return request.error(
+        f"{error}. devmod has no textures and surfaces for rocm, and so no {name[1]}: pass an array and compute the filter in the kernel",
+        log=error.log,
+    )
 
 
 def _explain_undefined(error: CompileError, request: CompileRequest, *, has_library: bool) -> CompileError:
