@@ -151,6 +151,26 @@ def test_formats_that_a_kernel_reads_as_floats(format_: str, dtype: str, scale: 
     assert np.abs(out - expected).max() < 1e-6
 
 
+def test_images_in_batches_graphs_and_specialized_functions(device: Any) -> None:
+    """The receiver compiles the source; a capture creates the objects, and the images live until the graph has run."""
+    source = RESAMPLE.replace("float4 fetch", "float4 scaled(float4 v) { v.x *= FACTOR; return v; }\n__device__ float4 fetch")
+    source = source.replace("surf2Dwrite(fetch(", "surf2Dwrite(scaled(fetch(").replace("/ height), target", "/ height)), target")
+    f = devmod.compile(source, "cuda -format=cuda", defines={"FACTOR": 2})["resample"]
+    picture = np.random.default_rng(6).random((4, 4, 4), "float32")
+    stream, target = device.stream(), device.image((4, 4), "rgba32float")
+    with stream.batch():
+        f(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+        gc.collect()
+    assert np.array_equal(target.numpy(), picture * np.float32([2, 1, 1, 1]))
+    tripled = f.specialize(FACTOR=3)
+    launch = tripled.bind(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+    graph = stream.graph([launch])
+    del launch
+    gc.collect()
+    graph()
+    assert np.array_equal(target.numpy(), picture * np.float32([3, 1, 1, 1]))
+
+
 KINDS = """
 extern "C" __global__ void kinds(cudaTextureObject_t line, cudaTextureObject_t cube, cudaTextureObject_t pages, cudaTextureObject_t lines,
                                  cudaSurfaceObject_t volume, cudaSurfaceObject_t layers, cudaSurfaceObject_t row, int4 *out)
@@ -236,11 +256,13 @@ def test_one_texture_object_for_each_sampler(device: Any, standin: Any) -> None:
 
 
 def error_of(call: Any) -> str:
+    """Return the text of an ArgumentError."""
     with pytest.raises(devmod.ArgumentError) as caught:
         call()
     return str(caught.value)
 
 
+@pytest.mark.row("R34")
 def test_misuse_is_refused_before_the_driver(device: Any) -> None:
     f, sampler = module()["resample"], device.sampler()
     image, target = device.image((4, 4), "rgba8unorm"), device.image((4, 4), "rgba32float")
@@ -278,6 +300,7 @@ def test_misuse_is_refused_before_the_driver(device: Any) -> None:
     )
 
 
+@pytest.mark.row("R34")
 @pytest.mark.parametrize(
     ("params", "text"),
     [

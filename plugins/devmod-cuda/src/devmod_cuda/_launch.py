@@ -127,7 +127,7 @@ class CudaAdoption(Adoption):
         device = next((each for each in items if each.is_open and each.context.handle == current), items[0])
         stream = device.default_stream if library_of(value) == "pycuda" else self.current_stream(value, device)
         try:
-            return image_over(device, handle, value), stream  # type: ignore[arg-type]  # the devices are CUDA's
+            return image_over(device, handle, value), stream
         except DriverError as error:
             raise ConversionError(f"is a CUDA array that the driver refuses: {error}") from None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Interface, Sampler
-    from devmod_cuda._device import CudaDevice
+    from devmod_runtime.driver_api.device import DriverDevice
     from devmod_runtime.driver_api.handles import Handle, Handles
 
 #: CUDA_ARRAY3D_DESCRIPTOR: width, height, depth, format, channels, flags.
@@ -71,7 +71,7 @@ class ImageArray:
         Whether the array may be a surface.
     """
 
-    def __init__(self, device: CudaDevice, image: Image, array: Handle | Memory, *, has_surface: bool = True) -> None:
+    def __init__(self, device: DriverDevice, image: Image, array: Handle | Memory, *, has_surface: bool = True) -> None:
         self._device, self._nbytes, self._is_integer = device, image.nbytes, image.texel.sample != "float"
         #: The texture objects by sampler, and the surface object.
         self._objects = Once()
@@ -104,7 +104,7 @@ class ImageArray:
         return _RESOURCE.pack(0, self.handle, 0)
 
 
-def new_array(device: CudaDevice, image: Image) -> ImageArray:
+def new_array(device: DriverDevice, image: Image) -> ImageArray:
     """Return a new array for an image.
 
     Raises
@@ -128,7 +128,7 @@ def new_array(device: CudaDevice, image: Image) -> ImageArray:
     return ImageArray(device, image, _create(device, image.nbytes, device.context.arrays, form))
 
 
-def image_over(device: CudaDevice, handle: int, owner: object) -> Image:
+def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
     """Return the image over an array of another library.
 
     Raises
@@ -155,7 +155,7 @@ def image_over(device: CudaDevice, handle: int, owner: object) -> Image:
     return image
 
 
-def _create(device: CudaDevice, nbytes: int, handles: Handles, *arguments: Any) -> Handle:
+def _create(device: DriverDevice, nbytes: int, handles: Handles, *arguments: Any) -> Handle:
     check_driver("cuda")
     try:
         with device.context:
@@ -213,7 +213,8 @@ class ImagePlaces:
     def check(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         """Return the number of an image that its sampler cannot filter, or that is no surface, and the reason; None if there is none."""
         for number in self._surfaces:
-            if not images[number].handle.has_surface:  # type: ignore[union-attr]  # an ImageArray
+            array: Any = images[number].handle
+            if not array.has_surface:
                 return number, "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
         for number, other in self.textures:
             image, sampler = images[number], images[other]
