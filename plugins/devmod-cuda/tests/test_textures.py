@@ -228,6 +228,24 @@ def test_all_types_of_images(device: Any) -> None:
     assert row.numpy().tolist() == of_row.tolist()
 
 
+def test_threads_that_read_different_textures(device: Any) -> None:
+    """The object is chosen in the kernel, so its type is unknown before the launch."""
+    source = """
+extern "C" __global__ void k(cudaTextureObject_t a, cudaTextureObject_t b, float *out)
+{
+    out[threadIdx.x] = tex1D<float>(threadIdx.x % 3 ? a : b, threadIdx.x + .5f);
+}
+"""
+    f = module(source)["k"]
+    assert str(f.info.interface) == "<Interface (a: image r, a_sampler: sampler, b: image r, b_sampler: sampler, out: float32* rw)>"
+    images = [device.image(8, "r32float") for _ in range(2)]
+    for number, image in enumerate(images):
+        image.copy_from(np.arange(8, dtype="float32") + 10 * number)
+    out, pixels = np.zeros(8, "float32"), device.sampler(normalized=False)
+    f(images[0], pixels, images[1], pixels, out, grid=1, block=8)
+    assert out.tolist() == [10, 1, 2, 13, 4, 5, 16, 7]
+
+
 def test_one_texture_object_for_each_sampler(device: Any, standin: Any) -> None:
     image, target = device.image_from_numpy(np.ones((4, 4, 4), "float32")), device.image((4, 4), "rgba32float")
     before = [standin.calls(name) for name in ("cuTexObjectCreate", "cuSurfObjectCreate", "cuTexObjectDestroy", "cuArrayDestroy")]

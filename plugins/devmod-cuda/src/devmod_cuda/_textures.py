@@ -201,14 +201,11 @@ class ImagePlaces:
         For each image that is read through a texture, the number of its argument and that of its sampler.
     """
 
-    def __init__(self, interface: Interface | None) -> None:
-        kinds = [param.kind for param in interface.params] if interface is not None else []
+    def __init__(self, interface: Interface) -> None:
+        kinds = [param.kind for param in interface.params]
         self.textures = [(number - 1, number) for number, kind in enumerate(kinds) if kind == "sampler"]
         read = {image for image, _ in self.textures}
         self._surfaces = [number for number, kind in enumerate(kinds) if kind == "image" and number not in read]
-
-    def __bool__(self) -> bool:
-        return bool(self.textures or self._surfaces)
 
     def check(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         """Return the number of an image that its sampler cannot filter, or that is no surface, and the reason; None if there is none."""
