@@ -81,6 +81,7 @@ def test_the_signature_has_the_images() -> None:
     assert f.arg_types == ("handle", "handle", "handle", "int32", "int32")
 
 
+@pytest.mark.each_driver
 def test_a_resampler_with_a_linear_filter(device: Any) -> None:
     rng = np.random.default_rng(1)
     picture = rng.random((5, 7, 4), "float32")
