@@ -10,7 +10,7 @@ import { parseDtype } from "./dtypes.js";
 /** @import { Value } from "./msgpack.js" */
 
 export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
-const IMAGE_TYPES = /** @type {readonly unknown[]} */ (["", "1d", "2d", "3d", "1d_array", "2d_array"]);
+const IMAGE_TYPES = /** @type {readonly unknown[]} */ (["", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"]);
 const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"]);
 
 /**
