@@ -42,14 +42,14 @@ def open_module(page: Browser, path: Path, *modules: devmod.Module, **options: A
     page.wait("document.querySelector('.kernel')")
 
 
-def resizer(monkeypatch: pytest.MonkeyPatch, output: str = "rgba8unorm") -> devmod.Module:
-    return kernel(monkeypatch, COPY.replace("rgba32float", output), "src 2d float", "s sampler", f"dst 2d {output} w")
+def resizer(output: str = "rgba8unorm") -> devmod.Module:
+    return devmod.compile(COPY.replace("rgba32float", output), "webgpu")
 
 
-def drawer(monkeypatch: pytest.MonkeyPatch, format: str, made: str, type: str = "2d") -> devmod.Module:
+def drawer(format: str, made: str, type: str = "2d") -> devmod.Module:
     place = {"1d": "id.x", "2d": "id.xy", "3d": "id", "2d_array": "id.xy, id.z"}[type]
     source = DRAW.replace("TYPE", type).replace("FORMAT", format).replace("PLACE", place).replace("MADE", made)
-    return kernel(monkeypatch, source, f"dst {type} {format} w", block=(1, 1, 1))
+    return devmod.compile(source, "webgpu")
 
 
 def shown(page: Browser) -> np.ndarray:
@@ -71,13 +71,13 @@ def caption(page: Browser) -> str:
 
 
 @pytest.mark.row("R34")
-def test_a_picture_file_is_resized_and_shown(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_file_is_resized_and_shown(page: Browser, tmp_path: Path) -> None:
     from PIL import Image
 
     pixels = np.random.default_rng(5).integers(0, 256, (20, 37, 4), dtype=np.uint8)
     pixels[..., 3] = 255
     Image.fromarray(pixels).save(tmp_path / "noise.png")
-    open_module(page, tmp_path, resizer(monkeypatch))
+    open_module(page, tmp_path, resizer())
     page.select(argument("s", "Filter"), "nearest")
     page.select(argument("src", "Fill"), "file")
     page.files(argument("src", "Picture"), [str(tmp_path / "noise.png")])
@@ -101,10 +101,10 @@ def test_a_picture_file_is_resized_and_shown(page: Browser, tmp_path: Path, monk
     assert shown(page).shape == (40, 74, 4)
 
 
-def test_a_result_is_saved_as_a_picture_file(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_saved_as_a_picture_file(page: Browser, tmp_path: Path) -> None:
     from PIL import Image
 
-    open_module(page, tmp_path, resizer(monkeypatch))
+    open_module(page, tmp_path, resizer())
     press_run(page)
     name, data = page.download('.result button:text-is("Save as PNG")')
     assert name == "dst.png"
@@ -114,8 +114,8 @@ def test_a_result_is_saved_as_a_picture_file(page: Browser, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("format", ["rgba8unorm", "r8unorm", "rgba16float", "r32float", "rgba32float"])
-def test_every_offered_format_is_filled(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
-    open_module(page, tmp_path, resizer(monkeypatch, "rgba32float"))
+def test_every_offered_format_is_filled(page: Browser, tmp_path: Path, format: str) -> None:
+    open_module(page, tmp_path, resizer("rgba32float"))
     page.select(argument("src", "Format"), format)
     y, x = np.mgrid[:256, :256] / 255
     grey = 0.2126 * x + 0.7152 * y
@@ -154,8 +154,8 @@ SCALED: list[tuple[str, list[list[float]], list[list[int]], str]] = [
 ]  # fmt: skip
 
 
-def test_images_of_every_kind_of_format_are_pictures(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_module(page, tmp_path, resizer(monkeypatch))
+def test_images_of_every_kind_of_format_are_pictures(page: Browser, tmp_path: Path) -> None:
+    open_module(page, tmp_path, resizer())
     body = """
     const { imageResult } = await import("./imageresults.js");
     const found = [];
@@ -179,9 +179,9 @@ def test_images_of_every_kind_of_format_are_pictures(page: Browser, tmp_path: Pa
         assert caption.replace("−", "-") == text, format
 
 
-def test_layers_and_depth_are_shown_one_by_one(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_and_depth_are_shown_one_by_one(page: Browser, tmp_path: Path) -> None:
     for type_, label in (("2d_array", "Layer"), ("3d", "Depth")):
-        open_module(page, tmp_path, drawer(monkeypatch, "rgba8unorm", "vec4f(f32(id.z) / 5, 0, 0, 0)", type_))
+        open_module(page, tmp_path, drawer("rgba8unorm", "vec4f(f32(id.z) / 5, 0, 0, 0)", type_))
         page.fill(argument("dst", "Size"), "5 × 4 × 3")
         page.fill(LAUNCH, "5 × 4 × 3")
         press_run(page)
@@ -196,15 +196,15 @@ def test_layers_and_depth_are_shown_one_by_one(page: Browser, tmp_path: Path, mo
         assert page.evaluate("return document.querySelector('.result canvas').hidden")
 
 
-def test_a_line_of_texels_is_shown(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_module(page, tmp_path, drawer(monkeypatch, "rgba8unorm", "vec4f(f32(id.x) / 1024, 0, 0, 1)", "1d"))
+def test_a_line_of_texels_is_shown(page: Browser, tmp_path: Path) -> None:
+    open_module(page, tmp_path, drawer("rgba8unorm", "vec4f(f32(id.x) / 1024, 0, 0, 1)", "1d"))
     press_run(page)
     assert shown(page).shape == (1, 1024, 4)
     assert page.evaluate("return document.querySelector('.result canvas').getBoundingClientRect().height") > 20
 
 
-def test_errors_are_at_their_fields(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_module(page, tmp_path, resizer(monkeypatch))
+def test_errors_are_at_their_fields(page: Browser, tmp_path: Path) -> None:
+    open_module(page, tmp_path, resizer())
     wrong = {
         "": "expected 2 lengths such as 64 × 64",
         "64": "expected 2 lengths such as 64 × 64",
@@ -230,13 +230,13 @@ def test_errors_are_at_their_fields(page: Browser, tmp_path: Path, monkeypatch: 
     assert problems(page) == {"Seed": "expected a whole number"}
 
 
-def test_a_sampler_that_does_not_fit_shows_the_error(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sampler_that_does_not_fit_shows_the_error(page: Browser, tmp_path: Path) -> None:
     source = (
         "@group(0) @binding(0) var src: texture_2d<u32>;\n@group(0) @binding(1) var s: sampler;\n"
         "@group(0) @binding(2) var<storage, read_write> y: array<vec4u>;\n"
         "@compute @workgroup_size(1) fn k() { y[0] = textureGather(0, src, s, vec2f(0.5)); }\n"
     )
-    open_module(page, tmp_path, kernel(monkeypatch, source, "src 2d uint", "s sampler", "y uint32x4 rw", block=(1, 1, 1)))
+    open_module(page, tmp_path, devmod.compile(source, "webgpu"))
     press_run(page)
     assert problems(page)["Filter"].startswith("the webgpu function 'k': argument 2 's' is a linear sampler, and the shader reads an image")
     page.select(argument("s", "Filter"), "nearest")
@@ -261,8 +261,8 @@ def test_kernels_with_images_that_cannot_run_here_have_the_reason(page: Browser,
     assert page.evaluate("return document.querySelectorAll('.runs-here').length") == 0
 
 
-def test_the_signature_and_the_code_of_a_call(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_module(page, tmp_path, resizer(monkeypatch))
+def test_the_signature_and_the_code_of_a_call(page: Browser, tmp_path: Path) -> None:
+    open_module(page, tmp_path, resizer())
     assert page.text(".functions li > code").startswith("k(src: image 2d float, s: sampler, dst: image 2d rgba8unorm out)")
     legends = page.evaluate("return [...document.querySelectorAll('.kernel legend')].map((each) => each.textContent)")
     assert legends == ["src image 2d of float, in", "s sampler", "dst image 2d of rgba8unorm, out"]
@@ -276,10 +276,8 @@ def test_the_signature_and_the_code_of_a_call(page: Browser, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_the_width_of_a_phone_a_form_of_images_does_not_overflow(
-    page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
-) -> None:
-    open_module(page, tmp_path, resizer(monkeypatch), viewport={"width": 360, "height": 740}, colorScheme=scheme)
+def test_at_the_width_of_a_phone_a_form_of_images_does_not_overflow(page: Browser, tmp_path: Path, scheme: str) -> None:
+    open_module(page, tmp_path, resizer(), viewport={"width": 360, "height": 740}, colorScheme=scheme)
     page.select(argument("src", "Fill"), "random")
     press_run(page)
     assert page.evaluate("return document.documentElement.scrollWidth - innerWidth") <= 0

@@ -65,8 +65,8 @@ def sampled(picture: np.ndarray, width: int, height: int, filter: str, address: 
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("address", ["clamp", "repeat", "mirror"])
 @pytest.mark.parametrize("filter", ["nearest", "linear"])
-def test_a_kernel_samples_an_image(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch, filter: str, address: str) -> None:
-    server.files["k.devmod"] = devmod.dumps(kernel(monkeypatch, RESIZE, *RESIZE_PARAMS))
+def test_a_kernel_samples_an_image(page: Browser, server: FileServer, filter: str, address: str) -> None:
+    server.files["k.devmod"] = devmod.dumps(devmod.compile(RESIZE, "webgpu"))
     picture = np.random.default_rng(1).integers(0, 256, (5, 7, 4), dtype=np.uint8)
     found = run(
         page,
@@ -199,11 +199,10 @@ ALL_TYPES = """
   if (id.x == 0 && id.y == 0) { y[id.z] = textureLoad(line, id.z, 0).x; }
 }
 """
-ALL_PARAMS = ("line 1d float", "layers 2d_array uint", "volume 3d rgba16sint w", "stack 2d_array r32uint rw", "y float32 rw")
 
 
-def test_images_of_every_type_beside_an_array(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.files["k.devmod"] = devmod.dumps(kernel(monkeypatch, ALL_TYPES, *ALL_PARAMS, block=(1, 1, 1)))
+def test_images_of_every_type_beside_an_array(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = devmod.dumps(devmod.compile(ALL_TYPES, "webgpu"))
     found = run(
         page,
         """
@@ -510,6 +509,7 @@ NEEDS: list[tuple[dict[str, Any], str]] = [
     ({"needs": ["fp16"]}, "needs fp16 (WebGPU's shader-f16), which this device does not have"),
     ({"needs": ["fp64", "images", "image_writes_3d"]}, "needs fp64, which this device does not have"),
     ({"needs": ["int64_atomics", "a\u202eb"]}, "needs 'a\\u202eb' and int64_atomics, which this device does not have"),
+    ({"needs": ["texture-formats-tier2", "a" * 200]}, f"needs '{'a' * 100}'… (200 characters) and 'texture-formats-tier2', which this device does not have"),
     ({"needs": ["toString"], "subgroup": 32}, "needs toString and subgroups of 32 threads (it has subgroups of 4), which this device does not have"),
     ({"needs": [f"need{each:02}" for each in range(20)]}, "needs " + "".join(f"need{each:02} and " for each in range(12)) + "8 more, which this device does not have"),
     ({"needs": ["images"], "subgroup": 4}, ""),

@@ -225,7 +225,7 @@ BAD_PARAMS: list[Any] = [
 BAD_INTERFACES: list[Any] = [
     *({"params": [{"name": "p", "kind": "scalar", "type": "uint8x64"} | each]} for each in BAD_PARAMS),
     {"params": 7}, {"params": [7]}, {"params": [{"name": "p"}]}, {"params": [{"kind": "buffer"}]}, {"blocks": {}}, {"blocks": [None]}, {"blocks": [{"at": 0}]},
-    {"blocks": [{"size": 4}]}, {"blocks": [{"at": 0, "size": -4}]}, {"blocks": [{"at": "x", "size": 4}]}, {"block": [64]}, {"block": 64}, {"block": [1, 1, -1]},
+    {"blocks": [{"size": 4}]}, {"blocks": [{"at": 0, "size": -4}]}, {"blocks": [{"at": "x", "size": 4}]}, {"blocks": [{"at": 0, "size": 4, "name": 7}]}, {"block": [64]}, {"block": 64}, {"block": [1, 1, -1]},
     {"default_block": [64]}, {"default_block": [0, 1, 1]}, {"default_block": "x"}, {"open_block": 1}, {"open_block": None},
     {"needs": "fp16"}, {"needs": None}, {"needs": ["fp16", 7]}, {"subgroup": 0}, {"subgroup": "32"}, {"subgroup": -1}, {"subgroup": True},
 ]  # fmt: skip

@@ -180,6 +180,8 @@ function readDefault(value, subject, refuse) {
 function readBlock(value, refuse) {
   if (!isMap(value)) throw refuse(`a block is a map with string keys, not ${typeName(value)}`);
   for (const key of ["at", "size"]) if (!(key in value)) throw refuse(`a block has no '${key}'`);
+  const { name = "" } = value;
+  if (typeof name !== "string") throw refuse(`a block's name is a string, not ${typeName(name)}`);
   const size = readCount(value.size, "the size of a block", refuse);
   return { at: readPlace(value.at, "a block", refuse, true), size };
 }

@@ -11,8 +11,8 @@ import { label } from "./plan.js";
 /** @typedef {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} Compiled */
 /** @typedef {{ pipeline: GPUComputePipeline, layouts: GPUBindGroupLayout[] }} Pipeline */
 
-/** The features of WebGPU by the names of needs; "" if all devices have it. @type {Readonly<Record<string, string>>} */
-const NEEDS = { fp16: "shader-f16", subgroups: "subgroups", images: "", image_writes_3d: "" };
+/** The features of WebGPU by the names of needs, where they differ; "" if all devices have it. @type {ReadonlyMap<string, string>} */
+const NEEDS = new Map([["fp16", "shader-f16"], ["images", ""], ["image_writes_3d", ""]]);
 
 /**
  * Return what a device lacks for a function, as the end of a sentence; "" if it lacks nothing.
@@ -22,9 +22,9 @@ const NEEDS = { fp16: "shader-f16", subgroups: "subgroups", images: "", image_wr
 export function unmetNeeds(interface_, device) {
   const { needs = [], subgroup = null } = interface_ ?? {};
   const missing = needs.flatMap((need) => {
-    const feature = Object.hasOwn(NEEDS, need) ? NEEDS[need] : undefined;
-    if (feature === "" || (feature && device.features.has(feature))) return [];
-    return [feature ? `${need} (WebGPU's ${feature})` : /^\w{1,60}$/.test(need) ? need : quoteName(need)];
+    const feature = NEEDS.get(need) ?? need;
+    if (feature === "" || device.features.has(feature)) return [];
+    return [feature !== need ? `${need} (WebGPU's ${feature})` : /^\w{1,60}$/.test(need) ? need : quoteName(need)];
   });
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = device.adapterInfo ?? {};
   const isFixed = least === most || device.features.has("subgroup-size-control");
