@@ -230,6 +230,19 @@ def test_errors_are_at_their_fields(page: Browser, tmp_path: Path) -> None:
     assert problems(page) == {"Seed": "expected a whole number"}
 
 
+def test_a_sampler_has_the_chosen_address(page: Browser, tmp_path: Path) -> None:
+    open_module(page, tmp_path, devmod.compile(RESIZE, "webgpu"))  # it reads from -1 to 2
+    page.fill(argument("src", "Size"), "4 × 1")
+    page.fill(argument("dst", "Size"), "12 × 1")
+    page.fill(LAUNCH, "12 × 1")
+    page.select(argument("s", "Filter"), "nearest")
+    row = [0, 85, 170, 255]
+    for address, left, right in (("clamp", [0] * 4, [255] * 4), ("repeat", row, row), ("mirror", row[::-1], row[::-1])):
+        page.select(argument("s", "Address"), address)
+        press_run(page)
+        assert shown(page)[0, :, 0].tolist() == [*left, *row, *right]
+
+
 def test_a_sampler_that_does_not_fit_shows_the_error(page: Browser, tmp_path: Path) -> None:
     source = (
         "@group(0) @binding(0) var src: texture_2d<u32>;\n@group(0) @binding(1) var s: sampler;\n"
