@@ -1,15 +1,15 @@
 // Images and samplers on a device. The words and the messages are those of devmod in Python (devmod_runtime/_device/image.py).
 
 import { chosenDevice, readBack, runGuarded, TextureUsage, Usage } from "./device.js";
-import { TYPED_ARRAYS } from "./dtypes.js";
-import { ArgumentError, LaunchError, quoteName, repr } from "./errors.js";
+import { LaunchError, quoteName, repr } from "./errors.js";
 import { CHANNELS, IMAGE_FORMATS, storageFeature } from "./formats.js";
 import { didYouMean } from "./near.js";
-import { describeValue, viewOf } from "./scalars.js";
+import { describeValue } from "./scalars.js";
+import { argumentError, arrayOf, checkPicture, formatOf, isPicture, numbersOf, PICTURE_FORMATS, tuple } from "./texels.js";
 
 /** @import { ImageFormat } from "./formats.js" */
+/** @import { Texels } from "./texels.js" */
 
-/** The numbers of an image: a typed array of the format's element type. @typedef {ArrayBufferView & ArrayLike<number>} Texels */
 /** @typedef {"nearest" | "linear"} Filter */
 /** @typedef {"clamp" | "repeat" | "mirror"} Address */
 
@@ -17,8 +17,6 @@ import { describeValue, viewOf } from "./scalars.js";
 const DEFAULT_TYPES = {
   uint8: "8unorm", int8: "8snorm", uint16: "16uint", int16: "16sint", float16: "16float", uint32: "32uint", int32: "32sint", float32: "32float",
 };
-/** The formats to which a browser converts a picture. */
-const PICTURE_FORMATS = ["r8unorm", "rg8unorm", "rgba8unorm", "bgra8unorm", "r16float", "rg16float", "rgba16float", "r32float", "rg32float", "rgba32float"];
 /** @type {Readonly<Record<Filter, GPUFilterMode>>} */
 const FILTERS = { nearest: "nearest", linear: "linear" };
 /** @type {Readonly<Record<Address, GPUAddressMode>>} */
@@ -305,63 +303,6 @@ function checkExtent({ limits }, shape, layers) {
 }
 
 /**
- * @param {string} method
- * @param {unknown} format
- * @returns {ImageFormat}
- */
-function formatOf(method, format) {
-  const found = typeof format === "string" && IMAGE_FORMATS.get(format);
-  if (found) return found;
-  const hint = typeof format === "string" ? didYouMean(format, [...IMAGE_FORMATS.keys()]) : "";
-  const known = [...IMAGE_FORMATS.keys()].join(", ");
-  throw argumentError(method, "format", `${describeValue(format)} is not a format of images; expected one of ${known}${hint}`);
-}
-
-/**
- * Whether a value is a picture of the browser.
- * @param {unknown} value
- * @returns {value is ImageData | ImageBitmap}
- */
-function isPicture(value) {
-  return [globalThis.ImageData, globalThis.ImageBitmap].some((each) => each && value instanceof each);
-}
-
-/**
- * @param {string} method
- * @param {string} format
- */
-function checkPicture(method, format) {
-  formatOf(method, format);
-  if (PICTURE_FORMATS.includes(format)) return;
-  throw argumentError(method, "format", `a picture cannot be copied to an image of ${format}, only its numbers; expected one of ${PICTURE_FORMATS.join(", ")}`);
-}
-
-/**
- * Return the bytes of an array, and its element type; "" for bytes without a type.
- * @param {string} method
- * @param {unknown} source
- */
-function numbersOf(method, source) {
-  const bytes = viewOf(source);
-  if (!bytes) throw argumentError(method, "source", `the source is ${describeValue(source)}, expected an ImageData, an ImageBitmap or a typed array`);
-  if (bytes.buffer instanceof ArrayBuffer === false) throw argumentError(method, "source", "the source is in a SharedArrayBuffer; pass a copy");
-  const type = TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (/** @type {unknown} */ (source))[Symbol.toStringTag] ?? ""] ?? "";
-  return { bytes: /** @type {Uint8Array<ArrayBuffer>} */ (bytes), type };
-}
-
-/**
- * Return the elements of a buffer as a typed array.
- * @param {string} dtype
- * @param {ArrayBuffer} buffer
- * @returns {Texels}
- */
-function arrayOf(dtype, buffer) {
-  const name = Object.keys(TYPED_ARRAYS).find((each) => TYPED_ARRAYS[each] === dtype) ?? "";
-  const known = /** @type {Record<string, new (buffer: ArrayBuffer) => Texels>} */ (/** @type {unknown} */ (globalThis));
-  return new (known[name] ?? Uint16Array)(buffer);
-}
-
-/**
  * @template {object} T
  * @param {string} method
  * @param {T} options
@@ -371,18 +312,4 @@ function readOptions(method, options, known) {
   const other = Object.keys(options ?? {}).find((each) => !known.includes(each));
   if (other) throw argumentError(method, other, `there is no option ${quoteName(other)}; there is: ${known.join(", ")}${didYouMean(other, known)}`);
   return options ?? /** @type {T} */ ({});
-}
-
-/** @param {readonly unknown[]} parts */
-function tuple(parts) {
-  return `(${parts.join(", ")}${parts.length === 1 ? "," : ""})`;
-}
-
-/**
- * @param {string} method
- * @param {string} argument
- * @param {string} text
- */
-function argumentError(method, argument, text) {
-  return new ArgumentError(`${method}: ${text}`, { kind: "webgpu", argument });
 }

@@ -22,7 +22,7 @@ export { Launch } from "./launch.js";
  */
 /** @typedef {import("./function.js").Value} Value */
 /** @typedef {import("./head.js").Origin} Origin */
-/** @typedef {import("./images.js").Texels} Texels */
+/** @typedef {import("./texels.js").Texels} Texels */
 /** @typedef {import("./interface.js").Interface} Interface */
 /** @typedef {import("./members.js").Member} Member */
 /** @typedef {import("./interface.js").Param} Param */
