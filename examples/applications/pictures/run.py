@@ -32,7 +32,7 @@ def make_picture(width: int = 160, height: int = 120) -> np.ndarray:
 def main(kinds: list[str]) -> None:
     """Print a line for each device."""
     kernels = devmod.load(Path(__file__).with_name("pictures.devmod"))
-    own = {module.kind for module in kernels.imports}
+    own = {module.kind for module in kernels.imports or (kernels,)}
     picture, (width, height) = make_picture(), (203, 97)
     for device in devmod.devices():
         if device.kind in own and (not kinds or device.kind in kinds):
