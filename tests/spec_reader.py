@@ -231,7 +231,7 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     element, access = text(fields.get("type", "")), text(fields.get("access", ""))
     image_format, sample = text(fields.get("format", "")), text(fields.get("sample", ""))
     if result["kind"] == "image":
-        require(element in ("", "1d", "2d", "3d", "1d_array", "2d_array"), "an image's type")
+        require(element in ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"), "an image's type")
         require(sample in ("", "float", "int", "uint"), "an image's sample")
     else:
         require(not element or is_type_name(element), "a parameter's type")

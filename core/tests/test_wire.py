@@ -435,7 +435,7 @@ def params_of(draw: st.DrawFn) -> devmod.Param:
     counts = st.integers(1, 2**40)
     locals_ = st.none() | st.builds(devmod.Local, counts) | st.builds(lambda count: devmod.Local(per_thread=count), counts)
     is_image = kind == "image"
-    images = st.sampled_from(["", "1d", "2d", "3d", "1d_array", "2d_array"])
+    images = st.sampled_from(["", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"])
     return devmod.Param(
         draw(st.text(max_size=5)),
         kind,

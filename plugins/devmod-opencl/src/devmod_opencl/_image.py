@@ -1,4 +1,4 @@
-"""Images and samplers of OpenCL devices, and those of pyopencl as their arguments."""
+"""Images and samplers of OpenCL devices, and those of pyopencl as their arguments. A `device` is an OpenCLDevice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from devmod_opencl._device import OpenCLDevice, OpenCLStream
 
 #: OpenCL's channel orders and channel types, by the parts of a format's name.
 _ORDERS = {"r": "R", "rg": "RG", "rgba": "RGBA", "bgra": "BGRA"}
@@ -58,13 +57,13 @@ class OpenCLImage(Image):
         return "1d_buffer" if self.handle.type == _OBJECTS["1d_buffer"] else super().type  # type: ignore[attr-defined]
 
 
-def supported_formats(device: OpenCLDevice, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
+def supported_formats(device: Any, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
     """Return the formats of a device's images of a type that kernels use in a way, such as "READ_ONLY"."""
     formats = cl.get_supported_image_formats(device.context, getattr(cl.mem_flags, flags), _OBJECTS[type])
     return frozenset(filter(None, (_NAMES.get((each.channel_order, each.channel_data_type)) for each in formats)))
 
 
-def image_problem(device: OpenCLDevice, format: str, access: str) -> str:  # noqa: A002 - the name in the base class
+def image_problem(device: Any, format: str, access: str) -> str:  # noqa: A002 - the name in the base class
     """Return why kernels cannot access images of a format, as `Device.image_problem` does."""
     # The formats are those of 2-D images; drivers have the same for the other types.
     if not access or format in device.image_formats(_FLAGS[access], "2d"):
@@ -75,7 +74,7 @@ def image_problem(device: OpenCLDevice, format: str, access: str) -> str:  # noq
 _VERBS = {"r": "read", "w": "write to", "rw": "both read and write"}
 
 
-def create_image(device: OpenCLDevice, image: Image) -> Any:
+def create_image(device: Any, image: Image) -> Any:
     """Return pyopencl's Image of zeros, as `Device.create_image` does."""
     handle = device.handle
     if not handle.image_support:
@@ -120,7 +119,7 @@ def _region(image: Image) -> tuple[int, int, int]:
     return x, y, z
 
 
-def copy(image: Image, data: memoryview, stream: OpenCLStream, *, write: bool) -> None:
+def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
     """Copy the host's bytes, which have no padding, to an image or back, and wait."""
     check_driver("opencl")
     enqueue = cl._cl._enqueue_write_image if write else cl._cl._enqueue_read_image
@@ -132,7 +131,7 @@ def copy(image: Image, data: memoryview, stream: OpenCLStream, *, write: bool) -
         raise driver_error(f"a copy of {data.nbytes} bytes {'to' if write else 'from'} an image on {image.device} failed", error) from error
 
 
-def create_sampler(device: OpenCLDevice, sampler: Sampler) -> Any:
+def create_sampler(device: Any, sampler: Sampler) -> Any:
     """Return pyopencl's Sampler, as `Device.create_sampler` does."""
     if not sampler.normalized and sampler.address in ("repeat", "mirror"):
         raise ArgumentError(
@@ -148,7 +147,7 @@ def create_sampler(device: OpenCLDevice, sampler: Sampler) -> Any:
         raise driver_error(f"{device} gives no sampler", error) from error
 
 
-def adopt_image(value: Any, device: OpenCLDevice) -> Image:
+def adopt_image(value: Any, device: Any) -> Image:
     """Return the image over an Image of pyopencl, which is in the device's context.
 
     Raises
@@ -165,7 +164,7 @@ def adopt_image(value: Any, device: OpenCLDevice) -> Image:
     return OpenCLImage(device, lengths, name, layers, value)
 
 
-def adopt_sampler(value: Any, device: OpenCLDevice) -> Sampler:
+def adopt_sampler(value: Any, device: Any) -> Sampler:
     """Return the sampler over a Sampler of pyopencl, which is in the device's context."""
     address = next((name for name, mode in _ADDRESSES.items() if value.addressing_mode == getattr(cl.addressing_mode, mode)), "clamp")
     linear = value.filter_mode == cl.filter_mode.LINEAR

@@ -59,7 +59,7 @@ def find_needs(
     for feature, (words, extensions, arguments) in _FEATURES.items():
         if not words.search(text):
             continue
-        names = [*extensions, *(_SUBGROUP_EXTENSION.findall(text) if feature == _SUBGROUPS else ())]
+        names = [*extensions, *(sorted(set(_SUBGROUP_EXTENSION.findall(text))) if feature == _SUBGROUPS else ())]
         has_errors, undeclared, present = parse([*arguments, "-Xclang", f"-cl-ext={','.join(f'-{name}' for name in names)}"])
         # clang knows no vendor's functions, with the feature or without it.
         is_needed = has_errors or any(

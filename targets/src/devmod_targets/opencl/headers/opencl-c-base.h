@@ -53,8 +53,11 @@ typedef uint cl_mem_fence_flags;
   typedef number number##8 __attribute__((ext_vector_type(8))); \
   typedef number number##16 __attribute__((ext_vector_type(16)));
 DEVMOD_VECTORS(char) DEVMOD_VECTORS(uchar) DEVMOD_VECTORS(short) DEVMOD_VECTORS(ushort) DEVMOD_VECTORS(int) DEVMOD_VECTORS(uint)
-DEVMOD_VECTORS(long) DEVMOD_VECTORS(ulong) DEVMOD_VECTORS(float) DEVMOD_VECTORS(half)
+DEVMOD_VECTORS(long) DEVMOD_VECTORS(ulong) DEVMOD_VECTORS(float)
 // devmod also parses programs as for devices without an extension.
+#ifdef cl_khr_fp16
+DEVMOD_VECTORS(half)
+#endif
 #ifdef cl_khr_fp64
 DEVMOD_VECTORS(double)
 #endif
