@@ -433,7 +433,7 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         other = resource_at.setdefault(resource.at, resource)
         if other is resource:
             continue
-        if other.kind != resource.kind or resource.kind == "uniform" or not _is_one_image(other, resource):
+        if not is_one_argument(other, resource):
             hint = (
                 ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
                 if "$Global" in (other.name, resource.name)
@@ -457,8 +457,10 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
     return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
 
 
-def _is_one_image(one: Resource, other: Resource) -> bool:
-    """Return whether two images at one binding can be one argument; True for other resources."""
+def is_one_argument(one: Resource, other: Resource) -> bool:
+    """Return whether one argument can be passed for two resources at one binding: for buffers, and for images of one type."""
+    if one.kind != other.kind or one.kind == "uniform":
+        return False
     same = (one.type, one.sample, one.storage) == (other.type, other.sample, other.storage)
     return one.kind == "buffer" or (same and (one.format == other.format or not (one.format and other.format)))
 

@@ -750,7 +750,10 @@ def test_a_call_with_images_or_samplers_is_refused_where_the_backend_has_none(ki
     f, _ = one(Param("i", kind))
     with pytest.raises(devmod.LaunchError) as caught:
         f(3, grid=1, block=1)
-    assert str(caught.value) == f"the toy function 'f' cannot be called: argument 1 'i' is of kind {kind}, and the toy backend does not support images"
+    assert (
+        str(caught.value)
+        == f"the toy function 'f' cannot be called: argument 1 'i' is of kind {kind}, and the toy backend does not support images"
+    )
 
 
 def test_limits_of_the_device_are_checked_once_before_anything_is_copied(devices: list[toy.ToyDevice]) -> None:
