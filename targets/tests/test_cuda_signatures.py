@@ -243,7 +243,9 @@ def test_limits_of_a_launch() -> None:
         assert info.interface is not None
         tags = info.launch_param_tags
         assert tags[:6] == ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
-        limits[name] = (info.interface.block, dict(info.interface.extra), tags[6:], info.interface.open_block)
+        extra = dict(info.interface.extra)
+        assert extra.pop("globals") == {"counter": ["int32", 7]}
+        limits[name] = (info.interface.block, extra, tags[6:], info.interface.open_block)
     dynamic = ("tirx.use_dyn_shared_memory",)
     assert limits == {
         "plain": (None, {}, (), True),

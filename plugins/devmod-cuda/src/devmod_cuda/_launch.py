@@ -14,6 +14,7 @@ from devmod.errors import ArgumentError, FormatError
 from devmod_cuda._calls import CUDA, LEGACY_STREAM
 from devmod_cuda._device import devices
 from devmod_cuda._tensor_map import TensorMap
+from devmod_cuda._textures import ImagePlaces
 from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, ParamPlace
 from devmod_runtime import fork_safe
 from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo
+    from devmod import FunctionInfo, Image, Sampler
     from devmod_cuda._calls import CudaDriver
     from devmod_cuda._device import CudaDevice
     from devmod_readers.nvidia import KernelEntry
@@ -169,6 +170,14 @@ class CudaKernel(DriverKernel):
         self.static_shared_memory = static
         self._attributes: _Attributes = image.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
         self._tensor_maps = tensor_map_numbers(info)
+        self._images = ImagePlaces(info.interface)
+
+    @property
+    def pack(self) -> Callable[..., bytes]:
+        return self._images.packer(self.layout.pack) if self._images else self.layout.pack
+
+    def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        return self._images.check(images)
 
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         shape = self._driver_config(launch)
@@ -330,6 +339,7 @@ class CudaLauncher(DriverLauncher):
     kind = "cuda"
     adoption = ADOPTION
     kernel_type = CudaKernel
+    has_images = True
 
     def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
         super().__init__(info, images, interface if interface is not None else tensor_map_interface(info))

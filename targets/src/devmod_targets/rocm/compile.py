@@ -142,7 +142,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         unread = set(kernels) if language == "ir" else set()
         if language == "hip":
             try:
-                reflected, reader, included = read_kernels(request, options, kernels, added)
+                reflected, reader, included = read_kernels(request, options, kernels, code, added)
                 readers.append(reader)
                 files |= included
                 # An instance for a lambda of the host's half has a name that no source can spell. Its types are those of the IR.
@@ -475,7 +475,7 @@ _VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {
 
 
 def read_kernels(
-    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], added: Sequence[str]
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], code: bytes, added: Sequence[str]
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
     """Read the kernels of a source.
 
@@ -483,8 +483,8 @@ def read_kernels(
     ----------
     request, options
         The source, and the arguments with which clang compiled it.
-    kernels
-        The kernels of the code object.
+    kernels, code
+        The kernels of the code object, and its bytes.
     added
         The flags of the second compile, if the source needs it.
 
@@ -525,7 +525,7 @@ def read_kernels(
         _check_places(name, location, types, kernels[symbol])
         is_open = cursor.spelling in open_names and block is None
         functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
-    return functions, source.toolchain, source.files
+    return source.with_globals(functions, code), source.toolchain, source.files
 
 
 def _value_type(type_: Any) -> tuple[str, int]:
