@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from devmod import Image, Sampler
     from devmod_metal._driver import Framework
     from devmod_runtime import Lease
 
 
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8
+#: What every device has. None has 64-bit floats, and the atomics of 64-bit integers are two functions alone.
+_FEATURES = frozenset(("fp16", "images", "image_writes_3d"))
 _once = Once()
 #: The one Metal of the process: Apple's framework, or a double that a test has set.
 _opened: list[Framework] = []
@@ -83,6 +86,8 @@ class MetalDevice(Device):
             # space it is that of the type, at most 16.
             "view_alignment": 32,
         }
+        self.read_write_tier, self.filters_float32 = properties.read_write_tier, properties.filters_float32
+        self.features = _FEATURES | {"subgroups"} if properties.has_simdgroups else _FEATURES
         self._once = Once()
         self._number = count()
         #: The lease of each stream. Its value is the stream's commands, which may still run after the stream is deleted.
@@ -166,6 +171,31 @@ class MetalDevice(Device):
 
     def free_memory(self) -> int:
         return max(self.memory - metal().allocated(self.handle), 0)
+
+    def create_image(self, image: Image) -> Any:
+        from devmod_metal._image import create_image
+
+        return create_image(self, image)
+
+    def create_sampler(self, sampler: Sampler) -> Any:
+        from devmod_metal._image import create_sampler
+
+        return create_sampler(self, sampler)
+
+    def write_image(self, image: Image, data: memoryview, stream: MetalStream) -> None:
+        from devmod_metal._image import write_image
+
+        write_image(image, data, stream)
+
+    def read_image(self, image: Image, out: memoryview, stream: MetalStream) -> None:
+        from devmod_metal._image import read_image
+
+        read_image(image, out, stream)
+
+    def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name in the runtime
+        from devmod_metal._image import image_problem
+
+        return image_problem(self, format, access)
 
     def view(self, memory: Memory) -> memoryview:
         import ctypes

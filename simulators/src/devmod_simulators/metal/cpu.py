@@ -1,4 +1,6 @@
-"""Metal sources as C++ on the CPU, for the examples. `msl_on_cpu.h` has the names of the language; this file compiles and calls."""
+"""Metal sources as C++ on the CPU, for the examples and tests. `msl_on_cpu.h` and `msl_textures.h` have the names of the language; this
+file compiles and calls.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,52 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
 _TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)
+_TEXTURE = re.compile(r"(texture\w+\s*<[^<>]*>)\s*\w+\s*\[\[\s*(texture)\((\d+)\)\s*\]\]\Z")
+_SAMPLER = re.compile(r"(sampler)\s+\w+\s*\[\[\s*(sampler)\((\d+)\)\s*\]\]\Z")
 _PLACE = re.compile(r"\w+\s+\w+\s*\[\[\s*(\w+)\s*\]\]\Z")
+
+
+#: The formats of texels, without their channels, in the order of `msl_textures.h`.
+_FORMATS = ("8unorm", "8snorm", "8uint", "8sint", "16unorm", "16snorm", "16uint", "16sint", "16float", "32uint", "32sint", "32float")
+_CHANNELS = {"r": 1, "rg": 2, "rgba": 4, "bgra": 4}
+_ADDRESS_MODES = {"border": 0, "clamp": 1, "repeat": 2, "mirror": 3}
+
+
+class Texture(NamedTuple):
+    """A texture: its format by WebGPU's name, its width, height and depth, its layers (0 for no array), and its texels."""
+
+    format: str
+    extent: tuple[int, int, int]
+    layers: int
+    data: bytearray
+
+
+class Sampler(NamedTuple):
+    """A sampler, by the words of `devmod.Device.sampler`."""
+
+    filter: str
+    address: str
+    normalized: bool
+
+
+class _TextureData(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        *((name, ctypes.c_uint) for name in ("width", "height", "depth", "layers", "format", "channels", "bgra")),
+    ]
+
+
+def _texture_data(texture: Texture) -> _TextureData:
+    match = re.fullmatch(r"([a-z]+)(\w+)", texture.format)
+    assert match
+    format_, data = _FORMATS.index(match[2]), (ctypes.c_char * len(texture.data)).from_buffer(texture.data)
+    result = _TextureData(ctypes.addressof(data), *texture.extent, texture.layers, format_, _CHANNELS[match[1]], match[1] == "bgra")
+    result.owner = data
+    return result
 
 
 def _compiler() -> str | None:
@@ -26,11 +69,25 @@ def missing() -> str:
     return "" if _compiler() else "no C++ compiler is installed"
 
 
+def _c_object(value: Any) -> Any:
+    """Return an argument as an object of ctypes."""
+    if isinstance(value, Texture):
+        return _texture_data(value)
+    if isinstance(value, Sampler):
+        words = (not value.normalized, value.filter == "linear", _ADDRESS_MODES[value.address])
+        return (ctypes.c_int * 3)(*words)
+    data = bytearray(value) if isinstance(value, int) else value
+    if isinstance(data, (bytearray, memoryview)):
+        return (ctypes.c_char * len(data)).from_buffer(data)
+    return ctypes.create_string_buffer(bytes(data), len(data))
+
+
 @cache
 def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
     """Compile a kernel, once. Return a function f(arguments, grid, block).
 
-    The key of an argument is ("buffer" or "threadgroup", index). Its value is the data of the buffer, or the bytes of threadgroup memory.
+    The key of an argument is ("buffer", "threadgroup", "texture" or "sampler", index). Its value is the data of the buffer, the bytes of
+    threadgroup memory, a `Texture` or a `Sampler`.
     """
     found = re.search(rf"\bkernel\s+void\s+{name}\s*\((.*?)\)\s*\{{", text, re.DOTALL)
     assert found, f"no kernel {name}"
@@ -38,9 +95,12 @@ def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], A
     signature = re.sub(r"\bthreadgroup\b(?!\s*\()", "", found[1])
     text = text[: found.start(1)] + signature + text[found.end(1) :]
     keys, passed = [], []
-    for number, parameter in enumerate(each.strip() for each in signature.split(",")):
-        buffer = _TYPE.match(parameter)
-        if buffer:
+    for number, parameter in enumerate(each.strip() for each in re.split(r",(?![^<>]*>)", signature)):
+        buffer, bound = _TYPE.match(parameter), _TEXTURE.match(parameter) or _SAMPLER.match(parameter)
+        if bound:
+            keys.append((bound[2], int(bound[3])))
+            passed.append(f"({bound[1]})args[{len(keys) - 1}]" if bound[2] == "texture" else f"*(sampler *)args[{len(keys) - 1}]")
+        elif buffer:
             keys.append((buffer[4], int(buffer[5])))
             pointer = f"({buffer[1].strip()} *)args[{len(keys) - 1}]"
             passed.append(pointer if buffer[2] == "*" else f"*{pointer}")
@@ -68,13 +128,7 @@ def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], A
         shutil.rmtree(folder)
 
     def call(arguments: Mapping[tuple[str, int], Any], grid: Any, block: Any) -> None:
-        given = [bytearray(data) if isinstance(data, int) else data for data in (arguments[key] for key in keys)]
-        arrays = [
-            (ctypes.c_char * len(data)).from_buffer(data)
-            if isinstance(data, (bytearray, memoryview))
-            else ctypes.create_string_buffer(bytes(data), len(data))
-            for data in given
-        ]
+        arrays = [_c_object(arguments[key]) for key in keys]
         pointers = (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
         library.devmod_run(pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
 

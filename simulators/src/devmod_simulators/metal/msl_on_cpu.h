@@ -8,19 +8,53 @@
 
 using uint = unsigned int;
 using ulong = unsigned long;
-struct uint2 { uint x, y; };
-struct uint3 { uint x, y, z; operator uint() const { return x; } operator uint2() const { return {x, y}; } };
-struct float4 {
-    float x, y, z, w;
-    float4() = default;
-    float4(float all) : x(all), y(all), z(all), w(all) {}
-    float4(float a, float b, float c, float d) : x(a), y(b), z(c), w(d) {}
-    float4 &operator+=(float4 o) { x += o.x, y += o.y, z += o.z, w += o.w; return *this; }
+using ushort = unsigned short;
+using half = _Float16;
+// The operators of a vector, for each member.
+#define VECTOR_OPERATOR(name, op, ...) \
+    friend name operator op(name a, name b) { return {__VA_ARGS__}; } \
+    name &operator op##=(name other) { return *this = *this op other; }
+template <class T> struct vec2 {
+    T x, y;
+    vec2() = default;
+    vec2(T all) : x(all), y(all) {}
+    vec2(T a, T b) : x(a), y(b) {}
+    template <class U> explicit vec2(vec2<U> o) : x(T(o.x)), y(T(o.y)) {}
+    VECTOR_OPERATOR(vec2, +, T(a.x + b.x), T(a.y + b.y))
+    VECTOR_OPERATOR(vec2, -, T(a.x - b.x), T(a.y - b.y))
+    VECTOR_OPERATOR(vec2, *, T(a.x * b.x), T(a.y * b.y))
+    VECTOR_OPERATOR(vec2, /, T(a.x / b.x), T(a.y / b.y))
 };
-inline float4 operator*(float s, float4 v) { return {s * v.x, s * v.y, s * v.z, s * v.w}; }
-struct uint4 {
-    uint x, y, z, w;
-    explicit uint4(float4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
+template <class T> struct vec3 {
+    T x, y, z;
+    vec3() = default;
+    vec3(T all) : x(all), y(all), z(all) {}
+    vec3(T a, T b, T c) : x(a), y(b), z(c) {}
+    template <class U> explicit vec3(vec3<U> o) : x(T(o.x)), y(T(o.y)), z(T(o.z)) {}
+    VECTOR_OPERATOR(vec3, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z))
+    VECTOR_OPERATOR(vec3, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z))
+    VECTOR_OPERATOR(vec3, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z))
+    VECTOR_OPERATOR(vec3, /, T(a.x / b.x), T(a.y / b.y), T(a.z / b.z))
+};
+template <class T> struct vec4 {
+    T x, y, z, w;
+    vec4() = default;
+    vec4(T all) : x(all), y(all), z(all), w(all) {}
+    vec4(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
+    template <class U> explicit vec4(vec4<U> o) : x(T(o.x)), y(T(o.y)), z(T(o.z)), w(T(o.w)) {}
+    VECTOR_OPERATOR(vec4, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z), T(a.w + b.w))
+    VECTOR_OPERATOR(vec4, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z), T(a.w - b.w))
+    VECTOR_OPERATOR(vec4, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z), T(a.w * b.w))
+    VECTOR_OPERATOR(vec4, /, T(a.x / b.x), T(a.y / b.y), T(a.z / b.z), T(a.w / b.w))
+};
+#define VECTORS(T) using T##2 = vec2<T>; using T##3 = vec3<T>; using T##4 = vec4<T>;
+VECTORS(float) VECTORS(half) VECTORS(int) VECTORS(uint) VECTORS(short) VECTORS(ushort)
+// A position converts to what a kernel declares.
+struct Position {
+    uint x, y, z;
+    operator uint() const { return x; }
+    operator uint2() const { return {x, y}; }
+    operator uint3() const { return {x, y, z}; }
 };
 inline float max(float a, float b) { return a > b ? a : b; }
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
@@ -32,19 +66,20 @@ inline float exp(float v) { return expf(v); }
 inline float log2(float v) { return log2f(v); }
 }
 namespace metal {}
+#include "msl_textures.h"
 namespace mem_flags { constexpr int mem_threadgroup = 0; }
 inline std::barrier<> *all_threads;
 inline void threadgroup_barrier(int) { all_threads->arrive_and_wait(); }
 
 struct Places {
-    uint3 threadgroup_position_in_grid, thread_position_in_threadgroup, thread_position_in_grid, threadgroups_per_grid, threads_per_threadgroup,
+    Position threadgroup_position_in_grid, thread_position_in_threadgroup, thread_position_in_grid, threadgroups_per_grid, threads_per_threadgroup,
         threads_per_grid;
 };
 
 inline Places place(const uint *grid, const uint *block, uint group, uint thread)
 {
-    const uint3 g{group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
-    const uint3 t{thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]};
+    const Position g{group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
+    const Position t{thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]};
     return {g, t, {g.x * block[0] + t.x, g.y * block[1] + t.y, g.z * block[2] + t.z}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
             {grid[0] * block[0], grid[1] * block[1], grid[2] * block[2]}};
 }
