@@ -5,17 +5,19 @@ from __future__ import annotations
 from copy import copy
 from functools import partial
 from math import isfinite, prod
+from typing import NamedTuple
 
 from devmod import Interface
-from devmod.backend import ConversionError, constants_of
+from devmod.backend import ConversionError, Once, constants_of
 from devmod.errors import ArgumentError, CompileError, FormatError, LaunchError
 from devmod_readers.wgsl import read_wgsl
-from devmod_runtime import DeviceArray, Kernel, LaunchConfig, Launcher, specialize_constants
-from devmod_webgpu import _driver
+from devmod_runtime import DeviceArray, Image, Kernel, LaunchConfig, Launcher, Sampler, specialize_constants
+from devmod_webgpu import _driver, _images
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._copy import Region
 from devmod_webgpu._device import WebGPUDevice, WebGPUStream, devices
 from devmod_webgpu._driver import launch_error, wgpu
+from devmod_webgpu._images import AdoptedImage
 from devmod_webgpu._pipeline import build_pipeline
 
 TYPE_CHECKING = False
@@ -35,6 +37,14 @@ if TYPE_CHECKING:
 MEMORY = "workgroup_memory"
 #: The most blocks in x with which TVM's shaders are launched unfolded.
 _FOLD = 65535
+#: WebGPU's limits on the bindings of a shader, and the bindings that each counts.
+_COUNTED = (
+    ("StorageBuffers", ("storage", "read-only-storage")),
+    ("UniformBuffers", ("uniform",)),
+    ("SampledTextures", ("texture",)),
+    ("StorageTextures", ("storage_texture",)),
+    ("Samplers", ("sampler",)),
+)
 
 
 def key_of(constant: Any) -> str:
@@ -48,6 +58,7 @@ class WebGPULauncher(Launcher):
     kind = "webgpu"
     bool_bytes = 4
     vec3_lanes = 3
+    has_images = True
     no_shared_memory = "the shader fixes the size of its workgroup memory; declare the size as an override, and specialize it"
     interface: Interface
 
@@ -108,11 +119,11 @@ class WebGPULauncher(Launcher):
             f"the webgpu function {self._name!r} cannot be specialized: {text}", kind="webgpu", function=self._name, argument=argument
         )
 
-    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
-        if isinstance(value, wgpu.GPUBuffer):
-            return _adopt(value)
-        if isinstance(value, (wgpu.GPUTexture, wgpu.GPUTextureView, wgpu.GPUSampler)):
-            raise ConversionError(f"is a wgpu {type(value).__name__}, expected a GPUBuffer")
+    def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
+        for cls, adopt in _ADOPTED:
+            if isinstance(value, cls):
+                device = _device_of(value)
+                return adopt(device, value), device.default_stream
         return None
 
     def adopt_stream(self, value: object) -> Stream | None:
@@ -121,27 +132,52 @@ class WebGPULauncher(Launcher):
         return None
 
 
-def _adopt(buffer: Any) -> tuple[DeviceArray, Stream | None]:
-    device = next((each for each in devices() if each.opened and each.gpu is buffer._device), None)
+def _device_of(value: Any) -> WebGPUDevice:
+    """Return the device of an object of wgpu. Raise ConversionError if devmod did not open it."""
+    device = next((each for each in devices() if each.opened and each.gpu is value._device), None)
     if device is None:
+        hint = ", or pass its content as a NumPy array" if isinstance(value, wgpu.GPUBuffer) else ""
         raise ConversionError(
-            "is a wgpu.GPUBuffer of a GPUDevice that devmod did not open; create it on devmod.device('webgpu').gpu, or pass its content "
-            "as a NumPy array"
+            f"is a wgpu.{type(value).__name__} of a GPUDevice that devmod did not open; create it on devmod.device('webgpu').gpu{hint}"
         )
+    return device
+
+
+def _adopt_buffer(device: WebGPUDevice, buffer: Any) -> DeviceArray:
     if not buffer.usage & wgpu.BufferUsage.STORAGE:
         raise ConversionError("is a wgpu.GPUBuffer without BufferUsage.STORAGE; create it with that usage")
     if buffer.size % 4:
         raise ConversionError(f"is a wgpu.GPUBuffer of {buffer.size} bytes, expected a multiple of 4")
     if buffer.map_state != "unmapped":
         raise ConversionError("is a wgpu.GPUBuffer that is mapped; call its unmap() first")
-    return DeviceArray(device, buffer, (buffer.size,), "void", buffer), device.default_stream
+    return DeviceArray(device, buffer, (buffer.size,), "void", buffer)
+
+
+_ADOPTED: Sequence[tuple[Any, Callable[[WebGPUDevice, Any], DeviceArray | Image | Sampler]]] = (
+    (wgpu.GPUBuffer, _adopt_buffer),
+    ((wgpu.GPUTexture, wgpu.GPUTextureView), _images.adopt_image),
+    (wgpu.GPUSampler, _images.adopt_sampler),
+)
 
 
 # -- Pipelines and launches. WebGPU's command buffers can be used once, so a prepared launch encodes its commands each time.
 
 
+class Built(NamedTuple):
+    """A pipeline, the layouts of its groups, and the bind groups of those without bindings."""
+
+    pipeline: Any
+    layouts: Sequence[Any]
+    empty: Mapping[int, Any]
+
+
 class WebGPUKernel(Kernel):
-    """A pipeline on one device."""
+    """The pipelines of a function on one device.
+
+    There is one, unless the layouts depend on the images and samplers of a call. A layout says whether a texture is filtered, and whether a
+    sampler filters. For a shader that reads them together, WebGPU allows no filter of integers, nor of 32-bit floats without the feature
+    float32-filterable. Other shaders have the layouts that allow all images and samplers.
+    """
 
     def __init__(
         self,
@@ -158,35 +194,45 @@ class WebGPUKernel(Kernel):
         self._invalid_launch = partial(device.invalid_launch, name)
         self._interface = interface
         self._blocks = [each for each in bindings.listed if each.type == "uniform"]
-        self._buffers = [each for each in bindings.listed if each.type != "uniform"]
+        self._buffers = [each for each in bindings.listed if each.type in ("storage", "read-only-storage")]
+        self._images = [each for each in bindings.listed if each.type in ("texture", "storage_texture", "sampler")]
+        self._variants = Once()
         #: Whether the shader declares some buffers as read-only and others as writable.
         self._is_mixed = len({each.type for each in self._buffers}) > 1
         # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is
         # queued, because the next write follows the launch in the queue.
         self._free: list[list[list[Any]]] = []
         self._check_limits()
-        # A call is refused if constants are unset (None), or if there are images or samplers.
-        if constants is not None and all(param.kind not in ("image", "sampler") for param in interface.params):
-            self._build(compile_text, text, info.name, constants)
+        samplers = [each for each in self._images if each.type == "sampler"]
+        textures = [each for each in self._images if each.type == "texture"]
+        floats = [each for each in textures if each.is_float]
+        #: The samplers and textures on which the layouts depend; empty for one pipeline.
+        self._filtered: list[Binding] = []
+        if (samplers and len(floats) < len(textures)) or (floats and "float32-filterable" not in device.features):
+            self._filtered = samplers + floats
+        if constants is not None:  # else a call is refused
+            self._build = partial(self._build_variant, compile_text, text, info.name, constants)
+            self._default = self._variant(tuple(each.argument for each in samplers) if self._filtered else ())
 
-    def _build(self, compile_text: Compile, text: str, entry: str, constants: Mapping[str, bool | int | float]) -> None:
+    def _build_variant(
+        self, compile_text: Compile, text: str, entry: str, constants: Mapping[str, bool | int | float], unfiltered: Sequence[int]
+    ) -> Built:
         if "\0" in entry:  # C strings end there
             raise FormatError(
                 f"the webgpu function {self._name!r} has the entry point {entry!r}, expected a name without null characters", kind="webgpu"
             )
-        groups = self._layout_groups()
+        groups: list[list[tuple[int, str, dict[str, Any]]]] = [[] for _ in range(self._bindings.groups)]
+        for each in self._bindings.listed:
+            groups[each.group].append(each.layout(filters=each.argument not in unfiltered))
         from devmod_webgpu._trial import try_shader
 
         try_shader(self._device, self._name, text, entry, groups, constants)
         shader = compile_text(self._device, text, entry)
         gpu = self._device.gpu
         try:
-            self._layouts, self._pipeline = build_pipeline(gpu, shader, entry, groups, constants)
-            self._empty = {
-                group: gpu.create_bind_group(layout=self._layouts[group], entries=[])
-                for group in range(self._bindings.groups)
-                if all(each.group != group for each in self._bindings.listed)
-            }
+            layouts, pipeline = build_pipeline(gpu, shader, entry, groups, constants)
+            empty = {number: gpu.create_bind_group(layout=layouts[number], entries=[]) for number, group in enumerate(groups) if not group}
+            return Built(pipeline, layouts, empty)
         except (_driver.Error, OverflowError, UnicodeError) as error:  # the other two: names and numbers that cffi cannot convert
             if _driver.is_lost(error):
                 raise launch_error(f"the webgpu function {self._name!r} cannot be built", self._device, error) from error
@@ -197,12 +243,52 @@ class WebGPUKernel(Kernel):
                 function=self._name,
             ) from error
 
-    def _layout_groups(self) -> list[list[tuple[int, str, int]]]:
-        """Return the bindings of each group in the form that `build_pipeline` expects."""
-        groups: list[list[tuple[int, str, int]]] = [[] for _ in range(self._bindings.groups)]
-        for each in self._bindings.listed:
-            groups[each.group].append((each.number, each.type, -(-each.least // 4) * 4 if each.type != "uniform" else 0))
-        return groups
+    def _variant(self, unfiltered: tuple[int, ...]) -> Built:
+        """Return the pipeline for calls in which these arguments are samplers that do not filter, or images that cannot be filtered."""
+        built: Built = self._variants.get(unfiltered, lambda: self._build(unfiltered))
+        return built
+
+    def _built(self, values: Any) -> Built:
+        """Return the pipeline for the arguments of a call."""
+        return self._variant(self._unfiltered(values)) if self._filtered else self._default
+
+    def _unfiltered(self, values: Any) -> tuple[int, ...]:
+        return tuple(each.argument for each in self._filtered if not self._can_filter(values[each.argument]))
+
+    def _can_filter(self, value: Image | Sampler) -> bool:
+        if isinstance(value, Sampler):
+            return value.filter != "nearest"
+        return not value.format.endswith("32float") or "float32-filterable" in self._device.features
+
+    def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        first: dict[Any, Binding] = {}
+        for each in self._images:
+            image = images[each.argument]
+            if not isinstance(image, Image):
+                continue
+            adopted = isinstance(image, AdoptedImage)
+            if adopted and (problem := image.problem(each.type == "storage_texture")):
+                return each.argument, problem
+            other = first.setdefault(image.handle if adopted and image.is_view else image.handle.texture, each)
+            if other is not each and any("write" in dict(one.options).get("access", "") for one in (each, other)):
+                return each.argument, (
+                    f"and {self._label(other)} are the same image, and the shader writes to one of them. WebGPU forbids this in one launch; "
+                    "pass a copy for one of them"
+                )
+        if not self._filtered:
+            return None
+        try:
+            self._built(images)
+        except FormatError as error:
+            filtering = [each for each in self._filtered if each.type == "sampler" and self._can_filter(images[each.argument])]
+            if not filtering:
+                raise
+            reason = _driver.describe_error(error.__cause__ or error).rpartition("; ")[2]
+            lacking = "" if "float32-filterable" in self._device.features else f". {self._device} lacks the feature float32-filterable"
+            return filtering[
+                0
+            ].argument, f"has filter='linear', and the shader reads an image with it that cannot be filtered: {reason}{lacking}"
+        return None
 
     def _check_limits(self) -> None:
         """Raise LaunchError if the function exceeds a limit of the device, FormatError if the device lacks a feature."""
@@ -217,17 +303,34 @@ class WebGPUKernel(Kernel):
                 function=self._name,
             )
         memory, block = interface.extra.get(MEMORY, 0), interface.block
-        storage = sum(each.type != "uniform" for each in bindings.listed)
-        uniform = len(bindings.listed) - storage
-        uses = [
-            ("maxStorageBuffersPerShaderStage", storage, f"the function uses {storage}"),
-            ("maxUniformBuffersPerShaderStage", uniform, f"the function uses {uniform}"),
-            ("maxBindGroups", bindings.groups, f"the function uses {bindings.groups} groups"),
-        ]
+        uses = [("maxBindGroups", bindings.groups, f"the function uses {bindings.groups} groups")]
+        for limit, types in _COUNTED:
+            count = sum(each.type in types for each in bindings.listed)
+            uses.append((f"max{limit}PerShaderStage", count, f"the function uses {count}"))
+        for each in self._images:
+            problem = ""
+            if each.type == "storage_texture":
+                param = interface.params[each.argument]
+                problem = self._device.storage_problem(param.format, param.access)
+            if problem:
+                raise FormatError(
+                    f"the webgpu function {self._name!r}: {self._label(each)} is an image of {param.format}: {problem}",
+                    kind="webgpu",
+                    function=self._name,
+                )
+        if interface.subgroup and not {"subgroup-size-control", interface.subgroup} & {
+            *self._device.features,
+            *self._device.subgroup_sizes,
+        }:
+            raise FormatError(
+                f"the webgpu function {self._name!r} needs subgroups of {interface.subgroup} threads, and {self._device} chooses their size",
+                kind="webgpu",
+                function=self._name,
+            )
         if isinstance(memory, int):
             uses.append(("maxComputeWorkgroupStorageSize", memory, f"the shader uses {memory} bytes of workgroup memory"))
-        for each in interface.blocks:
-            uses.append(("maxUniformBufferBindingSize", each.size, f"the function has a uniform of {each.size} bytes"))
+        for block_ in interface.blocks:
+            uses.append(("maxUniformBufferBindingSize", block_.size, f"the function has a uniform of {block_.size} bytes"))
         if block is not None:
             uses += [
                 (f"maxComputeWorkgroupSize{axis}", count, f"the shader's workgroup is {block}")
@@ -277,8 +380,8 @@ class WebGPUKernel(Kernel):
                 uniforms = []
             try:
                 self._fill(uniforms, values, pack)
-                groups = self._groups(uniforms, values)
-                _dispatch(gpu, self._pipeline, groups, x, y, z)
+                built = self._built(values)
+                _dispatch(gpu, built.pipeline, self._groups(built, uniforms, values), x, y, z)
             except error_type as error:
                 raise self._launch_error(error) from error
             free.append(uniforms)
@@ -291,21 +394,24 @@ class WebGPUKernel(Kernel):
         uniforms: list[list[Any]] = []
         try:
             self._fill(uniforms, values, pack)
-            groups = self._groups(uniforms, values)
+            built = self._built(values)
+            groups = self._groups(built, uniforms, values)
         except error_type as error:
             raise self._launch_error(error) from error
-        if not all(self._device.owns(values[each.argument]) for each in self._buffers):
-            # The caller may destroy or map its own buffers. Binding such a buffer raises; submitting it would end the process.
+        if not all(self._device.owns(values[each.argument]) for each in self._buffers) or any(
+            isinstance(values[each.argument], AdoptedImage) for each in self._images
+        ):
+            # The caller may destroy or map its own buffers and textures. Binding them raises; submitting them would end the process.
             arguments = tuple(values)
 
             def launch_checked() -> None:
                 try:
-                    _dispatch(gpu, self._pipeline, self._groups(uniforms, arguments), x, y, z)
+                    _dispatch(gpu, built.pipeline, self._groups(built, uniforms, arguments), x, y, z)
                 except error_type as error:
                     raise self._launch_error(error) from error
 
             return launch_checked
-        encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, self._pipeline
+        encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, built.pipeline
 
         def launch() -> None:
             try:
@@ -328,18 +434,19 @@ class WebGPUKernel(Kernel):
         uniforms: list[list[Any]] = []
         try:
             self._fill(uniforms, values, pack)
-            groups = self._groups(uniforms, values)
+            built = self._built(values)
+            groups = self._groups(built, uniforms, values)
             if not device.timed:
                 # Without timestamps, the host's clock measures from an empty queue to an empty queue.
                 from time import perf_counter
 
                 device.synchronize()
                 start = perf_counter()
-                _dispatch(gpu, self._pipeline, groups, x, y, z)
+                _dispatch(gpu, built.pipeline, groups, x, y, z)
                 device.synchronize()
                 return perf_counter() - start
             queries = gpu.create_query_set(type="timestamp", count=2)
-            _dispatch(gpu, self._pipeline, groups, x, y, z, _driver.pass_times(queries, 1))
+            _dispatch(gpu, built.pipeline, groups, x, y, z, _driver.pass_times(queries, 1))
             start, end = device.times(queries, 2)
             return max(end - start, 0.0)
         except _driver.Error as error:
@@ -365,7 +472,7 @@ class WebGPUKernel(Kernel):
                 self._device.gpu.queue.write_buffer(uniform[0], 0, data.ljust(-(-len(data) // 4) * 4, b"\0"))
                 uniform[1] = data
 
-    def _groups(self, uniforms: list[list[Any]], values: Sequence[Any]) -> list[tuple[int, Any]]:
+    def _groups(self, built: Built, uniforms: list[list[Any]], values: Sequence[Any]) -> list[tuple[int, Any]]:
         """Return the bind groups of a call."""
         entries: list[list[dict[str, Any]]] = [[] for _ in range(self._bindings.groups)]
         for each, (_, _, entry) in zip(self._blocks, uniforms, strict=True):
@@ -386,12 +493,14 @@ class WebGPUKernel(Kernel):
                 root, memory = memory.buffer, memory.resource
             bound.add(root)
             entries[each.group].append({"binding": each.number, "resource": memory})
+        for each in self._images:
+            entries[each.group].append({"binding": each.number, "resource": values[each.argument].handle})
         if self._is_mixed and len(bound) < len(self._buffers):
             self._check_shared(values)
         create = self._device.gpu.create_bind_group
         try:
             return [
-                (number, create(layout=self._layouts[number], entries=items) if items else self._empty[number])
+                (number, create(layout=built.layouts[number], entries=items) if items else built.empty[number])
                 for number, items in enumerate(entries)
             ]
         except _driver.Error as error:
@@ -402,7 +511,16 @@ class WebGPUKernel(Kernel):
                     raise self._invalid_launch(
                         f"its maxStorageBufferBindingSize is {most}, but {self._label(each)} has {size} bytes"
                     ) from error
+            self._check_adopted(values, _driver.describe_error(error))
             raise
+
+    def _check_adopted(self, values: Sequence[Any], reason: str) -> None:
+        """Raise ArgumentError if wgpu refuses a view or a sampler of the caller, whose options wgpu-py does not report."""
+        for each in self._images:
+            value = values[each.argument]
+            is_foreign = not value.filter if isinstance(value, Sampler) else isinstance(value, AdoptedImage)
+            if is_foreign and (f"binding {each.number} " in f"{reason} " or len(self._images) == 1):
+                raise self._invalid_argument(each, f"cannot be bound: {reason}")
 
     def _replacement(self, binding: Binding, memory: Any) -> Any:
         """Return the buffer to bind for an empty array, whose one word is too small. Raise LaunchError for other unusable buffers."""

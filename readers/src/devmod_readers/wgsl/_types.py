@@ -215,7 +215,9 @@ class Types:
     def _storage(self, name: str, arguments: list[Expression], at: int) -> Type:
         words = [each[1] if each[0] == "name" and each[2] is None else "" for each in arguments]
         if len(words) != 2 or words[1] not in _ACCESS:
-            raise self._error(at, f"{name} requires a format and the access read, write or read_write, for example {name}<rgba8unorm, write>")
+            raise self._error(
+                at, f"{name} requires a format and the access read, write or read_write, for example {name}<rgba8unorm, write>"
+            )
         texel, access = words
         hidden = next((word for word in words if word in self._module.declared), "")
         if hidden:
