@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError
-from devmod_runtime import IMAGE_FORMATS, block_packer, write_access
+from devmod_runtime import block_packer, write_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Binding:
         elif not filters and self.is_float:
             options["sample_type"] = "unfilterable-float"
         return self.number, self.type, options
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is a storage texture that the shader may write to."""
+        return "write" in dict(self.options).get("access", "")
 
     @property
     def is_float(self) -> bool:
@@ -138,6 +143,8 @@ class Bindings:
         self.pack: Callable[[Sequence[Any]], tuple[bytes, ...]] = block_packer(interface)
 
     def _image(self, param: Param, number: int) -> Binding:
+        from devmod_runtime import IMAGE_FORMATS
+
         subject = f"argument {number + 1} {param.name!r}"
         place = self._place(param.at, subject)
         if param.kind == "sampler":
@@ -152,8 +159,8 @@ class Bindings:
             return Binding(place, "texture", argument=number, options={"sample_type": sample_type, **view})
         if param.format not in IMAGE_FORMATS or IMAGE_FORMATS[param.format].sample != param.sample or access is None:
             raise self._interface_error(
-                f"{subject} has the format {param.format!r}, the sample {param.sample!r} and the access {param.access!r}; expected a format of "
-                "images with its sample, and an access, or the access 'r' without a format"
+                f"{subject} has the format {param.format!r}, the sample {param.sample!r} and the access {param.access!r}; expected a "
+                "format of images with its sample and an access, or the access 'r' without a format"
             )
         return Binding(place, "storage_texture", argument=number, options={"format": param.format, "access": access, **view})
 

@@ -9,7 +9,7 @@ from devmod import Device, Event, Stream
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
-from devmod_webgpu import _copy, _driver, _images
+from devmod_webgpu import _copy, _driver
 from devmod_webgpu._bindings import ACCESSES
 from devmod_webgpu._driver import launch_error, wgpu
 
@@ -183,15 +183,23 @@ class WebGPUDevice(Device):
     # -- images
 
     def create_image(self, image: Image) -> Any:
+        from devmod_webgpu import _images
+
         return _images.create(self, image)
 
     def create_sampler(self, sampler: Sampler) -> Any:
+        from devmod_webgpu import _images
+
         return _images.create_sampler(self, sampler)
 
     def write_image(self, image: Image, data: memoryview, stream: WebGPUStream) -> None:
+        from devmod_webgpu import _images
+
         self._try_copy(_images.write, data.nbytes, "to", image, data, self.limits["maxBufferSize"])
 
     def read_image(self, image: Image, out: memoryview, stream: WebGPUStream) -> None:
+        from devmod_webgpu import _images
+
         self._try_copy(_images.read, out.nbytes, "from", self._staging, image, out, self.limits["maxBufferSize"])
 
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the base class's name

@@ -59,15 +59,15 @@ def create_sampler(device: WebGPUDevice, sampler: Sampler) -> Any:
     """Return a GPUSampler. Raise ArgumentError for what WebGPU does not have."""
     if not sampler.normalized:
         raise ArgumentError(
-            "sampler: WebGPU has normalized coordinates only; divide by textureDimensions in the kernel, or read with textureLoad",
+            "sampler: WebGPU has normalized coordinates only: divide by textureDimensions in the kernel, or use textureLoad",
             kind="webgpu",
             argument="normalized",
         )
     address = _ADDRESSES.get(sampler.address)
     if address is None:
         raise ArgumentError(
-            f"sampler: WebGPU has no address mode for {sampler.address!r}; it has {', '.join(_ADDRESSES.values())}: test the coordinates in "
-            "the kernel",
+            f"sampler: WebGPU has no address mode for {sampler.address!r}, only {', '.join(_ADDRESSES.values())}; test the coordinates "
+            "in the kernel",
             kind="webgpu",
             argument="address",
         )
@@ -79,6 +79,11 @@ def create_sampler(device: WebGPUDevice, sampler: Sampler) -> Any:
 
 
 # -- copies
+
+
+def _texture(image: Image) -> Any:
+    view: Any = image.handle
+    return view.texture
 
 
 def _row_bytes(image: Image) -> int:
@@ -105,7 +110,7 @@ def write(gpu: Any, image: Image, data: memoryview, most: int) -> None:
     for y, z, height, depth in _boxes(image, row, most):
         end = start + row * height * depth
         gpu.queue.write_texture(
-            {"texture": image.handle.texture, "origin": (0, y, z)},
+            {"texture": _texture(image), "origin": (0, y, z)},
             data[start:end],
             {"bytes_per_row": row, "rows_per_image": height},
             (image.shape[0], height, depth),
@@ -126,7 +131,7 @@ def read(gpu: Any, staging: Staging, image: Image, out: memoryview, most: int) -
         buffer = staging.take(gpu, pitch * count)
         encoder = gpu.create_command_encoder()
         encoder.copy_texture_to_buffer(
-            {"texture": image.handle.texture, "origin": (0, y, z)},
+            {"texture": _texture(image), "origin": (0, y, z)},
             {"buffer": buffer, "bytes_per_row": pitch, "rows_per_image": height},
             (image.shape[0], height, depth),
         )
@@ -158,12 +163,17 @@ class AdoptedImage(Image):
         super().__init__(device, texture.size[:dimensions], texture.format, layers)
         self.handle = view if self.is_view else texture.create_view(dimension=self.type.replace("_", "-"))
 
+    @property
+    def memory(self) -> Any:
+        """What it shares with other images: the texture, or the view, which may be a part of it."""
+        return self.handle if self.is_view else _texture(self)
+
     def mismatch(self, param: Param) -> str:
         return "" if self.is_view else super().mismatch(param)
 
-    def problem(self, is_storage: bool) -> str:
+    def problem(self, *, is_storage: bool) -> str:
         """Return why the texture cannot be bound as a storage texture, or as another, as the end of a sentence; "" if it can."""
-        texture, name = self.handle.texture, "STORAGE_BINDING" if is_storage else "TEXTURE_BINDING"
+        texture, name = _texture(self), "STORAGE_BINDING" if is_storage else "TEXTURE_BINDING"
         if not texture.usage & getattr(wgpu.TextureUsage, name):
             return f"is a wgpu.GPUTexture without TextureUsage.{name}; create it with that usage"
         if is_storage and not self.is_view and texture.mip_level_count > 1:
@@ -174,27 +184,24 @@ class AdoptedImage(Image):
         return ""
 
 
-def adopt_image(device: WebGPUDevice, value: Any) -> AdoptedImage:
-    """Return an image over a GPUTexture or a GPUTextureView.
+def adopt(device: WebGPUDevice, value: Any) -> Image | Sampler:
+    """Return an image over a GPUTexture or a GPUTextureView, or a sampler over a GPUSampler, whose options wgpu-py does not report.
 
     Raises
     ------
     ConversionError
         devmod has no such images. The text ends a sentence that begins with the argument.
     """
+    if isinstance(value, wgpu.GPUSampler):
+        return Sampler(device, "", "", normalized=True, handle=value)
     is_view = isinstance(value, wgpu.GPUTextureView)
     texture = value.texture if is_view else value
     what = f"is a wgpu.{type(value).__name__}"
     if texture.sample_count > 1:
         raise ConversionError(f"{what} with {texture.sample_count} samples, expected one")
-    if texture.format not in IMAGE_FORMATS:
-        raise ConversionError(f"{what} of {texture.format}, expected one of {', '.join(IMAGE_FORMATS)}")
+    if not is_view and texture.format not in IMAGE_FORMATS:
+        raise ConversionError(f"{what} of {texture.format}, which is not a format of devmod's images; pass a view with such a format")
     try:
         return AdoptedImage(device, texture, value if is_view else None)
     except _driver.Error as error:
         raise ConversionError(f"{what} that cannot be used: {_driver.describe_error(error)}") from error
-
-
-def adopt_sampler(device: WebGPUDevice, value: Any) -> Sampler:
-    """Return a Sampler over a GPUSampler. wgpu-py does not report its options."""
-    return Sampler(device, "", "", True, value)
