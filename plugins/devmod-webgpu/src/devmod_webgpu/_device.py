@@ -185,12 +185,13 @@ class WebGPUDevice(Device):
     def create_image(self, image: Image) -> Any:
         from devmod_webgpu import _images
 
-        return _images.create(self, image)
+        is_storage = any(not self.storage_problem(image.format, access) for access in ("w", "r"))
+        return _images.create(self.gpu, image, is_storage=is_storage)
 
     def create_sampler(self, sampler: Sampler) -> Any:
         from devmod_webgpu import _images
 
-        return _images.create_sampler(self, sampler)
+        return _images.create_sampler(self.gpu, sampler)
 
     def write_image(self, image: Image, data: memoryview, stream: WebGPUStream) -> None:
         from devmod_webgpu import _images

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from devmod import Param
+    from devmod import Device, Param
     from devmod_webgpu._copy import Staging
-    from devmod_webgpu._device import WebGPUDevice
 
 _USAGE = wgpu.TextureUsage.TEXTURE_BINDING | wgpu.TextureUsage.COPY_SRC | wgpu.TextureUsage.COPY_DST
 #: The rows of a copy between a texture and a buffer begin at a multiple of this number of bytes.
@@ -27,19 +26,18 @@ _PITCH = 256
 _ADDRESSES = {"clamp": "clamp-to-edge", "repeat": "repeat", "mirror": "mirror-repeat"}
 
 
-def create(device: WebGPUDevice, image: Image) -> Any:
+def create(gpu: Any, image: Image, *, is_storage: bool) -> Any:
     """Return the view of a new texture. Raise ArgumentError or DeviceMemoryError if the device cannot make it."""
-    dimensions = len(image.shape)
+    device, dimensions = image.device, len(image.shape)
     if image.layers and dimensions == 1:
         raise ArgumentError(
             "image: WebGPU has no arrays of 1-D images; use a 2-D image with a row for each layer", kind="webgpu", argument="layers"
         )
     names = [f"maxTextureDimension{dimensions}D"] * dimensions
     check_extent(image, [(name, device.limits[name]) for name in (*names, "maxTextureArrayLayers")])
-    is_storage = any(not device.storage_problem(image.format, access) for access in ("w", "r"))
     width, height, depth = image.extent
     try:
-        texture = device.gpu.create_texture(
+        texture = gpu.create_texture(
             size=(width, height, image.layers or depth),
             dimension=f"{dimensions}d",
             format=image.format,
@@ -55,7 +53,7 @@ def create(device: WebGPUDevice, image: Image) -> Any:
         raise ArgumentError(f"image: {device} does not support {image!r}: {reason}", kind="webgpu", argument="format") from error
 
 
-def create_sampler(device: WebGPUDevice, sampler: Sampler) -> Any:
+def create_sampler(gpu: Any, sampler: Sampler) -> Any:
     """Return a GPUSampler. Raise ArgumentError for what WebGPU does not have."""
     if not sampler.normalized:
         raise ArgumentError(
@@ -73,9 +71,9 @@ def create_sampler(device: WebGPUDevice, sampler: Sampler) -> Any:
         )
     modes = {f"address_mode_{axis}": address for axis in "uvw"}
     try:
-        return device.gpu.create_sampler(**modes, mag_filter=sampler.filter, min_filter=sampler.filter)
+        return gpu.create_sampler(**modes, mag_filter=sampler.filter, min_filter=sampler.filter)
     except _driver.Error as error:
-        raise launch_error(f"{device} cannot make a sampler", device, error) from error
+        raise launch_error(f"{sampler.device} cannot make a sampler", sampler.device, error) from error
 
 
 # -- copies
@@ -156,7 +154,7 @@ class AdoptedImage(Image):
 
     __slots__ = ("is_view",)
 
-    def __init__(self, device: WebGPUDevice, texture: Any, view: Any) -> None:
+    def __init__(self, device: Device, texture: Any, view: Any) -> None:
         self.is_view = view is not None
         dimensions = int(texture.dimension[0])
         layers = texture.depth_or_array_layers if dimensions == 2 and texture.depth_or_array_layers > 1 else 0
@@ -184,7 +182,7 @@ class AdoptedImage(Image):
         return ""
 
 
-def adopt(device: WebGPUDevice, value: Any) -> Image | Sampler:
+def adopt(device: Device, value: Any) -> Image | Sampler:
     """Return an image over a GPUTexture or a GPUTextureView, or a sampler over a GPUSampler, whose options wgpu-py does not report.
 
     Raises
