@@ -8,6 +8,8 @@ var<workgroup> here: array<atomic<u32>, 256>;
 @compute @workgroup_size(16, 16)
 fn histogram(@builtin(global_invocation_id) id: vec3u, @builtin(local_invocation_index) thread: u32) {
     let at = vec2i(id.xy);
+    atomicStore(&here[thread], 0u);
+    workgroupBarrier();
     if at.x < size.width && at.y < size.height {
         atomicAdd(&here[i32(luminance(texel(at, size.width, size.height)) * 255 + 0.5)], 1u);
     }
