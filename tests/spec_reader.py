@@ -217,7 +217,11 @@ def interface(fields: dict[str, Any]) -> dict[str, Any]:
     require(type(is_open) is bool, "open_block is a boolean")
     shared_memory = number(fields.get("shared_memory", 0), 0, FAR)
     result |= ({"open_block": True} if is_open else {}) | ({"shared_memory": shared_memory} if shared_memory else {})
-    return result | unknown(fields, "params", "blocks", "block", "default_block", "open_block", "shared_memory")
+    needs = sorted({text(each) for each in array(fields.get("needs", []))})
+    result |= {"needs": needs} if needs else {}
+    if fields.get("subgroup") is not None:
+        result["subgroup"] = number(fields["subgroup"], 1, FAR)
+    return result | unknown(fields, "params", "blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
 
 
 def parameter(fields: dict[str, Any]) -> dict[str, Any]:
@@ -225,9 +229,16 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"name": text(fields["name"]), "kind": text(fields["kind"])}
     require(result["kind"] in ("buffer", "scalar", "uniform", "local", "image", "sampler"), "a parameter's kind")
     element, access = text(fields.get("type", "")), text(fields.get("access", ""))
-    require(not element or is_type_name(element), "a parameter's type")
+    image_format, sample = text(fields.get("format", "")), text(fields.get("sample", ""))
+    if result["kind"] == "image":
+        require(element in ("", "1d", "2d", "3d", "1d_array", "2d_array"), "an image's type")
+        require(sample in ("", "float", "int", "uint"), "an image's sample")
+    else:
+        require(not element or is_type_name(element), "a parameter's type")
+        require(not image_format and not sample, "a format and a sample are an image's")
     require(access in ("", "r", "w", "rw"), "a parameter's access")
     result |= ({"type": element} if element else {}) | ({"access": access} if access else {})
+    result |= ({"format": image_format} if image_format else {}) | ({"sample": sample} if sample else {})
     if fields.get("at") is not None:
         result["at"] = place(fields["at"])
     align = number(fields.get("align", 0), 0, FAR)
@@ -244,7 +255,7 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
         keys = {"local": (["bytes"], ["per_thread"]), "scalar": (["value"],)}.get(result["kind"], ())
         require(list(result["default"]) in keys, "bytes or bytes a thread of local memory, or the value of a scalar")
         number(*result["default"].values(), 0 if "value" in result["default"] else 1, FAR)
-    return result | unknown(fields, "name", "kind", "type", "access", "at", "align", "size", "members", "default")
+    return result | unknown(fields, "name", "kind", "type", "access", "format", "sample", "at", "align", "size", "members", "default")
 
 
 def member(fields: dict[str, Any], depth: int) -> dict[str, Any]:

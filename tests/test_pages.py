@@ -32,6 +32,7 @@ PAGES = (
     "hexagon.md",
     "manifest.md",
     "moving-from-pyopencl.md",
+    "porting.md",
     "remote.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
@@ -47,6 +48,7 @@ NOT_RUN = {
     "hexagon.md": 1,
     "manifest.md": 1,
     "moving-from-pyopencl.md": 1,
+    "porting.md": 0,
     "remote.md": 4,
     "rocm.md": 0,
 }
@@ -81,6 +83,7 @@ def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkey
     printed = ""
     for mark, name, text in blocks((DOCS / page).read_text()):
         if mark == "file":
+            (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)
         elif mark == "with" and find_spec(name) is None:
             continue

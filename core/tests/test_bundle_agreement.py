@@ -87,7 +87,10 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
         (Param("t", "local", "float32"), Param("t", "local", "int32"), True),
         (Param("t", "local"), buffer("t", ""), False),
         # images and samplers
-        (Param("t", "image"), Param("t", "image", "float32"), True),
+        (Param("t", "image"), Param("t", "image", "2d", sample="float"), True),
+        (Param("t", "image", "2d", sample="float"), Param("t", "image", "2d", "r", sample="float", format="r32float"), True),
+        (Param("t", "image", "2d", sample="float"), Param("t", "image", "3d", sample="float"), False),
+        (Param("t", "image", "2d", sample="float"), Param("t", "image", "2d", sample="uint"), False),
         (Param("t", "image"), Param("t", "sampler"), False),
         # structs
         (STRUCT, PADDED, True),

@@ -122,14 +122,35 @@ def test_an_interface_preserves_unknown_keys() -> None:
         ],
         "blocks": [{"at": "push", "size": 16, "std": 430}],
         "block": [8, 8, 1],
-        "subgroup": 32,
+        "wavefronts": 32,
     }
     interface = devmod.Interface.from_dict(data)
     assert interface.to_dict() == data
     assert interface.params[0].at == (0, 1)
     assert interface.params[0].extra == {"volatile": True}
     assert interface.block == (8, 8, 1)
-    assert interface.extra == {"subgroup": 32}
+    assert interface.extra == {"wavefronts": 32}
+    assert pickle.loads(pickle.dumps(interface)) == interface
+
+
+@pytest.mark.row("R12", "R19")
+def test_an_interface_has_images_needs_and_a_subgroup_size() -> None:
+    data = {
+        "params": [
+            {"name": "t", "kind": "image", "type": "2d", "access": "r", "sample": "float", "at": [0, 0]},
+            {"name": "how", "kind": "sampler", "at": [0, 1]},
+            {"name": "out", "kind": "image", "type": "2d_array", "access": "w", "format": "r32float", "sample": "float", "at": [0, 2]},
+        ],
+        "needs": ["fp16", "images"],
+        "subgroup": 32,
+    }
+    interface = devmod.Interface.from_dict(data)
+    assert interface.to_dict() == data
+    assert [param.dtype for param in interface.params] == [None, None, None]
+    assert interface.replace(needs=("images", "fp16", "fp16")) == interface
+    assert repr(interface) == (
+        "<Interface (t: image 2d float r, how: sampler, out: image 2d_array r32float w) subgroup 32 needs fp16, images>"
+    )
     assert pickle.loads(pickle.dumps(interface)) == interface
 
 
@@ -139,6 +160,21 @@ def test_an_interface_preserves_unknown_keys() -> None:
         ([], "an interface is a map with string keys, not list"),
         ({"params": 3}, "the params and blocks of an interface are lists"),
         ({"params": [{"kind": "buffer"}]}, "a parameter has no 'name'"),
+        ({"needs": "fp16"}, "the needs of an interface are a list"),
+        ({"needs": [16]}, "the needs of an interface are strings, not [16]"),
+        ({"subgroup": 0}, "the subgroup of an interface is invalid: expected an int of at least 1, got 0"),
+        (
+            {"params": [{"name": "a", "kind": "image", "type": "cube"}]},
+            "the parameter 'a' has the type 'cube'; the type of an image is one of 1d, 2d, 3d, 1d_array, 2d_array",
+        ),
+        (
+            {"params": [{"name": "a", "kind": "image", "sample": "half"}]},
+            "the parameter 'a' of kind image has the format '' and the sample 'half'; expected those of an image",
+        ),
+        (
+            {"params": [{"name": "a", "kind": "buffer", "format": "r32float"}]},
+            "the parameter 'a' of kind buffer has the format 'r32float' and the sample ''; expected those of an image",
+        ),
         (
             {"params": [{"name": "a", "kind": "blob"}]},
             "the parameter 'a' has the kind 'blob'; a kind is one of buffer, scalar, uniform, local, image, sampler",

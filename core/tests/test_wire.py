@@ -434,10 +434,12 @@ def params_of(draw: st.DrawFn) -> devmod.Param:
     members, size = draw(structs()) if kind in ("scalar", "uniform") else ([], 0)
     counts = st.integers(1, 2**40)
     locals_ = st.none() | st.builds(devmod.Local, counts) | st.builds(lambda count: devmod.Local(per_thread=count), counts)
+    is_image = kind == "image"
+    images = st.sampled_from(["", "1d", "2d", "3d", "1d_array", "2d_array"])
     return devmod.Param(
         draw(st.text(max_size=5)),
         kind,
-        (f"uint8x{size}" if size > 1 else "uint8") if members else draw(st.just("") | dtypes),
+        (f"uint8x{size}" if size > 1 else "uint8") if members else draw(images if is_image else st.just("") | dtypes),
         draw(st.sampled_from(["", "r", "w", "rw"])),
         draw(places),
         draw(st.integers(0, 64)),
@@ -445,6 +447,8 @@ def params_of(draw: st.DrawFn) -> devmod.Param:
         members,
         draw(locals_) if kind == "local" else None,
         draw(unknown),
+        draw(st.sampled_from(["", "rgba8unorm"])) if is_image else "",
+        draw(st.sampled_from(["", "float", "int", "uint"])) if is_image else "",
     )
 
 
@@ -455,7 +459,16 @@ def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
     blocks = [devmod.Block(at, size) for at, size in draw(st.lists(st.tuples(st.just("push") | places, st.integers(0, 2**40)), max_size=2))]
     block = draw(st.none() | st.tuples(*[st.integers(0, 1024)] * 3))
     default = draw(st.none() | st.tuples(*[st.integers(1, 1024)] * 3))
-    known = devmod.Interface(params, blocks, block, draw(unknown), default_block=default, open_block=draw(st.booleans()))
+    known = devmod.Interface(
+        params,
+        blocks,
+        block,
+        draw(unknown),
+        default_block=default,
+        open_block=draw(st.booleans()),
+        needs=draw(st.lists(st.text(max_size=5), max_size=2)),
+        subgroup=draw(st.none() | st.integers(1, 128)),
+    )
     interface = draw(st.none() | st.just(known))
     tags = draw(st.lists(st.sampled_from(TAGS) | st.text(max_size=9), max_size=4))
     extra = draw(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4))

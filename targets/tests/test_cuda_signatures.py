@@ -474,6 +474,23 @@ def test_each_variant_has_its_kernels() -> None:
 # -- declarations and errors
 
 
+def test_instances_of_one_spelling_are_all_in_the_module() -> None:
+    """Two overloads of a function have one spelling as an argument of a template."""
+    module = devmod.compile(
+        """
+        __device__ int twice(int x) { return 2 * x; }
+        __device__ float twice(float x) { return 2 * x; }
+        template <auto f> __global__ void map(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] = f(x[threadIdx.x]); }
+        template __global__ void map<static_cast<int (*)(int)>(twice)>(float *, int);
+        template __global__ void map<static_cast<float (*)(float)>(twice)>(float *, int);
+        """,
+        "cuda -arch=compute_80",
+        options=["-std=c++17"],
+    )
+    assert sorted(module.functions) == ["_Z3mapIXadL_Z5twicefEEEvPfi", "_Z3mapIXadL_Z5twiceiEEEvPfi"]
+    assert {str(info.interface) for info in module.functions.values()} == {"<Interface (x: float32* rw, n: int32)>"}
+
+
 def test_declared_functions_are_compared_with_the_source() -> None:
     text = K + "k(float *x, int n) {}"
     info = compile_text(text, fmap={"mine": devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))})["mine"]

@@ -94,6 +94,19 @@ def test_kernels_whose_text_does_not_show_it_are_not_open(source: str) -> None:
     assert not opened(source, "opencl")
 
 
+def test_a_kernel_whose_name_is_a_macro() -> None:
+    source = "kernel void NAME(global float *x) { x[get_global_id(0)] = 1; }"
+    assert opened(source, "opencl", defines={"NAME": "k"})
+    assert opened(f"#define NAME k\n{source}", "opencl")
+    assert not opened(source.replace("global_id", "local_id"), "opencl", defines={"NAME": "k"})
+    # Another text may have the name, in the branch of a condition that the receiver's compiler takes.
+    other = "kernel void OTHER(global float *x) { x[get_local_id(0)] = 1; }"
+    assert not opened(f"#ifndef A\n{source}\n#else\n#define OTHER k\n{other}\n#endif", "opencl", defines={"NAME": "k"})
+    assert not opened(f"#ifndef A\n{source}\n#else\n{other.replace('OTHER', 'k')}\n#endif", "opencl", defines={"NAME": "k"})
+    whole = "#define WHOLE(name) kernel void name(global float *x) { x[get_local_id(0)] = 1; }"
+    assert not opened(f"{whole}\n#ifndef A\n{source}\n#else\nWHOLE(k)\n#endif", "opencl", defines={"NAME": "k"})
+
+
 def test_defines_and_includes_are_searched(tmp_path: Path) -> None:
     (tmp_path / "ids.h").write_text("#define ID get_local_id(0)\n")
     source = "kernel void k(global float *x) { x[ID] = 1; }"

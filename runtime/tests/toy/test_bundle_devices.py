@@ -162,3 +162,40 @@ def test_the_error_for_an_invalid_devmod_device(
         assert str(caught.value) == f"the environment variable DEVMOD_DEVICE is {value!r}: {problem}"
     assert devmod.device("toy", 1) is devices[1]
     assert result(f, devices[1]) == 1
+
+
+def needing(needs: str, variant: str = "1") -> toy.ToyModule:
+    """Return a module whose function needs something of the device."""
+    made = module(variant)
+    info = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")], needs=needs.split()))
+    other = toy.ToyModule(spec("toy"), "toy", {"f": info}, variant.encode())
+    other.runs, other.launcher_type = made.runs, made.launcher_type
+    return other
+
+
+@pytest.mark.row("R40")
+def test_a_candidate_whose_needs_the_device_lacks_is_skipped(devices: list[toy.ToyDevice], capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("DEVMOD_LOG", "debug")
+    with_half, plain = needing("fp16 subgroups"), module("1")
+    bundle = devmod.bundle(with_half, plain)
+    devices[0].features = frozenset({"fp16"})
+    array = devices[0].zeros(4, "float32")
+    bundle["f"](array, grid=1, block=1)
+    assert (with_half.built, plain.built) == ([], [("f", 0)])
+    assert "skipped toy/toy for 1 (needs subgroups, which toy device 0 (toy number 0) does not have)" in capsys.readouterr().err
+    devices[0].features = frozenset({"fp16", "subgroups"})
+    devmod.bundle(with_half, plain)["f"](array, grid=1, block=1)
+    assert with_half.built == [("f", 0)]
+
+
+@pytest.mark.row("R40")
+def test_the_error_of_a_bundle_names_the_needs_that_no_device_has(devices: list[toy.ToyDevice]) -> None:
+    for device in devices:
+        device.features = frozenset()
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        devmod.bundle(needing("fp16"), needing("fp64", "2"))["f"]
+    assert str(caught.value) == (
+        "no candidate of the bundle can run 'f' here:\n"
+        "  1. toy/toy for 1: needs fp16, which toy device 0 (toy number 0) does not have\n"
+        "  2. toy/toy for 2: needs fp64, which toy device 1 (toy number 1) does not have"
+    )

@@ -266,10 +266,6 @@ class Param(Value):
             raise FormatError(f"{subject} has the access {access!r}; an access is 'r', 'w', 'rw' or ''")
         if not isinstance(type, str):
             raise FormatError(f"{subject} has a type that is not a string: {type_name(type)}")
-        if kind == "image" and type not in IMAGE_TYPES:
-            raise FormatError(f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}")
-        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (sample or format):
-            raise FormatError(f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image")
         if type and kind != "image":
             parse_dtype(type)
         check_count(align, f"the alignment of {subject}")
@@ -279,6 +275,10 @@ class Param(Value):
             raise FormatError(f"the members of {subject} are Member objects")
         if members and kind not in ("buffer", "scalar", "uniform"):
             raise FormatError(f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members")
+        if kind == "image" and type not in IMAGE_TYPES:
+            raise FormatError(f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}")
+        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (sample or format):
+            raise FormatError(f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image")
         if members:
             code, bits, nbytes = parse_dtype(type) if type else (0, 0, 0)
             if (code, bits) != (1, 8):

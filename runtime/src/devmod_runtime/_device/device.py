@@ -15,7 +15,6 @@ from devmod.backend import ConversionError, array_bytes, dtype_name_of, parse_dt
 from devmod.errors import ArgumentError, DeviceMemoryError, FormatError, LaunchError, list_names
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
-from devmod_runtime._device.image import ADDRESS_MODES, FILTERS, Image, Sampler, format_of, new_image
 from devmod_runtime._device.stream import current_stream
 
 TYPE_CHECKING = False
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Array
+    from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._device.stream import Stream
 else:
     from devmod._util.numpy import np
@@ -330,6 +330,8 @@ class Device(ProcessLocal, ABC):
         DeviceMemoryError
             The device has too little free memory.
         """
+        from devmod_runtime._device.image import new_image
+
         image = new_image(self, _shape_of(shape), format, layers)
         image.handle = self.create_image(image)
         return image
@@ -358,6 +360,8 @@ class Device(ProcessLocal, ABC):
             raise ArgumentError(f"image_from_numpy: the array {error}", kind=self.kind, argument="array") from None
         if view is None:
             raise ArgumentError(f"image_from_numpy takes an array of the host, got {array!r}", kind=self.kind, argument="array")
+        from devmod_runtime._device.image import format_of
+
         name = format_of(self, view.dtype, view.shape) if format is None else format
         image = self.image((*view.shape[1::-1],), name)
         if view.shape != image.array_shape and view.shape == (*image.array_shape, 1):
@@ -383,6 +387,8 @@ class Device(ProcessLocal, ABC):
         ArgumentError
             An option is unknown, or the device does not support it.
         """
+        from devmod_runtime._device.image import ADDRESS_MODES, FILTERS, Sampler
+
         for name, value, known in (("filter", filter, FILTERS), ("address", address, ADDRESS_MODES)):
             if value not in known:
                 raise ArgumentError(f"sampler: {name} is {value!r}; expected {list_names(known)}", kind=self.kind, argument=name)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from devmod._arrays.elements import bytes_of
 from devmod._util.pickling import ProcessLocal
+from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod.backend import ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, did_you_mean
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod import Param
-    from devmod_runtime._device.device import Device
+    from devmod import Device, Param
 else:
     from devmod._util.numpy import np
 
@@ -100,6 +100,8 @@ ADDRESS_MODES = ("clamp", "repeat", "mirror", "border")
 class Image(ProcessLocal):
     """An image in a device's memory. `Device.image` and `Device.image_from_numpy` return one.
 
+    ``image.type`` is its type as in `devmod.Param`: "1d", "2d", "3d", "1d_array" or "2d_array".
+
     Attributes
     ----------
     device : Device
@@ -123,7 +125,7 @@ class Image(ProcessLocal):
 
     @property
     def type(self) -> str:
-        """Its type as in `devmod.Param`: "1d", "2d", "3d", "1d_array" or "2d_array"."""
+        """Its type as in `devmod.Param`."""
         return f"{len(self.shape)}d{'_array' if self.layers else ''}"
 
     @property
@@ -200,8 +202,8 @@ class Image(ProcessLocal):
         return ArgumentError(f"copy_from: {text}", kind=self.device.kind, argument="source")
 
     def __repr__(self) -> str:
-        layers = f"[{self.layers}]" if self.layers else ""
-        return f"<Image {self.format} {'×'.join(map(str, self.shape))}{layers} on {self.device}>"
+        layers = f"[{self.layers!r}]" if self.layers else ""
+        return escape_line(f"<Image {self.format!r} {'×'.join(map(str, self.shape))}{layers} on {self.device}>")
 
 
 class Sampler(ProcessLocal):
@@ -229,7 +231,7 @@ class Sampler(ProcessLocal):
         self.device, self.filter, self.address, self.normalized, self.handle = device, filter, address, normalized, handle
 
     def __repr__(self) -> str:
-        return f"<Sampler filter={self.filter!r}, address={self.address!r}, normalized={self.normalized} on {self.device}>"
+        return escape_line(f"<Sampler filter={self.filter!r}, address={self.address!r}, normalized={self.normalized!r} on {self.device}>")
 
 
 def new_image(device: Device, shape: tuple[int, ...], format: object, layers: object) -> Image:  # noqa: A002

@@ -11,7 +11,6 @@ from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
-from devmod_runtime._device.image import Image, Sampler
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.scalars import StructError
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from devmod import Function
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.host import HostView
+    from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig
 else:
@@ -211,6 +211,8 @@ class Call:
         return array.memory
 
     def _convert_image(self, argument: Argument, value: Any) -> Image | Sampler:
+        from devmod_runtime._device.image import Image, Sampler
+
         image: object = value
         if not isinstance(value, (Image, Sampler)):
             image, stream = self._launcher.adopt(value) or (None, None)

@@ -99,7 +99,12 @@ def open_functions(text: str) -> set[str]:
         own_flags[name] = _BAD if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls) else 0
         uses[name] = words
     reachable = closure(own_flags, uses)
-    return {name for name in functions - macros if not reachable[name]}
+    open_names = {name for name in functions - macros if not reachable[name]}
+    # A macro may name a function: ``#define NAME scale``. Nothing else in the text may have that name, in another branch of a condition.
+    if not any(reachable[macro] for macro in macros & functions):
+        names = {body.strip() for macro in macros & functions for body in parts[macro]}
+        open_names |= {name for name in names if name.isidentifier() and len(re.findall(rf"\b{name}\b", text)) == 1}
+    return open_names
 
 
 def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | None:

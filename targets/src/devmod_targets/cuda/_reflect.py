@@ -265,8 +265,11 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     """
     expressions = {expression: symbol for expression, symbol in lowered.items() if symbol in entries}
     named_symbols = set(expressions.values())
-    by_signature = {signature_key(symbol): symbol for symbol in entries if symbol not in named_symbols}
-    ordered = [(by_signature.pop(key), kernel) for key, kernel in source.by_signature.items() if key in by_signature]
+    by_signature: dict[str, list[str]] = {}
+    for symbol in entries:
+        if symbol not in named_symbols:
+            by_signature.setdefault(signature_key(symbol), []).append(symbol)
+    ordered = [(symbol, kernel) for key, kernel in source.by_signature.items() for symbol in by_signature.pop(key, ())]
     # libclang may read another type, and so mangle another symbol. The name and the number of parameters then identify the kernel.
     unmatched: dict[tuple[str, int], list[SourceKernel]] = {}
     matched = {id(kernel) for _, kernel in ordered}
@@ -277,7 +280,7 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
     for symbol, kernel in ordered:
         named.setdefault(kernel.name, []).append((symbol, kernel, parse_function(symbol)))
-    for symbol in by_signature.values():
+    for symbol in (symbol for symbols in by_signature.values() for symbol in symbols):
         parts = parse_function(symbol)
         # An instance of a template that the source requests, or a kernel that libclang does not parse.
         name = parts.name if parts is not None else symbol
@@ -285,9 +288,10 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
         declaration = candidates[0] if len(candidates) == 1 else source.by_expression.get(name)
         named.setdefault(name, []).append((symbol, declaration, parts))
     for name, overloads in named.items():
-        for symbol, declaration, parts in overloads:
-            key = parts.signature() if len(overloads) > 1 and parts is not None else name
-            results[key] = ImageKernel(entries[symbol], "", declaration, source)
+        keys = [parts.signature() if len(overloads) > 1 and parts is not None else name for _, _, parts in overloads]
+        for key, (symbol, declaration, _) in zip(keys, overloads, strict=True):
+            # Instances for two overloads of a function have one spelling, such as ``map<&twice>(float*, int)``.
+            results[symbol if keys.count(key) > 1 else key] = ImageKernel(entries[symbol], "", declaration, source)
     for expression, symbol in expressions.items():
         name = function_name(expression)
         results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)
