@@ -209,6 +209,14 @@ def test_sampled_images_of_integers_and_of_three_dimensions(device: Any) -> None
     np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
+def test_zeros_beyond_the_border_of_an_image_of_integers(device: Any) -> None:
+    declared = "layout(binding = 0) uniform usampler2D t; layout(binding = 1) buffer X { uvec4 x; };"
+    f = kernel(f"{HEAD} {declared} void main() {{ x = texture(t, vec2(-1.0)); }}")
+    x = np.ones(4, "uint32")
+    f(device.image_from_numpy(np.full((2, 2, 4), 7, "uint32")), device.sampler(address="border"), x, grid=1)
+    assert x.tolist() == [0] * 4
+
+
 def test_atomic_operations_on_an_image(device: Any) -> None:
     f = kernel(
         f"{HEAD} layout(binding = 0, r32ui) uniform uimage2D bins; void main() {{ imageAtomicAdd(bins, ivec2(gl_LocalInvocationID.x, 0), 1u); }}"
@@ -635,3 +643,96 @@ def test_the_module_through_a_file(device: Any, tmp_path: Any) -> None:
     to = device.image((2, 1), "rgba32float")
     f(device.image_from_numpy(np.array([[0, 100]], "float32")), device.sampler(filter="linear"), to, (0.5, 1), (0, 0), threads=(2, 1))
     assert to.numpy()[0, :, 0].tolist() == [0, 100]
+
+
+# -- the size of subgroups
+
+SIZES = """#version 450
+#extension GL_KHR_shader_subgroup_basic : require
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer X { uint x[]; };
+void main() { x[gl_GlobalInvocationID.x] = gl_SubgroupSize; }
+"""
+
+
+def required(size: int, source: str = SIZES) -> devmod.Module:
+    """Return the module of a shader with a required size of its subgroups."""
+    module: Any = compiled(source, target="vulkan -arch=vulkan1.1")
+    info = module.functions["k"]
+    return devmod.create("vulkan", module.code, "spv", {"k": info.replace(interface=info.interface.replace(subgroup=size))})
+
+
+def test_a_required_size_of_subgroups(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not device.subgroup_sizes:
+        pytest.skip(f"{device} has no feature subgroupSizeControl")
+    from devmod_vulkan import _pipeline
+
+    made: list[int] = []
+
+    def make(name: str, **fields: Any) -> Any:
+        made.extend([fields["requiredSubgroupSize"]] if name == "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo" else [])
+        return original(name, **fields)
+
+    original = _pipeline.make
+    monkeypatch.setattr(_pipeline, "make", make)
+    for size in device.subgroup_sizes:
+        x = np.zeros(64, "uint32")
+        required(size)["k"](x, grid=1)
+        assert x.tolist() == [size] * 64
+    assert made == [*device.subgroup_sizes]
+
+
+def test_a_size_of_subgroups_that_the_device_does_not_have(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "subgroup_sizes", (8, 16))
+    assert refused(lambda: required(32)["k"], devmod.DeviceNotFoundError) == (
+        f"the vulkan function 'k' needs subgroups of 32 threads (it has subgroups of 8, 16), which {device} does not have"
+    )
+    monkeypatch.setattr(device, "subgroup_sizes", ())
+    assert refused(lambda: required(32)["k"], devmod.FormatError) == (
+        f"the SPIR-V of the vulkan function 'k' requires subgroups of 32 threads, but {device} cannot be required to have a size (missing "
+        "feature: subgroupSizeControl)"
+    )
+
+
+def test_too_many_subgroups(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "subgroup_sizes", (8,))
+    monkeypatch.setitem(device.physical.limits, "maxComputeWorkgroupSubgroups", 4)
+    assert refused(lambda: required(8)["k"], devmod.LaunchError) == (
+        f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkgroupSubgroups is 4, but the shader is built for blocks of "
+        "(64, 1, 1) with subgroups of 8 threads"
+    )
+
+
+def test_a_device_of_vulkan_1_2_has_sizes_by_its_extension(device: Any) -> None:
+    from devmod_vulkan._device import VulkanDevice
+    from devmod_vulkan._driver import instance, vk
+    from devmod_vulkan._physical import Physical
+
+    if "VK_EXT_subgroup_size_control" not in device.physical.extensions:
+        pytest.skip(f"{device} does not have the extension")
+    physical = Physical(device.physical.handle, instance().calls, vk.VK_MAKE_VERSION(1, 2, 0xFFF))
+    assert physical.subgroup_sizes == device.subgroup_sizes
+    assert "VK_EXT_subgroup_size_control" in physical.needed_extensions
+    assert "VK_EXT_subgroup_size_control" not in device.physical.needed_extensions  # a part of Vulkan 1.3
+    old = VulkanDevice(physical, 1)
+    x = old.zeros(64, "uint32")
+    required(old.subgroup_sizes[0])["k"](x, grid=1)
+    assert x.numpy().tolist() == [old.subgroup_sizes[0]] * 64
+    old.logical.close()
+
+
+def test_needs_of_an_interface(device: Any) -> None:
+    """What SPIR-V's capabilities state is known without needs; the needs of another origin are those of the device's features."""
+    module: Any = compiled(INVERT)
+    info = module.functions["k"]
+
+    def needing(*needs: str) -> devmod.Module:
+        return devmod.create("vulkan", module.code, "spv", {"k": info.replace(interface=info.interface.replace(needs=needs))})
+
+    source, to = device.image((4, 4), "rgba8unorm"), device.image((4, 4), "rgba8unorm")
+    assert not info.interface.needs
+    needing("images", "image_writes_3d")["k"](source, to, threads=(4, 4))
+    assert ("fp64" in device.features) == ("10.shaderFloat64" in device.physical.features)
+    assert refused(lambda: needing("images", "no_such_need")["k"], devmod.DeviceNotFoundError) == (
+        f"the vulkan function 'k' needs no_such_need, which {device} does not have"
+    )
