@@ -472,6 +472,10 @@ def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatc
         ("kernel void k(device float *x [[buffer(0)]],) {}\n", ["3:45: error: expected parameter declarator"]),
         ("kernel void k(device float *x) {\n", ["3:33: error: expected '}'"]),
         ("/* © äöü */ kernel void k([[buffer(0)]] device float *x) { x[0] = ; }\n", ["3:67: error: expected expression"]),
+        (
+            "kernel void k(device float *x, uint thread [[thread_position_in_grid]]) { x[thread] = 1; }\n",
+            ["3:83: error: expected expression; 'thread' is a keyword of Metal"],
+        ),
         ("#include <nowhere.h>\n", ["3:10: error: 'nowhere.h' file not found"]),
         ("#if 1\nkernel void k() {}\n", ["3:2: error: unterminated conditional directive"]),
         ("kernel void k() {}\nkernel void k() {}\n", ["4:13: error: redefinition of 'k'"]),

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
+_KERNEL = re.compile(r"\bkernel\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
+#: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
+_ADDRESS_SPACE = re.compile(r"\bthreadgroup\s+(?=(?:const\s+)?\w+\s*[*&])")
 _TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)
 _TEXTURE = re.compile(r"(texture\w+\s*<[^<>]*>)\s*\w+\s*\[\[\s*(texture)\((\d+)\)\s*\]\]\Z")
 _SAMPLER = re.compile(r"(sampler)\s+\w+\s*\[\[\s*(sampler)\((\d+)\)\s*\]\]\Z")
@@ -82,54 +85,72 @@ def _c_object(value: Any) -> Any:
     return ctypes.create_string_buffer(bytes(data), len(data))
 
 
-@cache
-def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
-    """Compile a kernel, once. Return a function f(arguments, grid, block).
+class _Kernel(NamedTuple):
+    """A kernel of a source: the keys of its arguments in order, and its function for the CPU, which is C++."""
 
-    The key of an argument is ("buffer", "threadgroup", "texture" or "sampler", index). Its value is the data of the buffer, the bytes of
-    threadgroup memory, a `Texture` or a `Sampler`.
-    """
-    found = re.search(rf"\bkernel\s+void\s+{name}\s*\((.*?)\)\s*\{{", text, re.DOTALL)
-    assert found, f"no kernel {name}"
-    # In a parameter, `threadgroup` is an address space, which C++ lacks. In a body it declares memory that the threads share.
-    signature = re.sub(r"\bthreadgroup\b(?!\s*\()", "", found[1])
-    text = text[: found.start(1)] + signature + text[found.end(1) :]
-    keys, passed = [], []
-    for number, parameter in enumerate(each.strip() for each in re.split(r",(?![^<>]*>)", signature)):
-        buffer, bound = _TYPE.match(parameter), _TEXTURE.match(parameter) or _SAMPLER.match(parameter)
-        if bound:
-            keys.append((bound[2], int(bound[3])))
-            passed.append(f"({bound[1]})args[{len(keys) - 1}]" if bound[2] == "texture" else f"*(sampler *)args[{len(keys) - 1}]")
-        elif buffer:
-            keys.append((buffer[4], int(buffer[5])))
-            pointer = f"({buffer[1].strip()} *)args[{len(keys) - 1}]"
-            passed.append(pointer if buffer[2] == "*" else f"*{pointer}")
-        else:
-            place = _PLACE.match(parameter)
-            assert place, f"parameter {number + 1} is {parameter!r}"
-            passed.append(f"at.{place[1]}")
-    runner = "run_threads" if "threadgroup_barrier" in text else "run_one_by_one"
-    source = (
-        f'#include "{HEADER}"\n#line 1 "source"\n{text}\n'
-        f'extern "C" void devmod_run(void **args, const uint *grid, const uint *block)\n'
-        f"{{ {runner}([=](Places at) {{ {name}({', '.join(passed)}); }}, grid, block); }}\n"
-    )
+    keys: list[tuple[str, int]]
+    runner: str
+
+
+def _kernels(text: str) -> dict[str, _Kernel]:
+    """Find the kernels of a source."""
+    kernels = {}
+    for found in _KERNEL.finditer(text):
+        keys, passed = [], []
+        for number, parameter in enumerate(each.strip() for each in re.split(r",(?![^<>]*>)", _ADDRESS_SPACE.sub("", found["signature"]))):
+            buffer, bound = _TYPE.match(parameter), _TEXTURE.match(parameter) or _SAMPLER.match(parameter)
+            if bound:
+                keys.append((bound[2], int(bound[3])))
+                passed.append(f"({bound[1]})args[{len(keys) - 1}]" if bound[2] == "texture" else f"*(sampler *)args[{len(keys) - 1}]")
+            elif buffer:
+                keys.append((buffer[4], int(buffer[5])))
+                pointer = f"({buffer[1].strip()} *)args[{len(keys) - 1}]"
+                passed.append(pointer if buffer[2] == "*" else f"*{pointer}")
+            else:
+                place = _PLACE.match(parameter)
+                assert place, f"parameter {number + 1} of {found['name']} is {parameter!r}"
+                passed.append(f"at.{place[1]}")
+        # Threads that share no memory need no barrier, and run one after the other.
+        run = "run_together" if re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"]) else "run_one_by_one"
+        kernels[found["name"]] = _Kernel(
+            keys,
+            f'extern "C" void devmod_run_{found["name"]}(void **args, const uint *grid, const uint *block)\n'
+            f"{{ {run}([=](Places at) {{ {found['name']}({', '.join(passed)}); }}, grid, block); }}\n",
+        )
+    return kernels
+
+
+@cache
+def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
+    """Compile a source, once."""
+    kernels = _kernels(text)
+    source = f'#include "{HEADER}"\n#line 1 "source"\n{_ADDRESS_SPACE.sub("", text)}\n{"".join(each.runner for each in kernels.values())}'
     folder = tempfile.mkdtemp(prefix="devmod-msl-")
     try:
         (Path(folder) / "metal_stdlib").write_text("")
         (Path(folder) / "k.cpp").write_text(source)
-        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
+        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", f"-I{folder}"]
         process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )
         assert process.returncode == 0, process.stderr
-        library = ctypes.CDLL(f"{folder}/k.so")
+        return ctypes.CDLL(f"{folder}/k.so"), kernels
     finally:
         shutil.rmtree(folder)
 
+
+def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
+    """Compile a source, once, with all its kernels. Return a function f(arguments, grid, block) for one of them.
+
+    The key of an argument is ("buffer", "threadgroup", "texture" or "sampler", index). Its value is the data of the buffer, the bytes of
+    threadgroup memory, a `Texture` or a `Sampler`.
+    """
+    library, kernels = _compile(text)
+    assert name in kernels, f"no kernel {name}"
+
     def call(arguments: Mapping[tuple[str, int], Any], grid: Any, block: Any) -> None:
-        arrays = [_c_object(arguments[key]) for key in keys]
+        arrays = [_c_object(arguments[key]) for key in kernels[name].keys]
         pointers = (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
-        library.devmod_run(pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
+        library[f"devmod_run_{name}"](pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
 
     return call

@@ -246,6 +246,8 @@ ARRAY_PARAMETER = "parameter may not be qualified with an address space"
 _PLAIN_ERRORS = re.compile(
     r"redefinition of '|no member named '\w+' in '(?!metal::|__devmod|\w+\s*\(vector)|statement not in (?:a )?(?:loop|switch)"
 )
+#: At the end of a text: a name for C++, which is an address space or a kind of function for Metal. The header's macros replace it.
+_KEYWORD = re.compile(r"\b(thread|device|constant|threadgroup|kernel)\s*\Z")
 _UNKNOWN = re.compile(
     r"(?:use of undeclared identifier|unknown type name|no template named) '(?!__)|no (?:member|type|template) named '(?!__).* in namespace"
 )
@@ -292,7 +294,9 @@ def diagnostics(
             last = position.offset
         elif not certain:
             continue
-        (errors if certain else warnings).append(f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}")
+        keyword = _KEYWORD.search(source, max(0, origin - 20), origin) if certain and file else None
+        hint = f"; '{keyword[1]}' is a keyword of Metal" if keyword else ""
+        (errors if certain else warnings).append(f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}{hint}")
         if len(errors) == MAX_ERRORS:
             break
     return errors, warnings, unknown
