@@ -311,7 +311,9 @@ def width(name: str) -> int:
 def block(fields: dict[str, Any]) -> dict[str, Any]:
     require("at" in fields and "size" in fields, "a block has at and size")
     at = fields["at"] if fields["at"] in (None, "push") else place(fields["at"])
-    return {"at": at, "size": number(fields["size"], 0, FAR)} | unknown(fields, "at", "size")
+    name = text(fields.get("name", ""))
+    result = {"at": at, "size": number(fields["size"], 0, FAR)} | ({"name": name} if name else {})
+    return result | unknown(fields, "at", "size", "name")
 
 
 def place(value: Any) -> Any:

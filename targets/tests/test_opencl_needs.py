@@ -71,7 +71,9 @@ def test_the_sample_of_an_image_follows_from_the_calls_that_get_it(body: str, ex
         "float4 first(read_only image2d_t t, int n) { return read(t); }\n"
         "void second(write_only image2d_t t) { write_imagei(t, (int2)(0), (int4)(0)); }\n"
     )
-    source = f"{SAMPLER}{macros}{helpers if 'first' in body else ''}kernel void k(read_only image2d_t a, write_only image2d_t b) {{ {body} }}"
+    source = (
+        f"{SAMPLER}{macros}{helpers if 'first' in body else ''}kernel void k(read_only image2d_t a, write_only image2d_t b) {{ {body} }}"
+    )
     assert [sample for _, _, sample in images(source)] == expected
 
 
@@ -110,7 +112,7 @@ def test_a_branch_that_is_not_compiled_may_have_another_sample() -> None:
         ("kernel void k(global float *x) { x[0] = (float)((double)x[0] / 3); }", "fp64"),
         ("kernel void k(global float *x) { x[0] = convert_float(convert_double(x[0])); }", "fp64"),
         ("kernel void k(global double2 *x) {}", "fp64"),
-        ("// double\nkernel void k(global float *x) { printf(\"double half\"); }", ""),
+        ('// double\nkernel void k(global float *x) { printf("double half"); }', ""),
         ("kernel void k(global int *x) { atom_add(x, 1); atomic_add(x, 1); }", ""),
         ("kernel void k(global ulong *x) { atom_add(x, 1ul); }", "int64_atomics"),
         ("kernel void k(volatile local long *x) { atom_max(x, 1l); }", "int64_atomics"),
@@ -130,8 +132,14 @@ def test_a_kernel_needs_what_its_program_does_not_compile_without(source: str, e
         ("kernel void k(global atomic_long *x) { atomic_fetch_add(x, 1); }", "int64_atomics"),
         ("kernel void k(global atomic_int *x) { atomic_fetch_add(x, 1); }", ""),
         ("kernel void k(global int *x) { x[0] = sub_group_reduce_add(x[0]); }", "subgroups"),
-        ("#ifdef cl_khr_subgroups\n#define SUM sub_group_reduce_add\n#else\n#define SUM\n#endif\nkernel void k(global int *x) { SUM(x[0]); }", ""),
-        ("#ifdef __opencl_c_subgroups\n#define SUM sub_group_reduce_add\n#else\n#define SUM\n#endif\nkernel void k(global int *x) { SUM(x[0]); }", ""),
+        (
+            "#ifdef cl_khr_subgroups\n#define SUM sub_group_reduce_add\n#else\n#define SUM\n#endif\nkernel void k(global int *x) { SUM(x[0]); }",
+            "",
+        ),
+        (
+            "#ifdef __opencl_c_subgroups\n#define SUM sub_group_reduce_add\n#else\n#define SUM\n#endif\nkernel void k(global int *x) { SUM(x[0]); }",
+            "",
+        ),
     ],
 )
 @pytest.mark.parametrize("standard", ["CL2.0", "CL3.0"])

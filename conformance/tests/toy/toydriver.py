@@ -44,10 +44,10 @@ def sample(threads: int, source: Any, sampler: Any, places: bytearray, result: b
     np.frombuffer(result, np.float32).reshape(-1, 4)[:threads, : read.shape[1]] = read[:threads]
 
 
-def write(threads: int, target: Any) -> None:
+def write(threads: int, destination: Any) -> None:
     """Write the position of each thread to its texel."""
-    x, y = np.meshgrid(*map(np.arange, target.shape))
-    np.frombuffer(target.handle, np.uint8).reshape(target.array_shape)[:] = np.stack([x, y, x + y, 255 + 0 * x], axis=-1)
+    x, y = np.meshgrid(*map(np.arange, destination.shape))
+    np.frombuffer(destination.handle, np.uint8).reshape(destination.array_shape)[:] = np.stack([x, y, x + y, 255 + 0 * x], axis=-1)
 
 
 def subgroup(threads: int, result: bytearray) -> None:

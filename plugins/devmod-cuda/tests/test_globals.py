@@ -40,7 +40,7 @@ def test_constant_memory_is_set_from_numpy_before_a_launch(target: str, device: 
     weights.copy_from(np.arange(12, dtype="float32").reshape(3, 4))
     lights = np.array([((1, 2, 3), 4), ((5, 6, 7), 8)], [("direction", "f4", 3), ("kind", "i4")])
     assert (module.get_global("lights").dtype, module.get_global("lights").shape) == ("uint8x16", (2,))
-    module.get_global("lights", dtype="uint8").copy_from(lights.view("uint8"))
+    module.get_global("lights").copy_from(lights)
     assert module.get_global("count").numpy() == 7
     module.get_global("count").copy_from(np.array(30, "int32"))
     module.get_global("filters::hidden").copy_from(np.array(40, "int32"))

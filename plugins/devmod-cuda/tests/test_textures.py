@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import gc
+import sys
+from ctypes import memmove
 from functools import cache
+from struct import pack
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from standin_cuda import library_class
 
 import devmod
+from devmod.backend import ConversionError
+from devmod_cuda._launch import ADOPTION
+from devmod_cuda._textures import image_over
 
 RESAMPLE = """
 __device__ float4 fetch(cudaTextureObject_t picture, float x, float y) { return tex2D<float4>(picture, x, y); }
@@ -73,6 +81,7 @@ def test_the_signature_has_the_images() -> None:
     assert f.arg_types == ("handle", "handle", "handle", "int32", "int32")
 
 
+@pytest.mark.each_driver
 def test_a_resampler_with_a_linear_filter(device: Any) -> None:
     rng = np.random.default_rng(1)
     picture = rng.random((5, 7, 4), "float32")
@@ -143,6 +152,26 @@ def test_formats_that_a_kernel_reads_as_floats(format_: str, dtype: str, scale: 
     assert np.abs(out - expected).max() < 1e-6
 
 
+def test_images_in_batches_graphs_and_specialized_functions(device: Any) -> None:
+    """The receiver compiles the source; a capture creates the objects, and the images live until the graph has run."""
+    source = RESAMPLE.replace("float4 fetch", "float4 scaled(float4 v) { v.x *= FACTOR; return v; }\n__device__ float4 fetch")
+    source = source.replace("surf2Dwrite(fetch(", "surf2Dwrite(scaled(fetch(").replace("/ height), target", "/ height)), target")
+    f = devmod.compile(source, "cuda -format=cuda", defines={"FACTOR": 2})["resample"]
+    picture = np.random.default_rng(6).random((4, 4, 4), "float32")
+    stream, target = device.stream(), device.image((4, 4), "rgba32float")
+    with stream.batch():
+        f(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+        gc.collect()
+    assert np.array_equal(target.numpy(), picture * np.float32([2, 1, 1, 1]))
+    tripled = f.specialize(FACTOR=3)
+    launch = tripled.bind(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+    graph = stream.graph([launch])
+    del launch
+    gc.collect()
+    graph()
+    assert np.array_equal(target.numpy(), picture * np.float32([3, 1, 1, 1]))
+
+
 KINDS = """
 extern "C" __global__ void kinds(cudaTextureObject_t line, cudaTextureObject_t cube, cudaTextureObject_t pages, cudaTextureObject_t lines,
                                  cudaSurfaceObject_t volume, cudaSurfaceObject_t layers, cudaSurfaceObject_t row, int4 *out)
@@ -200,6 +229,24 @@ def test_all_types_of_images(device: Any) -> None:
     assert row.numpy().tolist() == of_row.tolist()
 
 
+def test_threads_that_read_different_textures(device: Any) -> None:
+    """The object is chosen in the kernel, so its type is unknown before the launch."""
+    source = """
+extern "C" __global__ void k(cudaTextureObject_t a, cudaTextureObject_t b, float *out)
+{
+    out[threadIdx.x] = tex1D<float>(threadIdx.x % 3 ? a : b, threadIdx.x + .5f);
+}
+"""
+    f = module(source)["k"]
+    assert str(f.info.interface) == "<Interface (a: image r, a_sampler: sampler, b: image r, b_sampler: sampler, out: float32* rw)>"
+    images = [device.image(8, "r32float") for _ in range(2)]
+    for number, image in enumerate(images):
+        image.copy_from(np.arange(8, dtype="float32") + 10 * number)
+    out, pixels = np.zeros(8, "float32"), device.sampler(normalized=False)
+    f(images[0], pixels, images[1], pixels, out, grid=1, block=8)
+    assert out.tolist() == [10, 1, 2, 13, 4, 5, 16, 7]
+
+
 def test_one_texture_object_for_each_sampler(device: Any, standin: Any) -> None:
     image, target = device.image_from_numpy(np.ones((4, 4, 4), "float32")), device.image((4, 4), "rgba32float")
     before = [standin.calls(name) for name in ("cuTexObjectCreate", "cuSurfObjectCreate", "cuTexObjectDestroy", "cuArrayDestroy")]
@@ -228,11 +275,13 @@ def test_one_texture_object_for_each_sampler(device: Any, standin: Any) -> None:
 
 
 def error_of(call: Any) -> str:
+    """Return the text of an ArgumentError."""
     with pytest.raises(devmod.ArgumentError) as caught:
         call()
     return str(caught.value)
 
 
+@pytest.mark.row("R34")
 def test_misuse_is_refused_before_the_driver(device: Any) -> None:
     f, sampler = module()["resample"], device.sampler()
     image, target = device.image((4, 4), "rgba8unorm"), device.image((4, 4), "rgba32float")
@@ -261,7 +310,10 @@ def test_misuse_is_refused_before_the_driver(device: Any) -> None:
             device.image((3,), "r16sint", layers=2), pixels, device.image((3, 4, 5), "rgba16uint"),
             device.image((3, 4), "r8uint", layers=2), device.image(6, "r32sint"), np.zeros((4, 4), "int32"), grid=1, block=1,
         )  # fmt: skip
-    assert error_of(lambda: device.image((4, 4), "bgra8unorm")) == "image: CUDA has no array format for bgra8unorm; use rgba8unorm"
+    assert (
+        error_of(lambda: device.image((4, 4), "bgra8unorm"))
+        == "image: CUDA has no array format (CUarray_format) for bgra8unorm; use rgba8unorm"
+    )
     assert error_of(lambda: device.image((200_000, 4), "r8unorm")) == (
         f"image: {device} supports no image of the shape (200000, 4): its maximum_surface2d_width is 131072"
     )
@@ -270,6 +322,7 @@ def test_misuse_is_refused_before_the_driver(device: Any) -> None:
     )
 
 
+@pytest.mark.row("R34")
 @pytest.mark.parametrize(
     ("params", "text"),
     [
@@ -318,3 +371,57 @@ def test_which_parameters_are_images() -> None:
     types = ["uint64", "uint64", "uint8x16", "uint64", "uint64", "uint64", "handle"]
     declared = devmod.compile(OBJECTS, "cuda -arch=compute_80", fmap={"k": devmod.FunctionInfo("k", types)}).functions["k"]
     assert declared.arg_types == tuple(types)
+
+
+def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA array of CuPy or pycuda is an image, also without the flag of surfaces. Its texels of 8 and 16 bits are integers."""
+    cuda = SimpleNamespace(get_current_stream=lambda index: SimpleNamespace(ptr=0))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+
+    def array(flags: int, form: tuple[int, ...], library: str = "cupy") -> Any:
+        with device.context:
+            handle = device.driver.call("create_array", pack("<3Q3I4x", *form, flags))
+        if library == "cupy":
+            return library_class("CUDAarray", "cupy.cuda.texture")(ptr=handle)
+        return library_class("Array", "pycuda._driver")(handle=handle)
+
+    texels = np.random.default_rng(5).random((5, 7, 4), "float32")
+    source, target = array(0, (7, 5, 0, 32, 4), "pycuda"), array(2, (7, 5, 0, 32, 4))
+    (image, stream), (result, _) = ADOPTION.adopt_array(source), ADOPTION.adopt_array(target)
+    assert (image.shape, image.format, image.layers, stream) == ((7, 5), "rgba32float", 0, device.default_stream)
+    image.copy_from(texels)
+    module()["resample"](source, device.sampler(), target, 7, 5, threads=(7, 5), stream=device.default_stream)
+    assert np.array_equal(result.numpy(), texels)
+    forms = {(3, 0, 0, 1, 1): "r8uint", (3, 4, 0, 9, 2): "rg16sint", (3, 4, 5, 16, 4): "rgba16float", (3, 0, 2, 10, 1): "r32sint"}
+    images = {form: ADOPTION.adopt_array(array(form == (3, 0, 2, 10, 1), form))[0] for form in forms}
+    assert {form: each.format for form, each in images.items()} == forms
+    assert [(each.shape, each.layers) for each in images.values()] == [((3,), 0), ((3, 4), 0), ((3, 4, 5), 0), ((3,), 2)]
+
+    def error(*arguments: Any) -> str:
+        return error_of(lambda: module()["resample"](*arguments, 7, 5, threads=(7, 5)))
+
+    label = "the cuda function 'resample': argument"
+    assert error(source, device.sampler(), source) == (
+        f"{label} 3 'target' is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+    )
+    gone = library_class("CUDAarray", "cupy.cuda.texture")(ptr=0)
+    assert error(gone, device.sampler(), target) == (
+        f"{label} 1 'source' is a CUDA array that the driver refuses: cuArray3DGetDescriptor: CUDA_ERROR_INVALID_HANDLE (invalid resource "
+        "handle)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "flags"), [((7, 5, 0, 0xB1, 4), 0), ((7, 5, 0, 1, 3), 0), ((7, 7, 6, 1, 4), 4)], ids=["format", "channels", "cube"]
+)
+def test_arrays_that_are_no_images(form: tuple[int, ...], flags: int, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pack("<3Q3I4x", *form, flags)
+    monkeypatch.setattr(
+        type(device.driver), "call", lambda self, operation, *arguments: memmove(arguments[0], data, len(data)) and None, raising=True
+    )
+    with pytest.raises(ConversionError) as caught:
+        image_over(device, 1, None)
+    assert str(caught.value) == (
+        f"is a CUDA array of the format {form[3]:#x} with {form[4]} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of a "
+        "number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
+    )

@@ -35,7 +35,7 @@ def resize() -> Any:
     return devmod.compile(RESIZE, "opencl")["resize"]
 
 
-def texels(format: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:  # noqa: A002 - the name of the runtime
+def texels(format: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Return different texels for each place and channel."""
     dtype = np.dtype(IMAGE_FORMATS[format].dtype)
     values = np.random.default_rng(1).random(shape)
@@ -62,7 +62,7 @@ def test_an_image_of_each_format_is_zero_and_keeps_its_texels(device: Any, type_
     shape, layers = TYPES[type_]
     formats = device.image_formats("READ_WRITE", type_)
     assert {"rgba8unorm", "rgba8uint", "rgba16float", "rgba32float", "r32float"} <= formats
-    for format in formats:  # noqa: A001 - the name of the runtime
+    for format in formats:
         image = device.image(shape, format, layers=layers)
         assert image.type == type_
         assert not image.numpy().any()
@@ -220,7 +220,7 @@ def test_a_linear_sampler_does_not_read_whole_numbers(device: Any) -> None:
     a, b = device.image((4, 4), "rgba8sint"), device.image((4, 4), "rgba8sint")
     arguments = {"scale": (0.25, 0.25), "offset": (0, 0), "threads": (4, 4)}
     assert error_of(f, a, b, device.sampler(filter="linear"), **arguments) == (
-        "the opencl function 'resize': argument 3 'how' filters linearly, and the kernel reads images of whole numbers (rgba8sint); use "
+        "the opencl function 'resize': argument 3 'how' filters linearly, and the kernel reads whole numbers (rgba8sint); use "
         "filter='nearest'"
     )
     f(a, b, device.sampler(), **arguments)
@@ -318,7 +318,9 @@ def test_an_image_in_place_of_an_array(device: Any) -> None:
 
 def test_a_format_that_kernels_cannot_access(device: Any, resize: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     images = [device.image((4, 4), name) for name in ("r32float", "rgba8unorm")]
-    monkeypatch.setattr(type(device), "image_formats", lambda _, flags, __: {"WRITE_ONLY": {"r32float"}, "READ_ONLY": {"rgba8unorm"}}[flags])
+    monkeypatch.setattr(
+        type(device), "image_formats", lambda _, flags, __: {"WRITE_ONLY": {"r32float"}, "READ_ONLY": {"rgba8unorm"}}[flags]
+    )
     for source, result, number, name, verb, flags in (
         (images[0], images[0], "1 'source'", "r32float", "read", "READ_ONLY"),
         (images[1], images[1], "2 'result'", "rgba8unorm", "write to", "WRITE_ONLY"),
@@ -376,7 +378,9 @@ def test_images_of_pyopencl_that_are_refused(device: Any, resize: Any) -> None:
         text = f"the opencl function 'resize': argument {text}"
         assert error_of(resize, source, result, how, (0, 0), (0, 0), threads=1) == text
     text = error_of(resize, alpha, image, how, (0, 0), (0, 0), threads=1)
-    assert text.startswith("the opencl function 'resize': argument 1 'source' is a pyopencl Image of a format that devmod does not support (")
+    assert text.startswith(
+        "the opencl function 'resize': argument 1 'source' is a pyopencl Image of a format that devmod does not support ("
+    )
 
 
 def test_an_image_over_a_buffer(device: Any) -> None:
@@ -418,11 +422,23 @@ def test_the_drivers_type_counts_where_the_interface_has_none(device: Any) -> No
 @pytest.mark.parametrize(
     ("argument", "param", "text"),
     [
-        ("__global float *x", Param("x", "image", "2d", "r"), "a __global pointer (float*) as argument 1, and the payload's fmap has image 2d"),
+        (
+            "__global float *x",
+            Param("x", "image", "2d", "r"),
+            "a __global pointer (float*) as argument 1, and the payload's fmap has image 2d",
+        ),
         ("__global float *x", Param("x", "sampler"), "a __global pointer (float*) as argument 1, and the payload's fmap has sampler"),
         ("ulong x", Param("x", "image", "2d", "r"), "a value (ulong) as argument 1, and the payload's fmap has image 2d"),
-        ("read_only image2d_t x", Param("x", "buffer", "float32", "r"), "an image (image2d_t) as argument 1, and the payload's fmap has buffer"),
-        ("read_only image2d_t x", Param("x", "image", "3d", "r"), "an image (image2d_t) as argument 1, and the payload's fmap has image 3d"),
+        (
+            "read_only image2d_t x",
+            Param("x", "buffer", "float32", "r"),
+            "an image (image2d_t) as argument 1, and the payload's fmap has buffer",
+        ),
+        (
+            "read_only image2d_t x",
+            Param("x", "image", "3d", "r"),
+            "an image (image2d_t) as argument 1, and the payload's fmap has image 3d",
+        ),
         ("read_only image2d_t x", Param("x", "sampler"), "an image (image2d_t) as argument 1, and the payload's fmap has sampler"),
         ("read_only image2d_t x", Param("x", "scalar", "uint64"), "an image (image2d_t) as argument 1, and the payload's fmap has uint64"),
         ("read_only image2d_t x", Param("x", "local", ""), "an image (image2d_t) as argument 1, and the payload's fmap has local"),

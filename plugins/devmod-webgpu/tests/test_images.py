@@ -116,6 +116,19 @@ def test_a_sampler_reads_between_and_beyond_the_texels(name: str, filter_: str, 
     np.testing.assert_allclose(result.numpy(), expected, atol=1 / 250 if name == "rgba8unorm" else 1e-3 if "16" in name else 1e-6)
 
 
+@pytest.mark.parametrize("level", [0.0, 1.5])
+def test_a_linear_sampler_is_linear_at_every_level(level: float, device: Any) -> None:
+    f = devmod.compile(
+        "@group(0) @binding(0) var t: texture_2d<f32>; @group(0) @binding(1) var s: sampler; @group(0) @binding(2) "
+        "var<storage, read_write> x: array<f32>; @group(0) @binding(3) var<uniform> level: f32;"
+        "@compute @workgroup_size(1) fn k() { x[0] = textureSampleLevel(t, s, vec2(0.5), level).x; }",
+        "webgpu",
+    )["k"]
+    x = np.zeros(1, "float32")
+    f(device.image_from_numpy(np.array([[1, 3]], "float32")), device.sampler(filter="linear"), x, level, grid=1)
+    assert x == 2
+
+
 TYPES = {"1d": ((67,), 0, "id.x"), "2d": ((9, 5), 0, "id.xy"), "3d": ((5, 4, 3), 0, "id"), "2d_array": ((9, 5), 3, "id.xy")}
 
 
@@ -134,6 +147,32 @@ def test_kernels_load_and_store_texels(name: str, type_: str, device: Any) -> No
     source.copy_from(texels)
     copy(source, target, grid=(*shape, layers)[:3] if layers else shape)
     assert np.array_equal(target.numpy(), texels)
+
+
+def test_naga_accepts_every_image_that_the_reader_accepts(device: Any) -> None:
+    if "texture-format16bit-norm" not in device.features:
+        pytest.skip("naga needs the feature for formats of 16 bits")
+    types = [f"texture_{type_}<{texel}>" for type_ in TYPES for texel in ("f32", "i32", "u32")]
+    types += [
+        f"texture_storage_{type_}<{name}, {access}>"
+        for type_ in TYPES
+        for name in IMAGE_FORMATS
+        for access in ("read", "write", "read_write")
+    ]
+    text = "".join(
+        f"@group(0) @binding(0) var t{n}: {type_}; @compute @workgroup_size(1) fn k{n}() {{ _ = textureDimensions(t{n}); }}\n"
+        for n, type_ in enumerate(types)
+    )
+    functions = devmod.compile(text, "webgpu").functions
+    assert len(functions) == len(types)
+    for info, type_ in zip(functions.values(), types, strict=True):
+        assert info.interface is not None
+        (param,) = info.interface.params
+        access = {"r": "read", "w": "write", "rw": "read_write"}[param.access]
+        texel = {"float": "f32", "int": "i32", "uint": "u32"}[param.sample]
+        stored = f"texture_storage_{param.type}<{param.format}, {access}>"
+        assert type_ == (stored if param.format else f"texture_{param.type}<{texel}>")
+    assert device.gpu.create_shader_module(code=text)
 
 
 def test_a_storage_image_is_read_and_written_in_one_kernel(device: Any) -> None:
@@ -310,6 +349,15 @@ def test_wrong_images_and_samplers_are_refused_before_the_launch(device: Any) ->
     )
     assert text(result, how, result) == shared
     assert text(result, how, result, call=resize.bind) == shared
+    from_later = function(
+        "@group(0) @binding(0) var to: texture_storage_2d<r32float, write>; @group(0) @binding(1) var from_: texture_2d<f32>;",
+        "textureStore(to, id.xy, textureLoad(from_, id.xy, 0));",
+    )
+    same = device.image((4, 4), "r32float")
+    assert message_of(from_later, same, same, grid=1) == (
+        "the webgpu function 'k': argument 2 'from_' and argument 1 'to' are the same image, and the shader writes to one of them. WebGPU "
+        "forbids this in one launch; pass a copy for one of them"
+    )
     twice = function(
         "@group(0) @binding(0) var a: texture_2d<f32>; @group(0) @binding(1) var b: texture_2d<f32>;"
         "@group(0) @binding(2) var<storage, read_write> x: array<f32>;",

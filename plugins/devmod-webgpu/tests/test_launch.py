@@ -775,9 +775,14 @@ def test_wgpus_variable_selects_the_first_device(device: Any, monkeypatch: pytes
 
 @pytest.mark.row("R40")
 def test_features_have_the_names_of_webgpu_and_of_needs(device: Any) -> None:
+    from devmod_webgpu._device import WebGPUDevice
+
     assert "images" in device.features
     assert ("fp16" in device.features) == ("shader-f16" in device.features)
     assert "fp64" not in device.features
+    same = WebGPUDevice(device._adapter, 5)
+    assert same.features == device.features
+    assert not same.opened  # a bundle that chooses a candidate opens no device
     needs = Interface([Param("x", "buffer", "uint32", "rw", (0, 0))], needs=["fp64", "images"])
     module = devmod.create(
         "webgpu",

@@ -81,6 +81,8 @@ def test_a_shader_with_images_is_tried_with_its_layouts(device: Any, monkeypatch
         "@group(0) @binding(0) var t: texture_2d<u32>; @group(0) @binding(1) var s: sampler; @group(0) @binding(2) var o: "
         "texture_storage_2d<rgba8uint, write>; @compute @workgroup_size(1) fn k() { textureStore(o, vec2(0, 0), textureGather(0, t, s, vec2f())); "
     )
+    if "subgroups" in device.features:
+        text = f"enable subgroups; {text}"
     module = devmod.compile(f"{text} }}", "webgpu")
     assert module.get_function("k")
     assert requests[0]["groups"] == [

@@ -248,7 +248,9 @@ def test_a_wrong_image_is_an_error_before_the_launch(device: ImageDevice) -> Non
         "the toy function 'f': argument 1 'out' is an image of rgba8unorm: its kernels cannot write to 8-bit texels"
     )
     h, _ = function(Param("x", "buffer", "float32", "r"))
-    assert message(h, picture, grid=1, block=1) == "the toy function 'f': argument 1 'x' is an Image, and the kernel takes an array of float32"
+    assert (
+        message(h, picture, grid=1, block=1) == "the toy function 'f': argument 1 'x' is an Image, and the kernel takes an array of float32"
+    )
     assert message(h, ForeignImage(picture), grid=1, block=1).endswith("and the kernel takes an array")
     assert seen == []
 

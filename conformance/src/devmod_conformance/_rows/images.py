@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from devmod import Image, Sampler
 
 _SAMPLING = ("source", "source_sampler", "places", "result")
-_WRITING = ("target",)
+_WRITING = ("destination",)
 #: The number of places at which a kernel samples, and the width and the height of the image that a kernel writes.
 _PLACES = 128
 _WIDTH, _HEIGHT = 16, 8
@@ -95,7 +95,9 @@ def written_images(case: Conformance) -> None:
     np = import_numpy()
     _image_samples(case)
     device = list_devices(case)[0]
-    for name, info, function in applicable(_functions(case, _WRITING), "no function of the case's images has the parameter 'target' alone"):
+    for name, info, function in applicable(
+        _functions(case, _WRITING), "no function of the case's images has the parameter 'destination' alone"
+    ):
         (param,) = info.interface.params
         call, shape = _call(name), _threads(function, (_WIDTH, _HEIGHT), (8, 8))
         image = device.image((_WIDTH, _HEIGHT), param.format or "rgba8unorm")
@@ -176,7 +178,7 @@ def invalid_images(case: Conformance) -> None:
                 "source_sampler": sampler,
                 "places": np.zeros((_PLACES, len(image.shape) + bool(image.layers)), "float32"),
             }
-            valid = {**valid, "result": result, "target": image}
+            valid = {**valid, "result": result, "destination": image}
             valid = {key: value for key, value in valid.items() if key in kind}
             for fault, argument, value in _invalid_images(devices, param, image, sampler, "source_sampler" in kind):
                 with expect_argument_error(case, _call(name), f"with {fault}", argument, "the kernel was launched"):
@@ -236,10 +238,10 @@ def _check_refused(case: Conformance, sample: Sample, call: Call, need: str, **f
 def subgroup_sizes(case: Conformance) -> None:
     """A function that requires a size of subgroups runs with it."""
     np = import_numpy()
-    if case.subgroups is None:
+    if not case.subgroups:
         raise Skip("the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it")
     device = list_devices(case)[0]
-    for sample in runnable_samples(case, [case.subgroups]):
+    for sample in runnable_samples(case, case.subgroups):
         interfaces = [(name, info.interface) for name, info in sample.fmap.items() if info.interface is not None]
         required = [(name, each.subgroup) for name, each in interfaces if [param.name for param in each.params] == ["result"]]
         able = [(name, size) for name, size in required if size in device.subgroup_sizes]
@@ -256,10 +258,10 @@ def subgroup_sizes(case: Conformance) -> None:
 
 
 def _image_samples(case: Conformance) -> list[Sample]:
-    if case.images is None:
+    if not case.images:
         raise Skip("the case has no images: the backend does not support them, or gives no kernels with images")
     import_numpy()
-    return runnable_samples(case, [case.images])
+    return runnable_samples(case, case.images)
 
 
 def _functions(case: Conformance, names: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:

@@ -44,7 +44,9 @@ SAMPLE = FunctionInfo(
         ]
     ),
 )
-WRITE = FunctionInfo("write", ["handle"], interface=Interface([Param("target", "image", "2d", "w", format="rgba8unorm", sample="float")]))
+WRITE = FunctionInfo(
+    "write", ["handle"], interface=Interface([Param("destination", "image", "2d", "w", format="rgba8unorm", sample="float")])
+)
 SUBGROUP = FunctionInfo("subgroup", ["handle"], interface=Interface([Param("result", "buffer", "uint32", "w")], subgroup=4))
 
 
@@ -110,5 +112,5 @@ class ToyConformance(Conformance):
         {"wait": devmod.FunctionInfo("wait", ["handle"])},
         calls=[Call("wait", lambda rng: [rng.integers(1, 99, 8, "int32")], wait, grid=1, block=1)],
     )
-    images = Sample(b"toy 1\nsample\nwrite\n", "toy", {"sample": SAMPLE, "write": WRITE})
-    subgroups = Sample(b"toy 1\nsubgroup\n", "toy", {"subgroup": SUBGROUP})
+    images = (Sample(b"toy 1\nsample\nwrite\n", "toy", {"sample": SAMPLE, "write": WRITE}),)
+    subgroups = (Sample(b"toy 1\nsubgroup\n", "toy", {"subgroup": SUBGROUP}),)

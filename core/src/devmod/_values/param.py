@@ -156,17 +156,8 @@ class Member(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result: dict[str, Any] = {"name": self.name}
-        if self.type:
-            result["type"] = self.type
-        result["offset"] = self.offset
-        if self.members:
-            result["members"] = [each.to_dict() for each in self.members]
-        if self.size:
-            result["size"] = self.size
-        if self.shape:
-            result["shape"], result["strides"] = list(self.shape), list(self.strides)
-        return result | dict(self.extra)
+        names = ("name", "type", "offset", "members", "size", "shape", "strides")
+        return self._written(names, ("name", "offset")) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object, depth: int = 0) -> Member:
@@ -307,13 +298,8 @@ class Param(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result: dict[str, Any] = {"name": self.name, "kind": self.kind}
-        for field in ("type", "access", "format", "sample", "at", "align", "size"):
-            value = getattr(self, field)
-            if value or (field == "at" and value is not None):
-                result[field] = list(value) if isinstance(value, tuple) else value
-        if self.members:
-            result["members"] = [each.to_dict() for each in self.members]
+        names = ("name", "kind", "type", "access", "format", "sample", "at", "align", "size", "members")
+        result = self._written(names, ("name", "kind", "at"))
         if isinstance(self.default, int):
             result["default"] = {"value": self.default}
         elif self.default is not None:

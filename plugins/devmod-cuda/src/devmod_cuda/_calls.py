@@ -74,6 +74,7 @@ FUNCTIONS = {
     "fill": DriverFunction("cuMemsetD8Async", (), (_address, c_ubyte, _size, _handle)),
     "create_array": DriverFunction("cuArray3DCreate", (_handle,), (_handle,), "cuArray3DCreate_v2"),
     "destroy_array": DriverFunction("cuArrayDestroy", (), (_handle,)),
+    "array_form": DriverFunction("cuArray3DGetDescriptor", (), (_handle, _handle), "cuArray3DGetDescriptor_v2"),
     "copy_array": DriverFunction("cuMemcpy3DAsync", (), (_handle, _handle), "cuMemcpy3DAsync_v2"),
     "create_texture": DriverFunction("cuTexObjectCreate", (_address,), (_handle, _handle, _handle)),
     "destroy_texture": DriverFunction("cuTexObjectDestroy", (), (_address,)),

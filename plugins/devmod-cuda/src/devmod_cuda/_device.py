@@ -165,9 +165,9 @@ class CudaDevice(DriverDevice):
     driver: CudaDriver
 
     def create_image(self, image: Image) -> ImageArray:
-        from devmod_cuda._textures import ImageArray
+        from devmod_cuda._textures import new_array
 
-        array = ImageArray(self, image)
+        array = new_array(self, image)
         self._copy_image(image, array, memoryview(bytes(image.nbytes)), self.current_stream, to_device=True)
         return array
 

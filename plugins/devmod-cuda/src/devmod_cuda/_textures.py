@@ -6,13 +6,15 @@ sampler of GLSL is. A cudaSurfaceObject_t is one argument.
 
 from __future__ import annotations
 
+from ctypes import addressof, create_string_buffer
 from struct import Struct
 
-from devmod.backend import Once
+from devmod.backend import ConversionError, Once
 from devmod.errors import ArgumentError
-from devmod_runtime import Image, check_driver, check_extent
+from devmod_runtime import IMAGE_FORMATS, Image, check_driver, check_extent
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.copies import address_of
+from devmod_runtime.driver_api.handles import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Interface, Sampler
-    from devmod_cuda._device import CudaDevice
+    from devmod_runtime.driver_api.device import DriverDevice
     from devmod_runtime.driver_api.handles import Handle, Handles
 
 #: CUDA_ARRAY3D_DESCRIPTOR: width, height, depth, format, channels, flags.
@@ -62,26 +64,19 @@ class ImageArray:
     Parameters
     ----------
     device, image
-        The device, and the image.
+        The device, and the image, whose format and size are those of the array.
+    array
+        The handle of the array, with its owner.
+    has_surface
+        Whether the array may be a surface.
     """
 
-    def __init__(self, device: CudaDevice, image: Image) -> None:
-        self._device, self._image_bytes = device, image.nbytes
+    def __init__(self, device: DriverDevice, image: Image, array: Handle | Memory, *, has_surface: bool = True) -> None:
+        self._device, self._nbytes, self._is_integer = device, image.nbytes, image.texel.sample != "float"
         #: The texture objects by sampler, and the surface object.
         self._objects = Once()
-        texel = image.texel
-        if texel.name.startswith("bgra"):
-            raise ArgumentError(f"image: CUDA has no array format for {texel.name}; use rgba8unorm", kind="cuda", argument="format")
-        self._is_integer = texel.sample != "float"
-        try:
-            limits = [(name, device.driver.call("device_attribute", each, device.handle)) for name, each in _LIMITS[image.type].items()]
-        except DriverError as error:
-            raise device.driver_error(f"the limits of {device} cannot be read", error) from error
-        check_extent(image, limits)
-        width, height, depth = (*image.shape, 0, 0)[:3]
-        flags = _SURFACE | (_LAYERED if image.layers else 0)
-        form = _ARRAY.pack(width, height, image.layers or depth, _FORMATS[texel.dtype], texel.channels, flags)
-        self.array = self._create(device.context.arrays, form)
+        self._array, self.has_surface = array, has_surface
+        self.handle = array if isinstance(array, int) else array.value
 
     def __del__(self) -> None:
         self._objects = Once()  # they are destroyed before the array
@@ -93,30 +88,84 @@ class ImageArray:
             mode = _ADDRESSES[sampler.address]
             flags = (_READ_AS_INTEGER if self._is_integer else 0) | (_NORMALIZED if sampler.normalized else 0)
             texture = _TEXTURE.pack(mode, mode, mode, _FILTERS[sampler.filter], flags)
-            return self._create(self._device.context.textures, self._resource, texture, None)
+            return _create(self._device, self._nbytes, self._device.context.textures, self._resource, texture, None)
 
         handle: Handle = self._objects.get((sampler.filter, sampler.address, sampler.normalized), make)
         return handle.value
 
     def surface(self) -> int:
         """Return the surface object, which is created once."""
-        handle: Handle = self._objects.get("surface", lambda: self._create(self._device.context.surfaces, self._resource))
+        surfaces = self._device.context.surfaces
+        handle: Handle = self._objects.get("surface", lambda: _create(self._device, self._nbytes, surfaces, self._resource))
         return handle.value
 
     @property
     def _resource(self) -> bytes:
-        return _RESOURCE.pack(0, self.array.value, 0)
+        return _RESOURCE.pack(0, self.handle, 0)
 
-    def _create(self, handles: Handles, *arguments: Any) -> Handle:
-        device = self._device
-        check_driver("cuda")
-        try:
-            with device.context:
-                return handles.create(*arguments)
-        except DriverError as error:
-            if error.name == device.api.out_of_memory:
-                raise device.memory_error(self._image_bytes, describe(error)) from error
-            raise device.driver_error(f"{device} cannot create an image of {self._image_bytes} bytes", error) from error
+
+def new_array(device: DriverDevice, image: Image) -> ImageArray:
+    """Return a new array for an image.
+
+    Raises
+    ------
+    ArgumentError
+        CUDA does not have the format, or the device the size.
+    DeviceMemoryError
+        The device has too little free memory.
+    """
+    texel = image.texel
+    if texel.name.startswith("bgra"):
+        raise ArgumentError(
+            f"image: CUDA has no array format (CUarray_format) for {texel.name}; use rgba8unorm", kind="cuda", argument="format"
+        )
+    try:
+        limits = [(name, device.driver.call("device_attribute", each, device.handle)) for name, each in _LIMITS[image.type].items()]
+    except DriverError as error:
+        raise device.driver_error(f"the limits of {device} cannot be read", error) from error
+    check_extent(image, limits)
+    width, height, depth = (*image.shape, 0, 0)[:3]
+    flags = _SURFACE | (_LAYERED if image.layers else 0)
+    form = _ARRAY.pack(width, height, image.layers or depth, _FORMATS[texel.dtype], texel.channels, flags)
+    return ImageArray(device, image, _create(device, image.nbytes, device.context.arrays, form))
+
+
+def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
+    """Return the image over an array of another library.
+
+    Raises
+    ------
+    ConversionError
+        Images do not have its format, or it is a cube map; the text ends a sentence that begins with the argument.
+    """
+    form = create_string_buffer(_ARRAY.size)
+    with device.context:
+        device.driver.call("array_form", addressof(form), handle)
+    width, height, depth, number, channels, flags = _ARRAY.unpack(form.raw)
+    dtype = {number: dtype for dtype, number in _FORMATS.items()}.get(number, "")
+    name = {1: "r", 2: "rg", 4: "rgba"}.get(channels, "") + dtype.replace("uint", "").replace("int", "").replace("float", "")
+    name += "float" if dtype.startswith("float") else "uint" if dtype.startswith("uint") else "sint"
+    if name not in IMAGE_FORMATS or flags & ~(_LAYERED | _SURFACE):
+        raise ConversionError(
+            f"is a CUDA array of the format {number:#x} with {channels} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of "
+            "a number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
+        )
+    layers = depth if flags & _LAYERED else 0
+    shape = [each for each in (width, height, 0 if layers else depth) if each]
+    image = Image(device, shape, name, layers)
+    image.handle = ImageArray(device, image, Memory(handle, owner), has_surface=bool(flags & _SURFACE))
+    return image
+
+
+def _create(device: DriverDevice, nbytes: int, handles: Handles, *arguments: Any) -> Handle:
+    check_driver("cuda")
+    try:
+        with device.context:
+            return handles.create(*arguments)
+    except DriverError as error:
+        if error.name == device.api.out_of_memory:
+            raise device.memory_error(nbytes, describe(error)) from error
+        raise device.driver_error(f"{device} cannot create an image of {nbytes} bytes", error) from error
 
 
 def check_sampler(sampler: Sampler) -> None:
@@ -135,7 +184,7 @@ def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: boo
     width, height, depth = image.extent
     row = width * image.texel.texel_bytes
     host = (0, 0, 0, 0, _HOST_SIDE, address_of(data), 0, 0, 0, row, height)
-    texels = (0, 0, 0, 0, _ARRAY_SIDE, 0, 0, array.array.value, 0, 0, 0)
+    texels = (0, 0, 0, 0, _ARRAY_SIDE, 0, 0, array.handle, 0, 0, 0)
     sides = (*host, *texels) if to_device else (*texels, *host)
     return _COPY.pack(*sides, row, height, image.layers or depth)
 
@@ -154,17 +203,18 @@ class ImagePlaces:
         For each image that is read through a texture, the number of its argument and that of its sampler.
     """
 
-    def __init__(self, interface: Interface | None) -> None:
-        kinds = [param.kind for param in interface.params] if interface is not None else []
+    def __init__(self, interface: Interface) -> None:
+        kinds = [param.kind for param in interface.params]
         self.textures = [(number - 1, number) for number, kind in enumerate(kinds) if kind == "sampler"]
         read = {image for image, _ in self.textures}
         self._surfaces = [number for number, kind in enumerate(kinds) if kind == "image" and number not in read]
 
-    def __bool__(self) -> bool:
-        return bool(self.textures or self._surfaces)
-
     def check(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
-        """Return the number of an image that its sampler cannot filter, and the reason; None if there is none."""
+        """Return the number of an image that its sampler cannot filter, or that is no surface, and the reason; None if there is none."""
+        for number in self._surfaces:
+            array: Any = images[number].handle
+            if not array.has_surface:
+                return number, "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
         for number, other in self.textures:
             image, sampler = images[number], images[other]
             if isinstance(image, Image) and image.texel.sample != "float" and sampler.filter == "linear":  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ from threading import RLock
 
 from devmod import Device, Event, Stream
 from devmod.backend import Once
-from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
@@ -173,29 +173,64 @@ class MetalDevice(Device):
         return max(self.memory - metal().allocated(self.handle), 0)
 
     def create_image(self, image: Image) -> Any:
-        from devmod_metal._image import create_image
+        from devmod_metal._image import LIMITS
+        from devmod_runtime import check_extent
 
-        return create_image(self, image)
-
-    def create_sampler(self, sampler: Sampler) -> Any:
-        from devmod_metal._image import create_sampler
-
-        return create_sampler(self, sampler)
+        check_driver("metal")
+        check_extent(image, LIMITS[len(image.shape)])
+        try:
+            handle = metal().texture(self.handle, image.type, image.format, image.extent, image.layers)
+        except MetalError as error:
+            raise self.memory_error(image.nbytes, str(error)) from error
+        zeros = self.allocate(image.nbytes)
+        zeros.view[:] = bytes(image.nbytes)
+        # Other streams may use the image at once.
+        failure = wait_for([self._copy_image(image, handle, zeros, self.default_stream, is_read=False)])
+        if failure:
+            self.default_stream.wait_for_commands()  # removes the failure, which is raised here
+            raise self.launch_error(failure)
+        return handle
 
     def write_image(self, image: Image, data: memoryview, stream: MetalStream) -> None:
-        from devmod_metal._image import write_image
-
-        write_image(image, data, stream)
+        check_driver("metal")
+        staging = self.allocate(data.nbytes)
+        staging.view[:] = data.cast("B")
+        self._copy_image(image, image.handle, staging, stream, is_read=False)
+        stream.synchronize()
 
     def read_image(self, image: Image, out: memoryview, stream: MetalStream) -> None:
-        from devmod_metal._image import read_image
+        check_driver("metal")
+        staging = self.allocate(out.nbytes)
+        self._copy_image(image, image.handle, staging, stream, is_read=True)
+        stream.synchronize()
+        out.cast("B")[:] = staging.view
 
-        read_image(image, out, stream)
+    def _copy_image(self, image: Image, texture: Any, staging: Memory, stream: MetalStream, *, is_read: bool) -> Any:
+        row = image.extent[0] * image.texel.texel_bytes
+        try:
+            return stream.commands.commit(
+                lambda: metal().copy_texture(stream.queue, staging.handle, texture, image.extent, image.layers, row, is_read=is_read)
+            )
+        except MetalError as error:
+            raise LaunchError(f"a copy of {image.nbytes} bytes on {self} failed: {error}", kind="metal") from error
+
+    def create_sampler(self, sampler: Sampler) -> Any:
+        check_driver("metal")
+        if not sampler.normalized and sampler.address in ("repeat", "mirror"):
+            raise ArgumentError(
+                f"sampler: with normalized=False, Metal's normalizedCoordinates, address is 'clamp' or 'border', got {sampler.address!r}",
+                kind="metal",
+                argument="address",
+            )
+        try:
+            return metal().sampler(self.handle, sampler.filter, sampler.address, sampler.normalized)
+        except MetalError as error:
+            raise LaunchError(f"{self} gives no sampler: {error}", kind="metal") from error
 
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name in the runtime
-        from devmod_metal._image import image_problem
+        from devmod_metal._image import access_problem
 
-        return image_problem(self, format, access)
+        return access_problem(self, format, access, self.read_write_tier)
 
     def view(self, memory: Memory) -> memoryview:
         import ctypes

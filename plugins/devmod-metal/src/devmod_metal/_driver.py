@@ -11,7 +11,7 @@ from functools import cache
 
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
-from devmod_runtime import IMAGE_FORMATS, driver_import_error
+from devmod_runtime import driver_import_error
 
 try:
     import Foundation
@@ -342,6 +342,8 @@ def _texture_type(type_: str) -> int:
 @cache
 def _formats() -> dict[int, str]:
     """Return the names of all formats of images by the numbers of Metal."""
+    from devmod_runtime import IMAGE_FORMATS
+
     return {_pixel_format(name): name for name in IMAGE_FORMATS}
 
 

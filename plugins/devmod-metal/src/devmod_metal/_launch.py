@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from devmod import Block, Interface, Param
-from devmod.backend import constants_of, escape
+from devmod.backend import ConversionError, constants_of, escape
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
 from devmod_metal._device import Memory, MetalDevice, MetalStream, devices, metal, wait_for
 from devmod_metal._interface import ConstantValue, MetalError
-from devmod_runtime import Image, Kernel, LaunchConfig, Launcher, Sampler, block_packer, specialize_constants
+from devmod_runtime import Kernel, LaunchConfig, Launcher, block_packer, specialize_constants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo
+    from devmod import Device, FunctionInfo, Image, Sampler
     from devmod_metal._interface import Dims, Pipeline
     from devmod_metal._library import Shader
 
@@ -69,9 +69,7 @@ class MetalLauncher(Launcher):
     def adopt(self, value: object) -> tuple[Image | Sampler, None] | None:
         if not hasattr(type(value), "conformsToProtocol_"):  # no object of pyobjc
             return None
-        from devmod_metal._image import adopt
-
-        adopted = adopt(value)
+        adopted = _adopt(value)
         return None if adopted is None else (adopted, None)
 
     def specialize(self, constants: Mapping[str, object]) -> MetalLauncher:
@@ -91,6 +89,33 @@ class MetalLauncher(Launcher):
         # The required block may depend on a define. Metal has no query for it, so the caller gives it.
         interface = self.interface.replace(block=None) if defines else self.interface
         return MetalLauncher(self._name, self._info, shader, values, interface)
+
+
+def _adopt(value: object) -> Image | Sampler | None:
+    """Return an image or a sampler over an object of pyobjc; None for other objects."""
+    from devmod_runtime import Image, Sampler
+
+    owner = metal().sampler_device(value)
+    if owner is not None:
+        return Sampler(_device_of(owner, "a sampler"), "", "", True, value)
+    found = metal().texture_properties(value)
+    if found is None:
+        return None
+    device = _device_of(found.device, "a texture")
+    for name, number in (("MTLTextureType", found.type), ("MTLPixelFormat", found.format)):
+        if isinstance(number, int):
+            raise ConversionError(f"is a texture with the {name} {number}, which devmod does not support")
+    if found.missing_usage:
+        raise ConversionError(f"is a texture whose usage lacks {' and '.join(found.missing_usage)}")
+    dimensions = int(str(found.type)[0])
+    return Image(device, found.extent[:dimensions], str(found.format), found.layers, value)
+
+
+def _device_of(handle: Any, subject: str) -> MetalDevice:
+    device = next((each for each in devices() if each.handle == handle), None)
+    if device is None:
+        raise ConversionError(f"is {subject} of a device that devmod does not list")
+    return device
 
 
 def _round_up(nbytes: int) -> int:
@@ -217,13 +242,14 @@ class MetalKernel(Kernel):
         return f"its maxThreadgroupMemoryLength is {limit}, and devmod.Local arguments and the kernel's own memory need {requested} bytes"
 
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        from devmod_metal._image import filter_problem
+        from devmod_runtime import Image, Sampler
+
         if not any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values()):
             return None
-        from devmod_metal._image import filter_problem
-
         for number in self._sampled:
             image = images[number]
-            if isinstance(image, Image) and (problem := filter_problem(self._device, image)):
+            if isinstance(image, Image) and (problem := filter_problem(image, self._device.filters_float32)):
                 return number, (
                     f"is an image of {image.format}, which a linear sampler cannot read: {problem}. Use a sampler of the filter 'nearest'"
                 )

@@ -332,7 +332,7 @@ class OpenCLDevice(Device):
         _images().copy(image, out, stream, write=False)
 
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name in the base class
-        return _images().image_problem(self, format, access)
+        return str(_images().image_problem(self, format, access))
 
     def image_formats(self, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
         """Return the formats of images of a type for an access, such as "READ_ONLY", as the driver lists them."""

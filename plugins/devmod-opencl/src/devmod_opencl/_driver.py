@@ -159,7 +159,7 @@ def arguments_of(program: Any, name: str) -> list[list[str]]:
     list is empty if the driver has no such information.
     """
     info, qualifier = cl.kernel_arg_info, cl.kernel_arg_access_qualifier
-    accesses = {qualifier.READ_ONLY: "r", qualifier.WRITE_ONLY: "w", qualifier.READ_WRITE: "rw"}
+    accesses: dict[object, str] = {qualifier.READ_ONLY: "r", qualifier.WRITE_ONLY: "w", qualifier.READ_WRITE: "rw"}
     spaces = {value: name for name, value in vars(cl.kernel_arg_address_qualifier).items() if name.isupper()}
     try:
         kernel = cl.Kernel(program, name)

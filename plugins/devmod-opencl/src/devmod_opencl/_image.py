@@ -39,10 +39,9 @@ _NAMES = {
 }
 _FORMATS = {name: numbers for numbers, name in _NAMES.items()}
 #: OpenCL's types of images.
-_OBJECTS = {
-    name: getattr(cl.mem_object_type, f"IMAGE{name.upper()}") for name in ("1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")
-}
+_OBJECTS = {name: getattr(cl.mem_object_type, f"IMAGE{name.upper()}") for name in ("1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")}
 _FLAGS = {"r": "READ_ONLY", "w": "WRITE_ONLY", "rw": "KERNEL_READ_AND_WRITE"}
+_VERBS = {"r": "read", "w": "write to", "rw": "both read and write"}
 _ADDRESSES = {"clamp": "CLAMP_TO_EDGE", "repeat": "REPEAT", "mirror": "MIRRORED_REPEAT", "border": "CLAMP"}
 
 
@@ -59,7 +58,10 @@ class OpenCLImage(Image):
 
 def supported_formats(device: Any, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
     """Return the formats of a device's images of a type that kernels use in a way, such as "READ_ONLY"."""
-    formats = cl.get_supported_image_formats(device.context, getattr(cl.mem_flags, flags), _OBJECTS[type])
+    try:
+        formats = cl.get_supported_image_formats(device.context, getattr(cl.mem_flags, flags), _OBJECTS[type])
+    except _driver.Error:  # images that kernels both read and write, before OpenCL 2.0
+        return frozenset()
     return frozenset(filter(None, (_NAMES.get((each.channel_order, each.channel_data_type)) for each in formats)))
 
 
@@ -71,11 +73,29 @@ def image_problem(device: Any, format: str, access: str) -> str:  # noqa: A002 -
     return f"{device} does not list it for kernels that {_VERBS[access]} images (clGetSupportedImageFormats, CL_MEM_{_FLAGS[access]})"
 
 
-_VERBS = {"r": "read", "w": "write to", "rw": "both read and write"}
-
-
 def create_image(device: Any, image: Image) -> Any:
     """Return pyopencl's Image of zeros, as `Device.create_image` does."""
+    try:
+        _check_image(device, image)
+        description = cl.ImageDescriptor()
+        description.image_type = _OBJECTS[image.type]
+        description.shape = image.extent
+        description.array_size = image.layers
+        description.pitches = (0, 0)
+        description.num_mip_levels = description.num_samples = 0
+        description.buffer = None
+        result = cl.Image(device.context, device.buffer_flags, cl.ImageFormat(*_FORMATS[image.format]), desc=description)
+        # A zero has the same bytes in each type of the color.
+        cl.enqueue_fill_image(device.default_stream.queue, result, bytes(16), (0, 0, 0), _region(image)).wait()
+    except _driver.Error as error:
+        if _driver.is_memory_error(error):
+            raise device.memory_error(image.nbytes, _driver.code_name(error)) from error
+        raise driver_error(f"{device} gives no image", error) from error
+    return result
+
+
+def _check_image(device: Any, image: Image) -> None:
+    """Raise ArgumentError for an image that the device does not support, DeviceMemoryError for one that is too large."""
     handle = device.handle
     if not handle.image_support:
         raise ArgumentError(f"image: {device} has no images: its image_support is 0", kind="opencl", argument="shape")
@@ -91,26 +111,9 @@ def create_image(device: Any, image: Image) -> Any:
             kind="opencl",
             argument="format",
         )
-    if image.nbytes > device.limits["max_mem_alloc_size"]:
-        raise device.memory_error(image.nbytes, f"its max_mem_alloc_size is {device.limits['max_mem_alloc_size']}")
-    description = cl.ImageDescriptor()
-    description.image_type = _OBJECTS[image.type]
-    description.shape = image.extent
-    description.array_size = image.layers
-    description.pitches = (0, 0)
-    description.num_mip_levels = description.num_samples = 0
-    description.buffer = None
-    order, type_ = _FORMATS[image.format]
-    try:
-        result = cl.Image(device.context, device.buffer_flags, cl.ImageFormat(order, type_), desc=description)
-        queue = device.default_stream.queue
-        # A zero has the same bytes in each type of the color.
-        cl.enqueue_fill_image(queue, result, bytes(16), (0, 0, 0), _region(image)).wait()
-    except _driver.Error as error:
-        if _driver.is_memory_error(error):
-            raise device.memory_error(image.nbytes, _driver.code_name(error)) from error
-        raise driver_error(f"{device} gives no image", error) from error
-    return result
+    limit = device.limits["max_mem_alloc_size"]
+    if image.nbytes > limit:
+        raise device.memory_error(image.nbytes, f"its max_mem_alloc_size is {limit}")
 
 
 def _region(image: Image) -> tuple[int, int, int]:
@@ -122,7 +125,7 @@ def _region(image: Image) -> tuple[int, int, int]:
 def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
     """Copy the host's bytes, which have no padding, to an image or back, and wait."""
     check_driver("opencl")
-    enqueue = cl._cl._enqueue_write_image if write else cl._cl._enqueue_read_image
+    enqueue: Any = cl._cl._enqueue_write_image if write else cl._cl._enqueue_read_image
     try:
         enqueue(stream.queue, image.handle, (0, 0, 0), _region(image), data, is_blocking=True)
     except _driver.Error as error:
@@ -194,7 +197,7 @@ def check_images(images: Mapping[int, Image | Sampler], arguments: Mapping[int, 
     if readable and all(each.texel.sample != "float" for each in readable):
         for number, sampler in images.items():
             if isinstance(sampler, Sampler) and sampler.filter == "linear":
-                return number, f"filters linearly, and the kernel reads images of whole numbers ({readable[0].format}); use filter='nearest'"
+                return number, f"filters linearly, and the kernel reads whole numbers ({readable[0].format}); use filter='nearest'"
     return None
 
 

@@ -39,7 +39,7 @@ class Binding:
     block
         The number of the block of scalars; -1 for none.
     options
-        The rest of the layout for a texture; () for others.
+        The rest of the layout for a texture; empty for others.
     """
 
     __slots__ = ("argument", "block", "group", "least", "number", "options", "type")
@@ -51,10 +51,10 @@ class Binding:
         least: int = 0,
         argument: int = -1,
         block: int = -1,
-        options: Mapping[str, str] | tuple[()] = (),
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self.group, self.number = place
-        self.type, self.least, self.argument, self.block, self.options = type, least, argument, block, options
+        self.type, self.least, self.argument, self.block, self.options = type, least, argument, block, options or {}
 
     def layout(self, *, filters: bool) -> tuple[int, str, dict[str, Any]]:
         """Return the binding number, and the member of the layout with its options.
@@ -73,12 +73,12 @@ class Binding:
     @property
     def writes(self) -> bool:
         """Whether it is a storage texture that the shader may write to."""
-        return "write" in dict(self.options).get("access", "")
+        return "write" in self.options.get("access", "")
 
     @property
     def is_float(self) -> bool:
         """Whether it is a texture of floating-point numbers, which a sampler may filter."""
-        return dict(self.options).get("sample_type") == "float"
+        return self.options.get("sample_type") == "float"
 
 
 class Bindings:

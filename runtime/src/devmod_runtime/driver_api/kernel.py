@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from devmod import Device, FunctionInfo, Param, Stream
     from devmod_runtime import LaunchConfig
-    from devmod_runtime.driver_api.adoption import Adopted, Adoption
+    from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage, Adoption
     from devmod_runtime.driver_api.images import LoadedImage
 
     Dims = tuple[int, int, int]
@@ -453,7 +453,7 @@ class DriverLauncher(ProgramLauncher):
     def default_device(self) -> Device:
         return self.adoption.devices()[0]
 
-    def adopt(self, value: object) -> Adopted | None:
+    def adopt(self, value: object) -> Adopted | AdoptedImage | None:
         try:
             return self.adoption.adopt_array(value)
         except (DevmodError, ConversionError):

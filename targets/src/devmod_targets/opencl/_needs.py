@@ -24,8 +24,13 @@ class _Feature(NamedTuple):
 
 _SUBGROUPS = "subgroups"
 _FEATURES = {
-    "fp16": _Feature(re.compile(r"\b(?:half(?:2|3|4|8|16)?|as_half\d*|convert_half\w*|(?:read|write)_imageh|cl_khr_fp16)\b|\d[hH]\b"), ("cl_khr_fp16",)),
-    "fp64": _Feature(re.compile(r"\b(?:double(?:2|3|4|8|16)?|as_double\d*|convert_double\w*|cl_khr_fp64)\b"), ("cl_khr_fp64", "__opencl_c_fp64")),
+    "fp16": _Feature(
+        re.compile(r"\b(?:half(?:2|3|4|8|16)?|as_half\d*|convert_half\w*|(?:read|write)_imageh|cl_khr_fp16)\b|\d[hH]\b"),
+        ("cl_khr_fp16",),
+    ),
+    "fp64": _Feature(
+        re.compile(r"\b(?:double(?:2|3|4|8|16)?|as_double\d*|convert_double\w*|cl_khr_fp64)\b"), ("cl_khr_fp64", "__opencl_c_fp64")
+    ),
     "image_writes_3d": _Feature(
         re.compile(r"\b(?:image3d_t|cl_khr_3d_image_writes)\b"), ("cl_khr_3d_image_writes", "__opencl_c_3d_image_writes")
     ),
@@ -47,7 +52,7 @@ def find_needs(
     Parameters
     ----------
     text
-        The program with its includes, all branches and the options.
+        The program with its includes, defines and all branches.
     kernels
         The kernels.
     calls

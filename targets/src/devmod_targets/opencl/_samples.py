@@ -40,18 +40,23 @@ def read_samples(library: Libclang, unit: Any, text: str) -> dict[tuple[str, int
     parts: dict[_Place, int] = {}
     uses: dict[_Place, set[_Place]] = {}
     functions: dict[str, str] = {}
+    takers = []  # other functions have no image to pass on
     for function in unit.cursor.get_children():
-        if function.kind != kinds.FUNCTION_DECL or not function.is_definition():
-            continue
-        identity = function.get_usr()
+        if function.kind == kinds.FUNCTION_DECL and function.is_definition():
+            numbers = {str(each.spelling): number for number, each in enumerate(function.get_arguments()) if _is_image(each)}
+            if numbers:
+                takers.append((function, function.get_usr(), numbers))
+    names_of_takers = {function.spelling for function, _, _ in takers}
+    for function, identity, numbers in takers:
         functions[identity] = str(function.spelling)
-        numbers = {argument: number for number, argument in enumerate(_names(function))}
-        parts |= {(identity, number): parts.get((identity, number), 0) for number in numbers.values()}
+        parts |= {(identity, number): 0 for number in numbers.values()}
         for call in library.descendants(function, (kinds.CALL_EXPR,)):
             access = _ACCESS.fullmatch(call.spelling)
+            if not access and call.spelling not in names_of_takers:
+                continue
             callee = call.referenced
             for position, argument in enumerate(call.get_arguments()):
-                if not argument.type.get_canonical().kind.name.startswith("OCLIMAGE"):
+                if not _is_image(argument):
                     continue
                 # An image is always a parameter, in parentheses or not.
                 names = [each.spelling for each in (argument, *library.descendants(argument, (kinds.DECL_REF_EXPR,)))]
@@ -66,5 +71,5 @@ def read_samples(library: Libclang, unit: Any, text: str) -> dict[tuple[str, int
     return {(functions[identity], number): _NAMES[value] for (identity, number), value in reached.items() if value in _NAMES}
 
 
-def _names(function: Any) -> list[str]:
-    return [str(argument.spelling) for argument in function.get_arguments()]
+def _is_image(cursor: Any) -> bool:
+    return bool(cursor.type.get_canonical().kind.name.startswith("OCLIMAGE"))

@@ -156,15 +156,15 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
             raise request.error(
                 f"{location}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
             )
-    text = "\n".join([source.text, *source.options])
 
     def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
-        without, problems, _, undeclared = _parse(library, request, source, standard, arguments=arguments)
+        first_error = () if calls else ("-ferror-limit=1",)  # it decides, unless it may be one of the undeclared functions
+        without, problems, _, undeclared = _parse(library, request, source, standard, arguments=(*arguments, *first_error))
         return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
 
     kernels = _kernels(library, unit, "" if warnings else source.text)
-    needs = find_needs(text, kernels, calls, parse_without)
-    samples = read_samples(library, unit, text)
+    needs = find_needs(source.text, kernels, calls, parse_without)
+    samples = read_samples(library, unit, source.text)
     kernels = {name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()}
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
@@ -202,7 +202,7 @@ def _parse(
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
-    arguments = [*arguments, "-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0"]
+    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", *arguments]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
     arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
     arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]
@@ -339,7 +339,7 @@ def _definitions(library: Libclang, unit: Any) -> Iterator[Any]:
 def _with_needs(name: str, kernel: ReflectedFunction, needs: set[str], samples: Mapping[tuple[str, int], str]) -> ReflectedFunction:
     """Return a kernel with what the program needs, what its own arguments and attributes need, and the samples of its images."""
     params = [
-        param.replace(sample=samples.get((name, number), "")) if param.kind == "image" else param for number, param in enumerate(kernel.params)
+        param.replace(sample=samples[name, number]) if (name, number) in samples else param for number, param in enumerate(kernel.params)
     ]
     if any(param.kind in ("image", "sampler") for param in params):
         needs = needs | {"images"}

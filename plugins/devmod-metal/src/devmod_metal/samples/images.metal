@@ -25,7 +25,7 @@ kernel void sample_2d_array(texture2d_array<float> source [[texture(0)]], sample
     result[i] = source.sample(source_sampler, float2(places[3 * i], places[3 * i + 1]), uint(places[3 * i + 2]));
 }
 
-kernel void write_floats(texture2d<float, access::write> target [[texture(0)]], uint2 at [[thread_position_in_grid]])
+kernel void write_floats(texture2d<float, access::write> destination [[texture(0)]], uint2 at [[thread_position_in_grid]])
 {
-    target.write(float4(at.x, at.y, at.x + at.y, 255) / 255.0f, at);
+    destination.write(float4(at.x, at.y, at.x + at.y, 255) / 255.0f, at);
 }

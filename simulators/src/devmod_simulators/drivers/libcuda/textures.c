@@ -76,6 +76,7 @@ CUresult CUDAAPI cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR
 
 CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *form, CUarray hArray)
 {
+    CHECK(hArray, CUDA_ERROR_INVALID_HANDLE); /* as NVIDIA's library does, also before cuInit */
     ENTER(CURRENT);
     Array *array = handle_get(HANDLE_ARRAY, hArray);
     CHECK(array, CUDA_ERROR_INVALID_HANDLE);
@@ -86,6 +87,7 @@ CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *form, CUarray h
 
 CUresult CUDAAPI cuArrayDestroy(CUarray hArray)
 {
+    CHECK(hArray || !process_was_initialized(), CUDA_ERROR_INVALID_HANDLE); /* as above, but not before cuInit */
     ENTER(CURRENT);
     Array *array = handle_get(HANDLE_ARRAY, hArray);
     CHECK(array, CUDA_ERROR_INVALID_HANDLE);
