@@ -573,6 +573,10 @@ def image_param(at: int, type_: str = "2d", **fields: str) -> Param:
             [image_param(0), image_param(1, sample="int")],
             "has an image of the sample 'float' at (set 0, binding 1), 'to', but the payload's fmap gives 'int'",
         ),
+        (
+            [image_param(0), Param("s", "sampler", at=(0, 1))],
+            "has an image at (set 0, binding 1), 'to', but the payload's fmap has sampler there",
+        ),
         ([image_param(0)], "has an image at (set 0, binding 1), 'to', but the payload's fmap has nothing there"),
         (
             [image_param(0), Param("x", "buffer", at=(0, 1))],
