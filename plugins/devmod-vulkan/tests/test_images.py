@@ -106,19 +106,20 @@ def test_a_picture_of_numpy_and_back(device: Any) -> None:
     assert device.image_from_numpy(picture[:, :, 0]).format == "r8unorm"
 
 
-def test_memory_of_collected_images_is_used_again(device: Any) -> None:
+@pytest.mark.parametrize("side", [16, 1024])
+def test_memory_of_collected_images_is_used_again(side: int, device: Any) -> None:
     def blocks() -> int:
         return sum(len(heap.blocks) for heap in device.logical.image_heaps.values())
 
-    images = [device.image((1024, 1024), "rgba32float") for _ in range(4)]
+    images = [device.image((side, side), "rgba32float") for _ in range(4)]
     gc.collect()
     before, handles = blocks(), len(device.logical._owned)
     for _ in range(20):
         images.pop(0)
-        images.append(device.image((1024, 1024), "rgba32float"))
-        assert not images[-1].numpy().any()
+        images.append(device.image((side, side), "rgba32float"))
     assert blocks() <= before + 1
     assert len(device.logical._owned) <= handles + 2
+    assert not images[-1].numpy().any()
     del images
     device.synchronize()
     assert len(device.logical._owned) <= handles - 8
@@ -287,6 +288,7 @@ def test_copies_are_in_the_order_of_the_stream(device: Any) -> None:
         source, to = device.image((100, 200), "rgba8unorm"), device.image((100, 200), "rgba8unorm")
         for number in range(10):
             source.copy_from(picture + number)
+            assert not stream.pending  # the copy is done, so any other stream may use the image next
             f(source, to, threads=(100, 200))
             np.testing.assert_array_equal(to.numpy(), 255 - (picture + number))
         stream.synchronize()
@@ -627,6 +629,10 @@ def test_two_images_of_a_stranger_at_one_binding(device: Any) -> None:
     image = device.image((4, 4), "rgba8unorm")
     devmod.create("vulkan", {"k": packed(same)}, "spv", {"k": info})["k"](image, threads=(4, 4))
     assert (image.numpy() == 255).all()
+    # One of them without a format: images have that of the other.
+    open_ = words(INVERT.replace("binding = 0, rgba8", "binding = 9, rgba8").replace("binding = 1, rgba8", "binding = 0"))
+    f = devmod.create("vulkan", {"k": packed(open_.replace(binding, binding[:4] + bytes(4)))}, "spv", {"k": info})["k"]
+    assert refused(lambda: f(device.image((4, 4), "r32float"), threads=(4, 4))).endswith("r32float, and the kernel takes rgba8unorm")
     mixed = words(RESAMPLE.replace("binding = 2, rgba32f", "binding = 9, rgba32f")).replace(binding, binding[:4] + bytes(4))
     assert refused(lambda: devmod.create("vulkan", {"k": packed(mixed)}, "spv", {"k": info})["k"], devmod.FormatError) == (
         "the SPIR-V of the vulkan function 'k' has two variables at (set 0, binding 0), 'to' and 'picture', which cannot be one argument"
