@@ -227,6 +227,33 @@ def test_atomic_operations_on_an_image(device: Any) -> None:
     assert bins.numpy().tolist() == [[64] * 8]
 
 
+def test_atomic_additions_of_floats(device: Any) -> None:
+    feature = "atomics.shaderImageFloat32AtomicAdd"
+    if feature not in device.physical.features:
+        pytest.skip(f"{device} has no {feature}")
+    version, rest = HEAD.split("\n", 1)
+    f = kernel(
+        f"{version}\n#extension GL_EXT_shader_atomic_float : require\n{rest} layout(binding = 0, r32f) uniform image2D sums;"
+        "void main() { imageAtomicAdd(sums, ivec2(gl_LocalInvocationID.x, 0), 0.5); }"
+    )
+    sums = device.image((8, 1), "r32float")
+    f(sums, threads=(64, 8))
+    assert sums.numpy().tolist() == [[32.0] * 8]
+
+
+def test_gathers_with_offsets_from_the_program(device: Any) -> None:
+    """They need the capability ImageGatherExtended."""
+    if "10.shaderImageGatherExtended" not in device.physical.features:
+        pytest.skip(f"{device} has no shaderImageGatherExtended")
+    f = kernel(
+        f"{HEAD} layout(binding = 0) uniform sampler2D t; layout(binding = 1) buffer X {{ vec4 x[]; }};"
+        "layout(push_constant) uniform P { int offset; }; void main() { x[0] = textureGatherOffset(t, vec2(0.5), ivec2(offset, 0)); }"
+    )
+    x = np.zeros((1, 4), "float32")
+    f(device.image_from_numpy(np.arange(16, dtype="float32").reshape(4, 4)), device.sampler(), x, 1, grid=1)
+    assert x.tolist() == [[10, 11, 7, 6]]
+
+
 def test_images_without_a_format_in_the_shader(device: Any) -> None:
     """A write needs the capability StorageImageWriteWithoutFormat, which the device's features are compared with."""
     f = kernel(f"{HEAD} layout(binding = 0) uniform writeonly image2D to; void main() {{ {AT} imageStore(to, at, vec4(at, 3, 4)); }}")
