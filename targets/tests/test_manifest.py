@@ -194,6 +194,14 @@ def test_a_source_without_a_suffix_of_its_language_names_it() -> None:
     assert [(job.source, job.language) for job in plan(text).jobs] == [("k.inc", "cl"), ("twice.comp", "")]
 
 
+def test_one_file_is_a_source_of_two_languages() -> None:
+    text = 'targets = ["cuda -arch=sm_90", "rocm -arch=gfx90a"]\n[kernels.k]\nsources = ["twice.cu", { path = "twice.cu", language = "HIP" }]\n'
+    assert [(job.source, job.language, job.target) for job in plan(text).jobs] == [
+        ("twice.cu", "", "cuda -arch=sm_90"),
+        ("twice.cu", "HIP", "rocm -arch=gfx90a"),
+    ]
+
+
 def test_one_source_has_the_name_of_the_kernel_and_several_have_their_stems() -> None:
     jobs = plan("""\
 targets = ["vulkan", "opencl"]

@@ -338,19 +338,29 @@ class Call:
         return self.function._error(text, parameter.name or str(parameter.number + 1))
 
 
+#: The types by which a shader reads the bytes of what its language has no type for.
+_WORDS = frozenset({"uint16", "uint32", "uint64"})
+
+
 def _conversion(argument: Argument, dtype: str, value: object) -> str:
     """Return how to convert an array to the kernel's element type, as the end of a message; "" if NumPy cannot."""
     wanted = argument.element
-    if dtype[:7] == "complex":
-        call = f"view(np.float{int(dtype[7:]) // 2})"
-    elif wanted in NUMBERS and dtype in NUMBERS:
-        call = f"astype(np.{wanted})"
-    else:
-        return ""
-    if isinstance(value, DeviceArray):
-        return f"; convert it before the call: array = device.from_numpy(array.numpy().{call})"
+    on_device = isinstance(value, DeviceArray)
+    array = "array.numpy()" if on_device else "array"
+    calls = []
     # Bytes and memoryviews, without astype, may have the right numbers under another type.
-    return f"; convert it before the call: array = array.{call}" if hasattr(value, "astype") else ""
+    if on_device or hasattr(value, "astype"):
+        if dtype[:7] == "complex":
+            calls.append(f"{array}.view(np.float{int(dtype[7:]) // 2})")
+        elif wanted in NUMBERS and dtype in NUMBERS:
+            calls.append(f"{array}.astype(np.{wanted})")
+    same_bytes = ""
+    if wanted in _WORDS and dtype.partition("x")[0] == "uint8":  # bytes, or structs
+        calls.append(f"np.frombuffer({array}, np.{wanted})")
+        same_bytes = " for the same bytes"
+    if on_device:
+        calls = [f"device.from_numpy({call})" for call in calls]
+    return f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}" if calls else ""
 
 
 # -- The copies of the host arrays of a launch.

@@ -145,7 +145,8 @@ def command(
             _write_payload(modules[0], output)
     if not quiet:
         for module in modules:
-            echo(f"{module.kind} {module.format}: {', '.join(module.functions)}{_validation(module)}")
+            kind = f"{module.kind} {module.format}".rstrip()  # several variants are a bundle, which has no format
+            echo(f"{kind}: {', '.join(module.functions)}{_validation(module)}")
         echo(f"{output}: {size(output.stat().st_size)}")
 
 
