@@ -69,7 +69,7 @@ def test_half_precision() -> None:
     assert info.arg_types == ("handle", "float16", "float16x3", "float16")
     assert info.interface is not None
     assert [param.at for param in info.interface.params] == [(0, 0), (0, 0), (0, 8), (0, 14)]
-    assert info.interface.blocks == (Block((0, 1), 16),)
+    assert info.interface.blocks == (Block((0, 1), 16, name="u"),)
     assert info.interface.extra == {"features": ["shader-f16"]}
 
 
@@ -216,7 +216,7 @@ def test_each_uniform_member_is_a_scalar_argument(members: str, offsets: list[in
     params, blocks = uniform(members, "alias Alias = vec4<f32>;")
     assert [param.at for param in params] == [(0, offset) for offset in offsets]
     assert {param.kind for param in params} == {"scalar"}
-    assert blocks == (Block((0, 0), size),)
+    assert blocks == (Block((0, 0), size, name="u"),)
 
 
 @pytest.mark.parametrize(
@@ -523,7 +523,7 @@ def test_tvms_shaders() -> None:
             ("C_ptr", "rw"),
             ("packGridDimX", ""),
         ]
-        assert info.interface.blocks == (Block((0, 3), 4),)
+        assert info.interface.blocks == (Block((0, 3), 4, name="podArgs"),)
         assert info.interface.block == block
 
 

@@ -108,3 +108,19 @@ def test_errors_have_the_files_and_lines_of_the_user(tmp_path: Path) -> None:
             source, "rocm -format=hip", language="HIP", include=[tmp_path], defines={"N": "3"}, name_expressions=["scale<float>"]
         )
     assert str(caught.value).startswith("the HIP source does not compile: <text>:3:")
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ('extern "C" __global__ void k(hipTextureObject_t t, float *x) { x[0] = tex2D<float>(t, 1, 2); }', "hipTextureObject_t"),
+        ('extern "C" __global__ void k(unsigned long long s, float *x) { surf2Dwrite(x[0], s, 4, 5); }', "surf2Dwrite"),
+        ("texture<float, 2> t; __global__ void k(float *x) { x[0] = 0; }", "texture"),
+    ],
+)
+def test_textures_and_surfaces_are_refused_by_name(source: str, name: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, "rocm -arch=gfx1100", language="HIP")
+    assert str(caught.value).endswith(
+        f". devmod has no textures and surfaces for rocm, and so no {name}: pass an array and compute the filter in the kernel"
+    )

@@ -77,8 +77,8 @@ SIGNATURES: dict[str, dict[str, str]] = {
         "vectors": "f4: float32x4|f3: float32x3|f2: float32x2|f1: float32|i4: int32x4|u3: uint32x3|uc4: uint8x4|c3: int8x3|s2: int16x2|"
         "d2: float64x2|ll2: int64x2|ul4: uint64x4|d4: float64x4|d: uint32x3|out: rw float32*",
         "names": "w: uint64|r: float32|i: int32|p: uint32|s: uint8|n: int32|c: int32|v: float32|out: rw int32*",
-        # CUDA's texture and surface objects are numbers of 64 bits, and a pointer to a function is an address.
-        "handles": "texture: uint64|surface: uint64|callback: uint64|out: rw int32*",
+        # A texture of linear memory is a number of 64 bits, and a pointer to a function is an address.
+        "handles": "texture: uint64|surface: 1d|callback: uint64|out: rw int32*",
     },
     "pointers": {
         "qualifiers": "a: r float32*|b: r float32*|c: rw float32*|d: r float32*|e: rw int32*|f: r int32*|g: rw float32*|h: r float32*|"
@@ -180,7 +180,7 @@ SIGNATURES: dict[str, dict[str, str]] = {
         "layers::layer_norm<half>": "out: rw float16*|in: r float16*|weight: r float16*|bias: r float16*|width: int32|eps: float32",
     },
     "images": {
-        "sobel": "image: uint64|edges: uint64|width: int32|height: int32",
+        "sobel": "image: 2d|image_sampler: ?|edges: 2d|width: int32|height: int32",
         "to_gray": "rgba: r uint8x4*|gray: rw uint8*|count: uint32",
         "mandelbrot": "iterations: rw uint8*|corner: float64x2|step: float64|size: uint16x2|limit: int16",
         "rotate": "signal: rw float32x2*|factor: float32x2|range: r int32* size 8",
@@ -243,7 +243,9 @@ def test_limits_of_a_launch() -> None:
         assert info.interface is not None
         tags = info.launch_param_tags
         assert tags[:6] == ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
-        limits[name] = (info.interface.block, dict(info.interface.extra), tags[6:], info.interface.open_block)
+        extra = dict(info.interface.extra)
+        assert extra.pop("globals") == {"counter": ["int32", 7]}
+        limits[name] = (info.interface.block, extra, tags[6:], info.interface.open_block)
     dynamic = ("tirx.use_dyn_shared_memory",)
     assert limits == {
         "plain": (None, {}, (), True),

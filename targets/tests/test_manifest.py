@@ -115,6 +115,8 @@ def test_a_job_has_the_arguments_of_compile(folder: Path) -> None:
         "name_expressions": (),
         "block": (16, 4),
         "local": {"s": devmod.Local(per_thread=4)},
+        "aliases": None,
+        "subgroup": None,
     }
     module = devmod.compile(Path(job.path), job.target, **job.arguments())
     interface = module.functions["sum"].interface
@@ -167,6 +169,26 @@ local = { twice = { s = 8 } }
     ]
     assert jobs[1].arguments()["block"] == {"twice": (64,)}
     assert jobs[1].arguments()["local"] == {"twice": {"s": devmod.Local(8)}}
+
+
+def test_aliases_of_several_tables_apply_together() -> None:
+    jobs = plan("""\
+targets = ["opencl", "cuda -arch=sm_90"]
+aliases = { x = ["a"], y = ["b", "c"] }
+[target.cuda]
+aliases = { z = ["d"] }
+[kernels.twice]
+sources = ["twice.cl", "twice.cu"]
+aliases = { y = ["e"] }
+[kernels.twice.target.cuda]
+subgroup = 32
+""").jobs
+    assert [(job.aliases, job.subgroup) for job in jobs] == [
+        ((("x", ("a",)), ("y", ("e",))), 0),
+        ((("x", ("a",)), ("y", ("e",)), ("z", ("d",))), 32),
+    ]
+    assert [job.arguments()["subgroup"] for job in jobs] == [None, 32]
+    assert jobs[0].arguments()["aliases"] == {"x": ("a",), "y": ("e",)}
 
 
 def test_a_fatbin_is_one_job() -> None:

@@ -449,7 +449,7 @@ def read_cuda(data: bytes) -> None:
     if kernels:
         entries = {each.symbol: KernelEntry(each.symbol, ()) for each in kernels.by_signature.values()}
         for kernel in match_kernels(entries, {}, kernels).values():
-            attempt(partial(kernel.function, None, (), entries))
+            attempt(partial(kernel.function, None, (), dict.fromkeys(entries, -1), {}))
 
 
 def compile_naga(data: bytes) -> None:
@@ -561,16 +561,18 @@ def read_dwarf(data: bytes) -> None:
 
 
 def read_ptx(data: bytes) -> None:
-    """Read the kernels of a PTX text."""
-    from devmod_readers import nvidia
+    """Read the kernels and the variables of a PTX text."""
+    from devmod_readers import nvidia, variables
 
+    variables.read_variables(data)
     check_kernels(attempt(lambda: nvidia.read_ptx(data.decode("utf-8", "replace"))))
 
 
 def read_cubin(data: bytes) -> None:
-    """Read the kernels of a cubin."""
-    from devmod_readers import nvidia
+    """Read the kernels and the variables of a cubin."""
+    from devmod_readers import nvidia, variables
 
+    variables.read_variables(data)
     check_kernels(attempt(lambda: nvidia.read_cubin(data)))
 
 

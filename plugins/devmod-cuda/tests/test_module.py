@@ -449,8 +449,7 @@ def test_a_global_for_each_device(cuda_driver: str, standin: Any, tmp_path: Path
     [
         (
             {"name": "nothing"},
-            "the cuda module has no global 'nothing': its image has no variable of that name. Declare it in the source as __device__ or "
-            "__constant__, outside of a namespace",
+            "the cuda module has no global 'nothing': its image has 'bytes', 'factors'",
         ),
         ({"name": "bytes", "dtype": "float64"}, "get_global('bytes'): the variable has 4 bytes, which is not a whole number of float64"),
         (

@@ -63,13 +63,30 @@ def test_a_global_is_an_array_that_keeps_its_module_loaded(device: Any) -> None:
     check_error(
         devmod.FunctionNotFoundError,
         lambda: module().get_global("missing"),
-        "the hexagon module has no global 'missing'; it exports the variables of its source that are not static",
+        "the hexagon module has no global 'missing': it exports the variables of its source that are not static, 'calls'",
     )
     check_error(
         devmod.ArgumentError,
         lambda: module().get_global("calls", dtype="int64"),
         "get_global('calls'): the variable has 4 bytes, which is not a whole number of int64",
     )
+
+
+@pytest.mark.row("R20")
+def test_a_global_has_the_type_and_the_shape_of_the_source(device: Any) -> None:
+    loaded = devmod.compile(
+        "namespace filters { float weights[3][4]; }\nint count;\n"
+        'extern "C" void k(float *x) { for (int i = 0; i < 3; i++) x[i] = filters::weights[i][2] + count; }',
+        f"hexagon -arch={device.arch}",
+        language="C++",
+    )
+    weights = loaded.get_global("filters::weights")
+    assert (weights.dtype, weights.shape) == ("float32", (3, 4))
+    weights.copy_from(np.arange(12, dtype="float32").reshape(3, 4))
+    loaded.get_global("count").copy_from(np.array(100, "int32"))
+    x = np.zeros(3, "float32")
+    loaded["k"](x)
+    assert x.tolist() == [102, 106, 110]
 
 
 @pytest.mark.row("R33")

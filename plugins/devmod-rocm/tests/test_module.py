@@ -268,7 +268,7 @@ def test_a_code_object_that_is_newer_than_the_driver(card_of: Any, standin: Any)
 def test_globals_are_arrays_over_the_memory_of_the_code_object(emulator: Any, device: Any) -> None:
     module = module_of(GLOBALS)
     bytes_, factors = module.get_global("bytes"), module.get_global("factors", device, dtype="float32")
-    assert bytes_.numpy().tolist() == [1, 2, 3, 4]
+    assert (bytes_.dtype, bytes_.numpy().tolist()) == ("uint8", [1, 2, 3, 4])
     assert factors.numpy().tolist() == [2, 3]
     bytes_.copy_from(np.array([10, 20, 30, 40], "uint8"))
     x = np.ones(4, "float32")
@@ -276,10 +276,22 @@ def test_globals_are_arrays_over_the_memory_of_the_code_object(emulator: Any, de
     assert x.tolist() == [12, 23, 32, 43]
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         module.get_global("none")
-    assert str(caught.value) == (
-        "the rocm module has no global 'none': its image has no variable of that name. Declare it in the source as __device__ or "
-        "__constant__, outside of a namespace"
+    assert str(caught.value) == "the rocm module has no global 'none': its image has 'bytes', 'factors'"
+
+
+@pytest.mark.row("R20")
+def test_constant_memory_has_the_type_and_the_shape_of_the_source(emulator: Any, device: Any) -> None:
+    module = module_of(
+        "namespace filters { __constant__ float weights[3][4]; }\n__device__ int count = 7;\n"
+        'extern "C" __global__ void k(float *x) { x[threadIdx.x] = filters::weights[threadIdx.x][2] + count; }'
     )
+    weights = module.get_global("filters::weights")
+    assert (weights.dtype, weights.shape) == ("float32", (3, 4))
+    weights.copy_from(np.arange(12, dtype="float32").reshape(3, 4))
+    module.get_global("count").copy_from(np.array(100, "int32"))
+    x = np.zeros(3, "float32")
+    module["k"](x, grid=1, block=3)
+    assert x.tolist() == [102, 106, 110]
 
 
 def test_a_global_for_each_device(rocm_driver: str, standin: Any, tmp_path: Path) -> None:

@@ -113,10 +113,21 @@ class BundleModule(Module):
         PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
             No candidate can run here, as for `get_function`. Only a runtime can list the globals.
         """
-        order = kinds_in(environment_text("DEVMOD_PREFER"))
-        with shared_scan():
-            prefer = (*self._prefer, *order)
-            array: Array = choose(name, self.candidates, prefer, lambda module, _: _global_of(module, name, device, options), device)
+        prefer = (*self._prefer, *kinds_in(environment_text("DEVMOD_PREFER")))
+        missing: list[str] = []
+
+        def get(module: Module, _: Device | None) -> Array | None:
+            try:
+                return get_global(module, name, device, options)
+            except FunctionNotFoundError as error:
+                missing.append(str(error))
+                return None
+
+        try:
+            with shared_scan():
+                array: Array = choose(name, self.candidates, prefer, get, device)
+        except FunctionNotFoundError as error:
+            raise FunctionNotFoundError("; ".join([str(error), *missing]), kind="bundle", function=name) from None
         return array
 
     def _signature_of(self, name: str) -> str:
@@ -200,14 +211,6 @@ class _Functions(Mapping[str, "FunctionInfo"]):
 
     def __repr__(self) -> str:
         return f"<functions {list_names(self)}>"
-
-
-def _global_of(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array | None:
-    """Return a module's global, or None."""
-    try:
-        return get_global(module, name, device, options)
-    except FunctionNotFoundError:
-        return None
 
 
 def kinds_in(prefer: Sequence[str] | str, source: str = "DEVMOD_PREFER") -> tuple[str, ...]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from devmod import Image, Sampler
+    from devmod_cuda._textures import ImageArray
+
 
 # -- The driver of this process, by ctypes alone or with pycuda, as ``DEVMOD_CUDA_DRIVER`` selects.
 
@@ -160,6 +163,30 @@ class CudaDevice(DriverDevice):
     dlpack_type = CUDA.dlpack_type
     stream_type = CudaStream
     driver: CudaDriver
+
+    def create_image(self, image: Image) -> ImageArray:
+        from devmod_cuda._textures import new_array
+
+        array = new_array(self, image)
+        self._copy_image(image, array, memoryview(bytes(image.nbytes)), self.current_stream, to_device=True)
+        return array
+
+    def create_sampler(self, sampler: Sampler) -> None:
+        from devmod_cuda._textures import check_sampler
+
+        check_sampler(sampler)
+
+    def write_image(self, image: Image, data: memoryview, stream: Any) -> None:
+        self._copy_image(image, image.handle, data, stream, to_device=True)
+
+    def read_image(self, image: Image, out: memoryview, stream: Any) -> None:
+        self._copy_image(image, image.handle, out, stream, to_device=False)
+
+    def _copy_image(self, image: Image, array: Any, data: memoryview, stream: Any, *, to_device: bool) -> None:
+        from devmod_cuda._textures import copy_of
+
+        what = f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} an image on {self} failed"
+        self._queue(what, stream, "copy_array", copy_of(image, array, data, to_device=to_device))
 
 
 def devices() -> list[CudaDevice]:

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo
+    from devmod import FunctionInfo, Image, Sampler
     from devmod_cuda._calls import CudaDriver
     from devmod_cuda._device import CudaDevice
+    from devmod_cuda._textures import ImagePlaces
     from devmod_readers.nvidia import KernelEntry
     from devmod_runtime import DeviceArray, LaunchConfig
-    from devmod_runtime.driver_api.adoption import Adopted
+    from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage
     from devmod_runtime.driver_api.device import DriverStream
     from devmod_runtime.driver_api.images import DriverImages, LoadedImage
 
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 # ``__cuda_array_interface__`` names the stream of an array's work. pycuda and cuda.core have objects for untyped memory.
 
 
+#: The CUDA arrays of other libraries, each with its attribute for the handle.
+_ARRAYS = {("cupy", "CUDAarray"): "ptr", ("pycuda", "Array"): "handle"}
 #: pycuda's objects for untyped memory.
 _ALLOCATIONS = ("DeviceAllocation", "PooledDeviceAllocation", "ManagedAllocation")
 
@@ -62,8 +65,10 @@ class CudaAdoption(Adoption):
     array_advice = f"; make it in the primary context{stream_advice}"
     stream_attributes: Mapping[str, str] = {**Adoption.stream_attributes, "pycuda": "handle"}
 
-    def adopt_array(self, value: Any) -> Adopted | None:
+    def adopt_array(self, value: Any) -> Adopted | AdoptedImage | None:
         library = library_of(value)
+        if (library, type(value).__name__) in _ARRAYS:
+            return self._adopt_image(value, int(getattr(value, _ARRAYS[library, type(value).__name__])))
         if library == "pycuda" and type(value).__name__ in _ALLOCATIONS:
             return self._adopt_allocation(value)
         if library == "cuda" and type(value).__name__ == "Buffer" and hasattr(value, "handle"):
@@ -113,6 +118,20 @@ class CudaAdoption(Adoption):
                 start, size = device.driver.call("memory_range", address)
             nbytes = start + size - address
         return self._adopt_untyped(value, address, nbytes), device.default_stream
+
+    def _adopt_image(self, value: Any, handle: int) -> AdoptedImage:
+        """Adopt a CUDA array. It has no device of its own: it is used in the thread's current context, or on the first device."""
+        from devmod_cuda._textures import image_over
+
+        items = self.devices()
+        driver = items[0].driver
+        current = driver.call("current_context")
+        device = next((each for each in items if each.is_open and each.context.handle == current), items[0])
+        stream = device.default_stream if library_of(value) == "pycuda" else self.current_stream(value, device)
+        try:
+            return image_over(device, handle, value), stream
+        except DriverError as error:
+            raise ConversionError(f"is a CUDA array that the driver refuses: {error}") from None
 
     def _adopt_untyped(self, value: object, address: int, nbytes: int) -> DeviceArray:
         return self.array(None, address, (nbytes,), "void", value)
@@ -169,6 +188,14 @@ class CudaKernel(DriverKernel):
         self.static_shared_memory = static
         self._attributes: _Attributes = image.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
         self._tensor_maps = tensor_map_numbers(info)
+        self._images = _image_places(info.interface)
+
+    @property
+    def pack(self) -> Callable[..., bytes]:
+        return self.layout.pack if self._images is None else self._images.packer(self.layout.pack)
+
+    def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        return None if self._images is None else self._images.check(images)
 
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         shape = self._driver_config(launch)
@@ -330,6 +357,7 @@ class CudaLauncher(DriverLauncher):
     kind = "cuda"
     adoption = ADOPTION
     kernel_type = CudaKernel
+    has_images = True
 
     def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
         super().__init__(info, images, interface if interface is not None else tensor_map_interface(info))
@@ -380,6 +408,15 @@ def _tensor_map_argument(info: FunctionInfo, number: int) -> Argument | None:
 def is_tensor_map(info: FunctionInfo, number: int) -> bool:
     """Return whether an argument is a CUtensorMap by value."""
     return number < len(info.arg_extra_tags) and info.arg_extra_tags[number] == TENSOR_MAP_TAG
+
+
+def _image_places(interface: Interface | None) -> ImagePlaces | None:
+    """Return the images among the arguments of a kernel; None if it has none."""
+    if interface is None or all(param.kind != "image" for param in interface.params):
+        return None
+    from devmod_cuda._textures import ImagePlaces
+
+    return ImagePlaces(interface)
 
 
 def tensor_map_numbers(info: FunctionInfo) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from devmod.backend import find_spec
-from devmod.errors import FormatError, FunctionNotFoundError
+from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names
+from devmod_readers.variables import read_variables
 from devmod_runtime import RuntimeModule, global_array
 
 TYPE_CHECKING = False
@@ -33,17 +34,18 @@ class HexagonModule(RuntimeModule):
 
         return HexagonLauncher(name, info, self.image)
 
-    def get_global(self, name: str, device: Device | None = None, *, dtype: str = "uint8", **options: Any) -> Array:
+    def get_global(self, name: str, device: Device | None = None, *, dtype: str | None = None, **options: Any) -> Array:
         """Return a global variable as an array over its memory. The array keeps the loaded module alive.
 
         Parameters
         ----------
         name
-            The variable's symbol.
+            The variable's name in the source, with its namespaces, or its symbol.
         device
             The device; None for that of a call that names none. Each device has a variable of its own.
         dtype
-            The element type of the array. A shared object does not contain the type of a variable.
+            The element type of an array of one dimension. None for the type and the shape in the source, if the compiler has stored them,
+            or else for bytes.
 
         Raises
         ------
@@ -59,14 +61,18 @@ class HexagonModule(RuntimeModule):
             image = self.image(runner, device)
             address, nbytes = runner.request(Runner.symbol, image, name)
             if not nbytes:
-                raise FunctionNotFoundError(
-                    f"the hexagon module has no global {name!r}; it exports the variables of its source that are not static",
-                    kind="hexagon",
-                    function=name,
-                )
+                variables = read_variables(bytes(self.payload()[1]))
+                if name not in variables:
+                    raise FunctionNotFoundError(
+                        f"the hexagon module has no global {name!r}: it exports the variables of its source that are not static, "
+                        f"{list_names(variables)}{did_you_mean(name, variables)}",
+                        kind="hexagon",
+                        function=name,
+                    )
+                address, nbytes = runner.request(Runner.symbol, image, variables[name])
             return Memory(runner, address, nbytes, image), nbytes, None
 
-        return global_array("hexagon", name, device, dtype, options, find)
+        return global_array("hexagon", name, device, dtype, options, find, self.functions)
 
     def image(self, runner: RunnerThread, device: HexagonDevice) -> Image:
         """Return the image of the module in a runner. It is loaded once for all threads."""

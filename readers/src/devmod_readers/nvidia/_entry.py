@@ -95,12 +95,15 @@ def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
     """
     if entry.params is None:
         return
-    sizes = [_size(info, number) for number in range(len(info.arg_types))]
+    # A texture object contains its sampler, so the argument of the sampler is no parameter.
+    interface = info.interface
+    numbers = [number for number in range(len(info.arg_types)) if interface is None or interface.params[number].kind != "sampler"]
+    sizes = [_size(info, number) for number in numbers]
     actual = [place.size for place in entry.params]
     # A reference to a texture has no bytes in the parameter block.
     if len(sizes) == len(actual) and all(one == other or not other for one, other in zip(sizes, actual, strict=True)):
         return
-    declared = ", ".join(f"{name} ({size} bytes)" for name, size in zip(info.arg_types, sizes, strict=True))
+    declared = ", ".join(f"{info.arg_types[number]} ({size} bytes)" for number, size in zip(numbers, sizes, strict=True))
     image = ", ".join(f".{place.type} ({place.size} bytes)" if place.type else f"{place.size} bytes" for place in entry.params)
     raise FormatError(
         f"the declared arguments of the cuda kernel {info.name!r} are not those of its image: expected {len(actual)} arguments "
@@ -116,6 +119,6 @@ def _size(info: FunctionInfo, number: int) -> int:
         return TENSOR_MAP_BYTES
     param = info.interface.params[number] if info.interface is not None else None
     arg_type = info.arg_types[number]
-    if param.kind == "buffer" if param is not None else arg_type == "handle":
+    if param.kind in ("buffer", "image") if param is not None else arg_type == "handle":
         return _POINTER_BYTES
     return array_bytes(parse_dtype((param.type if param is not None else "") or arg_type))

@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod.backend import ConversionError, array_bytes, dtype_name_of, parse_dtype
-from devmod.errors import ArgumentError, DeviceMemoryError, FormatError, LaunchError, list_names
-from devmod_runtime._device.device_array import DeviceArray
+from devmod.backend import ConversionError, array_bytes, parse_dtype
+from devmod.errors import ArgumentError, DeviceMemoryError, LaunchError, list_names
+from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import current_stream
 
@@ -278,7 +278,7 @@ class Device(ProcessLocal, ABC):
         DeviceMemoryError
             The device has too little free memory.
         """
-        lengths, name = _shape_of(shape), _dtype_of(dtype)
+        lengths, name = _shape_of(shape), dtype_of(dtype)
         nbytes = array_bytes(parse_dtype(name), lengths)
         return DeviceArray(self, self.allocate(max(nbytes, 1)), lengths, name)
 
@@ -403,27 +403,6 @@ class Device(ProcessLocal, ABC):
         rows = [("name", self.name), ("vendor", self.vendor), ("driver", self.driver_version), ("architecture", self.arch)]
         rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
         return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])
-
-
-def _dtype_of(value: object) -> str:
-    """Return the name of an element type given as a string, a NumPy dtype or a NumPy scalar type.
-
-    Raises
-    ------
-    ArgumentError
-        `value` is not an element type.
-    """
-    if isinstance(value, str):
-        try:
-            parse_dtype(value)
-        except FormatError:
-            pass
-        else:
-            return value
-    try:
-        return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
-    except (TypeError, FormatError):
-        raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
 
 
 def _shape_of(value: object) -> tuple[int, ...]:

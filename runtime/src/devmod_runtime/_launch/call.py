@@ -13,6 +13,7 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.scalars import StructError
 
 TYPE_CHECKING = False
@@ -167,7 +168,7 @@ class Call:
     def _convert(self, argument: Argument, value: Any, bound: bool) -> Any:
         try:
             if argument.pack is not None:
-                return argument.pack(value)
+                return value if type(value) is BlockBytes else argument.pack(value)
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
                 self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
                 return value
@@ -463,7 +464,10 @@ class HostCall:
         try:
             for number, pack, expected, plain_pack in self._scalars:
                 value = args[number]
-                values[number] = plain_pack(value) if plain_pack is not None and type(value) is expected else pack(value)
+                if plain_pack is not None and type(value) is expected:
+                    values[number] = plain_pack(value)
+                elif type(value) is not BlockBytes:
+                    values[number] = pack(value)
         except (ConversionError, struct_error, OverflowError):
             return None
         return values

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Stream
+    from devmod import Image, Stream
     from devmod_runtime.driver_api.api import Api
     from devmod_runtime.driver_api.device import DriverDevice
 
     Adopted = tuple[DeviceArray, Stream | None]
+    AdoptedImage = tuple[Image, Stream | None]
 
 
 class Adoption:
@@ -53,8 +54,8 @@ class Adoption:
         self.api = api
         self.devices = devices
 
-    def adopt_array(self, value: Any) -> Adopted | None:
-        """Return a devmod array over the memory of another library's array, and the stream of its work; None for other objects.
+    def adopt_array(self, value: Any) -> Adopted | AdoptedImage | None:
+        """Return a devmod array or image over the memory of another library's, and the stream of its work; None for other objects.
 
         Raises
         ------

@@ -240,8 +240,8 @@ class Context:
     ----------
     handle : int
         The driver's handle.
-    memory, host_memory, streams, events, modules, graphs
-        The handles of each kind. Graphs are executable.
+    memory, host_memory, streams, events, modules, graphs, arrays, textures, surfaces
+        The handles of each kind. Graphs are executable. Arrays have the texels of images.
     captures : dict
         The active captures of batches, as keys. While there is one, no handle is destroyed: a captured launch may use it.
     waits : set
@@ -269,6 +269,9 @@ class Context:
         self.events = Handles(self, "create_event", "destroy_event")
         self.modules = Modules(self, "load_module", "unload_module")
         self.graphs = Handles(self, "instantiate_graph", "destroy_executable", 0)
+        self.arrays = Memories(self, "create_array", "destroy_array")
+        self.textures = Memories(self, "create_texture", "destroy_texture")
+        self.surfaces = Memories(self, "create_surface", "destroy_surface")
         self.captures: dict[Any, None] = {}
         self.waits: set[object] = set()
 
@@ -328,6 +331,8 @@ class Context:
         """Destroy the handles whose end a capture has delayed, if none is active."""
         if not self.captures:
             for handles in (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs):
+                handles.drain()
+            for handles in (self.textures, self.surfaces, self.arrays):
                 handles.drain()
 
 

@@ -6,7 +6,8 @@ from abc import abstractmethod
 
 from devmod import Target
 from devmod.backend import Once, find_spec
-from devmod.errors import FormatError, FunctionNotFoundError
+from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names
+from devmod_readers.variables import read_variables
 from devmod_runtime import Programs, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
 
@@ -151,7 +152,7 @@ class LoadedImage:
         self, device: DriverDevice, data: bytes, kernels: Mapping[str, Any] | None, explain: Callable[[DriverError], DevmodError]
     ) -> None:
         self.device, self.context = device, device.context
-        self._kernels = kernels
+        self._data, self._kernels = data, kernels
         self._states = Once()
         try:
             with self.context:
@@ -197,25 +198,34 @@ class LoadedImage:
             ) from error
 
     def variable(self, name: str) -> tuple[int, int]:
-        """Return the address and the bytes of a variable.
+        """Return the address and the bytes of a variable, by its symbol or its name in the source.
 
         Raises
         ------
         FunctionNotFoundError
             The image has no such variable.
         """
+        found = self._find_variable(name)
+        if found is None:
+            variables = read_variables(self._data)
+            found = self._find_variable(variables[name]) if name in variables else None
+            if found is None:
+                raise FunctionNotFoundError(
+                    f"the {self.device.kind} module has no global {name!r}: its image has "
+                    f"{list_names(variables)}{did_you_mean(name, variables)}",
+                    kind=self.device.kind,
+                    function=name,
+                )
+        return found
+
+    def _find_variable(self, symbol: str) -> tuple[int, int] | None:
         try:
             with self.context:
-                address, nbytes = self.context.driver.call("get_global", self._module.value, name.encode())
+                address, nbytes = self.context.driver.call("get_global", self._module.value, symbol.encode())
         except DriverError as error:
             if error.name != self.context.driver.api.not_found:
-                raise self.device.driver_error(f"{self.device} cannot return the address of the global {name!r}", error) from error
-            raise FunctionNotFoundError(
-                f"the {self.device.kind} module has no global {name!r}: its image has no variable of that name. Declare it in the source "
-                "as __device__ or __constant__, outside of a namespace",
-                kind=self.device.kind,
-                function=name,
-            ) from None
+                raise self.device.driver_error(f"{self.device} cannot return the address of the global {symbol!r}", error) from error
+            return None
         return address, nbytes
 
 

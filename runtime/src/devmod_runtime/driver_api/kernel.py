@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from devmod import Device, FunctionInfo, Param, Stream
     from devmod_runtime import LaunchConfig
-    from devmod_runtime.driver_api.adoption import Adopted, Adoption
+    from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage, Adoption
     from devmod_runtime.driver_api.images import LoadedImage
 
     Dims = tuple[int, int, int]
@@ -156,7 +156,7 @@ def parameter_layout(
 def declared_arguments(
     kind: str, title: str, info: FunctionInfo, special: Callable[[int], Argument | None] = lambda number: None
 ) -> list[Argument]:
-    """Return the arguments of a function.
+    """Return the arguments of a function that are parameters of its kernel: a sampler is a part of the image before it.
 
     Parameters
     ----------
@@ -170,14 +170,27 @@ def declared_arguments(
     Raises
     ------
     FormatError
-        The function has shared memory as an argument.
+        The function has shared memory as an argument, or an image or a sampler has not the place of its parameter.
     """
-    arguments = []
+    arguments: list[Argument] = []
     for number, arg_type in enumerate(info.arg_types):
         param = info.interface.params[number] if info.interface is not None else None
         argument = special(number)
         if argument is not None:
             arguments.append(argument)
+        elif param is not None and param.kind in ("image", "sampler"):
+            is_image = param.kind == "image"
+            place = len(arguments) - (not is_image)
+            before = info.interface.params[number - 1].kind if number and info.interface is not None else ""
+            if param.at != place or not (is_image or before == "image"):
+                raise FormatError(
+                    f"the {kind} function {info.name!r} has the {param.kind} {param.name!r} at {param.at!r}; expected the number of the "
+                    f"kernel's parameter, {max(place, 0)}, and a sampler behind its image",
+                    kind=kind,
+                    function=info.name,
+                )
+            if is_image:
+                arguments.append(Argument("an image", POINTER_BYTES, POINTER_BYTES, is_pointer=True))
         elif param is not None and param.kind == "local":
             raise FormatError(
                 f"the {kind} function {info.name!r} has {param.name!r} of kind local, and {title} kernels take no shared memory as an "
@@ -264,6 +277,11 @@ class DriverKernel(Kernel):
         self.entry: Any = image.entry(info.name)
 
     @property
+    def pack(self) -> Callable[..., bytes]:
+        """The function that takes the value of each argument, and returns the bytes of the parameter block."""
+        return self.layout.pack
+
+    @property
     def required_block(self) -> Dims | None:
         """The block that the kernel requires; None if it runs with every block."""
         block: Dims | None = self.entry.block if self.entry is not None else None
@@ -271,7 +289,7 @@ class DriverKernel(Kernel):
 
     def caller(self, stream: DriverStream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         # Every call runs this function, so it uses local names.
-        pack, lock = self.layout.pack, stream.lock
+        pack, lock = self.pack, stream.lock
         # Launches that no call is using. Only one thread writes to a parameter block; list.pop and list.append are atomic.
         free = [self._new_launch(stream, shape)]
         take, give, error_type = free.pop, free.append, DriverError
@@ -297,7 +315,7 @@ class DriverKernel(Kernel):
 
     def prepare(self, stream: DriverStream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
         buffer, launch = self._new_launch(stream, shape)
-        buffer.raw = self.layout.pack(*values)
+        buffer.raw = self.pack(*values)
         if stream.is_default:
             return launch
 
@@ -435,7 +453,7 @@ class DriverLauncher(ProgramLauncher):
     def default_device(self) -> Device:
         return self.adoption.devices()[0]
 
-    def adopt(self, value: object) -> Adopted | None:
+    def adopt(self, value: object) -> Adopted | AdoptedImage | None:
         try:
             return self.adoption.adopt_array(value)
         except (DevmodError, ConversionError):

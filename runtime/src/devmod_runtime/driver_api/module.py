@@ -48,17 +48,18 @@ class DriverModule(RuntimeModule):
         """The symbols of the module's functions."""
         return [info.name for info in self.functions.values()]
 
-    def get_global(self, name: str, device: Device | None = None, *, dtype: str = "uint8", **options: Any) -> Array:
+    def get_global(self, name: str, device: Device | None = None, *, dtype: str | None = None, **options: Any) -> Array:
         """Return a ``__device__`` or ``__constant__`` variable as an array over its memory. The array keeps the loaded image alive.
 
         Parameters
         ----------
         name
-            The variable's symbol, which is mangled in a C++ namespace.
+            The variable's name in the source, with its namespaces, or its symbol.
         device
             The device; None for that of a call that names none. Each device has a variable of its own.
         dtype
-            The element type of the array. An image has the bytes of a variable, and not its type.
+            The element type of an array of one dimension. None for the type and the shape in the source, if the compiler has stored them,
+            or else for bytes.
 
         Raises
         ------
@@ -75,4 +76,4 @@ class DriverModule(RuntimeModule):
             address, nbytes = image.variable(name)
             return Memory(address, image), nbytes, image  # the image owns the memory, so the array keeps it loaded
 
-        return global_array(self.kind, name, device, dtype, options, find)
+        return global_array(self.kind, name, device, dtype, options, find, self.functions)

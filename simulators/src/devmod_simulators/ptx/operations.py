@@ -1,11 +1,27 @@
 """All operations: importing this file registers the decoders of every family."""
 
-from . import ops_atomic, ops_bits, ops_convert, ops_copy, ops_float, ops_integer, ops_logic, ops_mbarrier, ops_memory, ops_move, ops_system
+from . import (
+    ops_atomic,
+    ops_bits,
+    ops_convert,
+    ops_copy,
+    ops_float,
+    ops_integer,
+    ops_logic,
+    ops_mbarrier,
+    ops_memory,
+    ops_move,
+    ops_system,
+    ops_texture,
+)
 from .ops_system import is_system_call
 from .ops_together import decode_together
 from .ptx_types import Instruction
 
-FAMILIES = (ops_atomic, ops_bits, ops_convert, ops_copy, ops_float, ops_integer, ops_logic, ops_mbarrier, ops_memory, ops_move, ops_system)
+FAMILIES = (
+    ops_atomic, ops_bits, ops_convert, ops_copy, ops_float, ops_integer, ops_logic, ops_mbarrier, ops_memory, ops_move, ops_system,
+    ops_texture,
+)  # fmt: skip
 _SPINNING = ("atom.", "ld.volatile", "ld.relaxed", "ld.acquire", "nanosleep", "ld.weak", "mbarrier")
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 
 from devmod import Param
+from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod_readers.reflection import MemberType, describe_members, with_members
+from devmod_readers.variables import read_variables
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type, lane_type, load_libclang, type_kind
 from devmod_targets.authoring.instances import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Member, TargetSpec
+    from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_build import ClangOptions
 
@@ -159,6 +162,43 @@ def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") ->
             yield scope, cursor
 
 
+def global_types(
+    parent: Any, is_own: Callable[[Any], bool], image: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
+) -> dict[str, list[Any]]:
+    """Return the element type and the lengths of the global variables that an image has, by name, for `Interface.extra`.
+
+    Parameters
+    ----------
+    parent, is_own
+        As for `declarations`.
+    image
+        The image, as `read_variables` takes it.
+    number_type
+        Returns what `element_type` returns, for the types of one language.
+    """
+    found: dict[str, list[Any]] = {}
+    variables = read_variables(image)
+    for scope, cursor in declarations(parent, is_own) if variables else ():
+        if cursor.kind.name != "VAR_DECL" or scope + cursor.spelling not in variables:
+            continue
+        type_ = cursor.type.get_canonical()
+        nbytes, lengths = type_.get_size(), []
+        while type_kind(type_) == _FIXED_ARRAY:
+            lengths.append(type_.element_count)
+            type_ = lane_type(type_)
+        dtype, _ = number_type(type_)
+        if dtype and nbytes == array_bytes(parse_dtype(dtype), tuple(lengths)):
+            found[scope + cursor.spelling] = [dtype, *lengths]
+    return found
+
+
+def with_globals(functions: dict[str, ReflectedFunction], types: dict[str, list[Any]]) -> dict[str, ReflectedFunction]:
+    """Return functions whose interfaces have the types of the module's global variables."""
+    if not types:
+        return functions
+    return {name: each.replace(extra={**each.extra, "globals": types}) for name, each in functions.items()}
+
+
 def is_in(file: str) -> Callable[[Any], bool]:
     """Return the function that returns whether a cursor is in a file."""
     return lambda cursor: str(cursor.location.file) == file
@@ -275,6 +315,11 @@ class CFunctions:
                 cursors.setdefault(cursor.mangled_name, (name, cursor))
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
+
+    def with_globals(self, functions: dict[str, ReflectedFunction], image: bytes) -> dict[str, ReflectedFunction]:
+        """Return functions whose interfaces have the types of the global variables of the linked file."""
+        types = global_types(self._unit.cursor, lambda each: not each.location.is_in_system_header, image, self._type)
+        return with_globals(functions, types)
 
     @staticmethod
     def qualified_name(cursor: Any) -> str:

@@ -16,10 +16,12 @@ from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.authoring._open_block import open_kernels
+from devmod_targets.authoring.c_functions import with_globals
 from devmod_targets.authoring.instances import function_name, source_instances
 from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.cuda._reflect_clang import read_source, signature_key
 from devmod_targets.cuda._reflect_types import Argument, bytes_argument, clang_argument, mangled_argument
+from devmod_targets.cuda._textures import object_params, object_type, object_uses, use_of
 from devmod_targets.cuda.nvrtc import compile_program
 
 TYPE_CHECKING = False
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring._mangled import MangledName, TypeNode
     from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
+    from devmod_targets.cuda._textures import ObjectUse
     from devmod_targets.cuda.nvcc import PreprocessedSource
 
 
@@ -97,10 +100,13 @@ def read_kernels(
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
     types = _probe(request, source, [*options, f"-arch=sm_{target}"], doubtful) if doubtful and preprocessed is None else {}
     open_names = open_kernels(source.text) if source_kernels.is_complete else set()
-    declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
+    declared = {info.name: len(info.arg_types) for info in (request.fmap or {}).values() if info.arg_types}
     functions = [
-        {name: kernel.function(types.get(kernel.expression), open_names, declared) for name, kernel in kernels.items()}
-        for kernels in matched
+        with_globals(
+            {name: kernel.function(types.get(kernel.expression), open_names, declared, uses) for name, kernel in kernels.items()},
+            source_kernels.global_types(ptx),
+        )
+        for kernels, (ptx, _), uses in zip(matched, images, [object_uses(ptx) for ptx, _ in images], strict=True)
     ]
     return functions, source_kernels.toolchain
 
@@ -183,7 +189,9 @@ class ImageKernel:
         has_types = self._is_certain and self._arguments is not None and all(each.type for each in self._arguments)
         self.needs_probe = not has_types and self._nodes is None
 
-    def function(self, nodes: Sequence[TypeNode] | None, open_names: Collection[str], declared: Collection[str] = ()) -> ReflectedFunction:
+    def function(
+        self, nodes: Sequence[TypeNode] | None, open_names: Collection[str], declared: Mapping[str, int], uses: Mapping[str, ObjectUse]
+    ) -> ReflectedFunction:
         """Return the signature.
 
         Parameters
@@ -193,7 +201,10 @@ class ImageKernel:
         open_names
             The functions of the source that give the same result with every block.
         declared
-            The symbols of the kernels whose types the caller declares. A contradiction makes their types unknown here.
+            The symbols of the kernels whose types the caller declares, with the number of arguments. A contradiction makes their types
+            unknown here. An object of a texture stays a number if the caller declares an argument for each parameter.
+        uses
+            The uses of the objects of textures and surfaces in the image.
 
         Raises
         ------
@@ -203,6 +214,8 @@ class ImageKernel:
         entry, declaration = self._entry, self._declaration
         arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
         fitted = self._fit(arguments, entry.name in declared)
+        if declared.get(entry.name, 0) != len(fitted):
+            fitted = self._with_images(fitted, uses)
         is_tensor_map = [each.is_tensor_map for each in fitted]
         function = ReflectedFunction(
             entry.name,
@@ -239,6 +252,19 @@ class ImageKernel:
                 )
             else:
                 results.append(_place(argument.without_type(), place))
+        return results
+
+    def _with_images(self, arguments: list[Argument], uses: Mapping[str, ObjectUse]) -> list[Argument]:
+        """Return the arguments with images and samplers in place of the objects of textures and surfaces."""
+        cursors = self._declaration.arguments if self._declaration is not None else ()
+        names = [object_type(each.type) for each in cursors]
+        if len(names) != len(arguments) or not any(names):
+            return arguments
+        results = []
+        for number, (argument, name) in enumerate(zip(arguments, names, strict=True)):
+            use = use_of(uses, self._entry.name, number)
+            params = object_params(argument.param.name, number, name, use) if name and argument.type == "uint64" else None
+            results += [argument] if params is None else [Argument("handle", each) for each in params]
         return results
 
     def _contradiction(self, problem: str) -> CompileError:

@@ -11,13 +11,13 @@ import re
 
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
-from devmod_targets.authoring.c_functions import declarations, is_in
+from devmod_targets.authoring.c_functions import declarations, global_types, is_in
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
 from devmod_targets.cuda import _prelude
 from devmod_targets.cuda._headers import predefined
 from devmod_targets.cuda._prelude import conditions_agree, include_names
-from devmod_targets.cuda._reflect_types import incomplete_name
+from devmod_targets.cuda._reflect_types import cuda_element_type, incomplete_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class SourceKernels:
             known = _prelude.headers()
             self.is_certain = not fatal and conditions_agree(text, options, known)
             self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
-        self._main, self._program = main, text.encode()
+        self._main, self._program, self._unit = main, text.encode(), unit
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
 
@@ -175,6 +175,10 @@ class SourceKernels:
                 key = entry.signature()
                 if key not in self.by_signature or all(entry.parameter_names(library)):
                     self.by_signature[key] = entry
+
+    def global_types(self, ptx: str) -> dict[str, list[Any]]:
+        """Return the types of the global variables of an image, if they are the compiler's."""
+        return global_types(self._unit.cursor, is_in(self._main), ptx.encode(), cuda_element_type) if self.is_complete else {}
 
     def lowered(self, expressions: Iterable[str], symbols: Iterable[str]) -> dict[str, str]:
         """Return the symbol of each name expression among those of an image; "" for another one, such as that of a variable."""

@@ -116,7 +116,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if not symbols:
         raise request.error(f"the {request.language} source {request.name} defines no function that is not static")
     if is_source:
-        reflected, readers, included, warnings = _read_source(request, language, options, symbols)
+        reflected, readers, included, warnings = _read_source(request, language, options, symbols, code)
         files |= included
         log += warnings
         fmap = merge_declared(SPEC, reflected, request.fmap)
@@ -142,7 +142,7 @@ def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
 
 
 def _read_source(
-    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
+    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str], code: bytes
 ) -> tuple[Mapping[str, ReflectedFunction] | None, list[str], dict[str, str], list[str]]:
     """Read the exported functions of a C or C++ source with libclang.
 
@@ -184,7 +184,7 @@ def _read_source(
             raise
         return None, [], {}, []
     warnings = [f"the module omits {', '.join(omitted)}: {next(iter(omitted.values()))}"] if omitted else []
-    return reflected, [source.toolchain], source.files, warnings
+    return source.with_globals(reflected, code), [source.toolchain], source.files, warnings
 
 
 def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction:

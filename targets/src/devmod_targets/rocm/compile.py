@@ -92,7 +92,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     """Compile a source to a code object. Return the payload, the warnings, and the reports that options request.
 
-    With `has_host` the source may have a host's half, and so include the standard library.
+    With `has_host` the source may have a host's half, and so include the standard library. A source that the receiver compiles has
+    none, and its waves are those of the receiver's device.
     """
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
@@ -124,7 +125,10 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
                 # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
                 added = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else [])]
                 flags += added
-                text["asm"], warnings, reports = build.compile(flags, options.defines)
+                try:
+                    text["asm"], warnings, reports = build.compile(flags, options.defines)
+                except CompileError as last:
+                    raise _explain_textures(last, request) from None
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
@@ -142,7 +146,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         unread = set(kernels) if language == "ir" else set()
         if language == "hip":
             try:
-                reflected, reader, included = read_kernels(request, options, kernels, added)
+                reflected, reader, included = read_kernels(request, options, kernels, code, added)
                 readers.append(reader)
                 files |= included
                 # An instance for a lambda of the host's half has a name that no source can spell. Its types are those of the IR.
@@ -157,7 +161,11 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
         tags = (DYNAMIC_SHARED_MEMORY,)  # an image does not contain this
-        reflected = {name: each.replace(tags=tags) if each.symbol in dynamic else each for name, each in reflected.items()}
+        waves = {name: kernel.wave for name, kernel in kernels.items() if has_host}
+        reflected = {
+            name: each.replace(tags=tags if each.symbol in dynamic else each.tags, subgroup=waves.get(each.symbol))
+            for name, each in reflected.items()
+        }
     fmap = _fmap(request, kernels, reflected)
     return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files), warnings, reports
 
@@ -233,6 +241,21 @@ def _arch(request: CompileRequest) -> str:
             "gfx942:xnack- or gfx11-generic"
         )
     return str(target.arch)
+
+
+#: The names of textures and surfaces in clang's errors.
+_OF_TEXTURES = re.compile(r"error: .*'((?:hip|cuda)(?:Texture|Surface)Object_t|(?:tex|surf)[123]D\w*|texture|surface)'")
+
+
+def _explain_textures(error: CompileError, request: CompileRequest) -> CompileError:
+    """Return the error for a source that uses textures or surfaces; another error unchanged."""
+    name = _OF_TEXTURES.search(str(error))
+    if name is None:
+        return error
+    return request.error(
+        f"{error}. devmod has no textures and surfaces for rocm, and so no {name[1]}: pass an array and compute the filter in the kernel",
+        log=error.log,
+    )
 
 
 def _explain_undefined(error: CompileError, request: CompileRequest, *, has_library: bool) -> CompileError:
@@ -475,7 +498,7 @@ _VECTORS |= {f"{name}1": dtype for name, dtype in VECTOR_ELEMENTS.items()} | {
 
 
 def read_kernels(
-    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], added: Sequence[str]
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], code: bytes, added: Sequence[str]
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]]:
     """Read the kernels of a source.
 
@@ -483,8 +506,8 @@ def read_kernels(
     ----------
     request, options
         The source, and the arguments with which clang compiled it.
-    kernels
-        The kernels of the code object.
+    kernels, code
+        The kernels of the code object, and its bytes.
     added
         The flags of the second compile, if the source needs it.
 
@@ -525,7 +548,7 @@ def read_kernels(
         _check_places(name, location, types, kernels[symbol])
         is_open = cursor.spelling in open_names and block is None
         functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
-    return functions, source.toolchain, source.files
+    return source.with_globals(functions, code), source.toolchain, source.files
 
 
 def _value_type(type_: Any) -> tuple[str, int]:

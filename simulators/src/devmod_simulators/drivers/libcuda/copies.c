@@ -70,7 +70,7 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, 
     return peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true);
 }
 
-/* Set a side of a copy in two or three dimensions. Arrays (textures) are not supported. */
+/* Set a side of a copy in two or three dimensions. Arrays are sides of copies in three dimensions alone. */
 static CUresult set_side(Side *side, CUmemorytype type, const void *host, CUdeviceptr device, size_t offset, size_t pitch, size_t slice)
 {
     CHECK(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED);
@@ -118,8 +118,15 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async)
     size_t to_offset = p->dstZ * to_slice + p->dstY * to_pitch + p->dstXInBytes;
     size_t from_offset = p->srcZ * from_slice + p->srcY * from_pitch + p->srcXInBytes;
     CHECK(to_pitch >= p->WidthInBytes + p->dstXInBytes && from_pitch >= p->WidthInBytes + p->srcXInBytes, CUDA_ERROR_INVALID_VALUE);
-    TRY(set_side(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice, to_offset, to_pitch, to_slice));
-    TRY(set_side(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, from_offset, from_pitch, from_slice));
+    size_t extent[3] = {p->WidthInBytes, p->Height, p->Depth};
+    if (p->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+        TRY(array_side(&copy.to, p->dstArray, (size_t[]){p->dstXInBytes, p->dstY, p->dstZ}, extent));
+    else
+        TRY(set_side(&copy.to, p->dstMemoryType, p->dstHost, p->dstDevice, to_offset, to_pitch, to_slice));
+    if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+        TRY(array_side(&copy.from, p->srcArray, (size_t[]){p->srcXInBytes, p->srcY, p->srcZ}, extent));
+    else
+        TRY(set_side(&copy.from, p->srcMemoryType, p->srcHost, p->srcDevice, from_offset, from_pitch, from_slice));
     int kinds = (p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? TO_DEVICE : 0) | (p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? FROM_DEVICE : 0);
     return submit_copy(copy, stream, async, kinds);
 }

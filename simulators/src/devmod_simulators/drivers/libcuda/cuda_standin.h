@@ -112,4 +112,9 @@ CUresult check_cluster(Launch *launch, int device);
 CUresult check_resources(const Launch *launch, int device);
 CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count);
 
+/* ---- textures.c ------------------------------------------------------------------------------------------------------------- */
+
+/* Set the side of a copy that is an array. `at` and `extent` count bytes, rows and planes. */
+CUresult array_side(Side *side, CUarray array, const size_t at[3], const size_t extent[3]);
+
 #endif

@@ -1,4 +1,4 @@
-/* Functions that pycuda links and the stand-in does not have: textures, arrays, IPC, the linker, the launch API of CUDA 3. */
+/* Functions that pycuda links and the stand-in does not have: texture references, arrays of two dimensions, IPC, the linker, the launch API of CUDA 3. */
 
 #include "driver.h"
 
@@ -11,10 +11,7 @@
         return CODE_NOT_SUPPORTED; \
     }
 
-UNSUPPORTED(cuArray3DCreate_v2)
-UNSUPPORTED(cuArray3DGetDescriptor_v2)
 UNSUPPORTED(cuArrayCreate_v2)
-UNSUPPORTED(cuArrayDestroy)
 UNSUPPORTED(cuArrayGetDescriptor_v2)
 UNSUPPORTED(cuCtxGetSharedMemConfig)
 UNSUPPORTED(cuCtxSetSharedMemConfig)

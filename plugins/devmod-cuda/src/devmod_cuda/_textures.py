@@ -1,0 +1,240 @@
+"""Images of CUDA: arrays, with a texture object for each sampler and a surface object.
+
+A texture object contains its sampler. A kernel's parameter of type cudaTextureObject_t is two arguments with one place, as a combined
+sampler of GLSL is. A cudaSurfaceObject_t is one argument.
+"""
+
+from __future__ import annotations
+
+from ctypes import addressof, create_string_buffer
+from struct import Struct
+
+from devmod.backend import ConversionError, Once
+from devmod.errors import ArgumentError
+from devmod_runtime import IMAGE_FORMATS, Image, check_driver, check_extent
+from devmod_runtime.driver_api.api import DriverError, describe
+from devmod_runtime.driver_api.copies import address_of
+from devmod_runtime.driver_api.handles import Memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from devmod import Interface, Sampler
+    from devmod_runtime.driver_api.device import DriverDevice
+    from devmod_runtime.driver_api.handles import Handle, Handles
+
+#: CUDA_ARRAY3D_DESCRIPTOR: width, height, depth, format, channels, flags.
+_ARRAY = Struct("<3Q3I4x")
+#: CUDA_MEMCPY3D: for each side x, y, z, level, type of memory, host, device, array, reserved, pitch, height; then width, height, depth.
+_COPY = Struct("<4QI4x6Q4QI4x6Q3Q")
+#: CUDA_RESOURCE_DESC of an array: type, array, flags.
+_RESOURCE = Struct("<I4xQ120xI4x")
+#: CUDA_TEXTURE_DESC: address modes, filter, flags, and zeros for anisotropy, mip levels and the border's color.
+_TEXTURE = Struct("<5I84x")
+#: CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_ARRAY.
+_HOST_SIDE, _ARRAY_SIDE = 1, 3
+#: CUDA_ARRAY3D_LAYERED and CUDA_ARRAY3D_SURFACE_LDST.
+_LAYERED, _SURFACE = 1, 2
+#: CU_TRSF_READ_AS_INTEGER and CU_TRSF_NORMALIZED_COORDINATES.
+_READ_AS_INTEGER, _NORMALIZED = 1, 2
+#: CUarray_format by the element type of NumPy.
+_FORMATS = {"uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32": 10, "float16": 16, "float32": 32}
+#: CUaddress_mode and CUfilter_mode.
+_ADDRESSES = {"repeat": 0, "clamp": 1, "mirror": 2, "border": 3}
+_FILTERS = {"nearest": 0, "linear": 1}
+#: The device attributes that limit an image, by its type: in each dimension, and in layers. An array with surfaces has those of surfaces.
+_LIMITS = {
+    "1d": {"maximum_surface1d_width": 55},
+    "2d": {"maximum_surface2d_width": 56, "maximum_surface2d_height": 57},
+    "3d": {"maximum_surface3d_width": 58, "maximum_surface3d_height": 59, "maximum_surface3d_depth": 60},
+    "1d_array": {"maximum_surface1d_layered_width": 61, "maximum_surface1d_layered_layers": 62},
+    "2d_array": {
+        "maximum_surface2d_layered_width": 63,
+        "maximum_surface2d_layered_height": 64,
+        "maximum_surface2d_layered_layers": 65,
+    },
+}
+
+
+class ImageArray:
+    """The array of an image, which is destroyed after its textures and its surface.
+
+    Parameters
+    ----------
+    device, image
+        The device, and the image, whose format and size are those of the array.
+    array
+        The handle of the array, with its owner.
+    has_surface
+        Whether the array may be a surface.
+    """
+
+    def __init__(self, device: DriverDevice, image: Image, array: Handle | Memory, *, has_surface: bool = True) -> None:
+        self._device, self._nbytes, self._is_integer = device, image.nbytes, image.texel.sample != "float"
+        #: The texture objects by sampler, and the surface object.
+        self._objects = Once()
+        self._array, self.has_surface = array, has_surface
+        self.handle = array if isinstance(array, int) else array.value
+
+    def __del__(self) -> None:
+        self._objects = Once()  # they are destroyed before the array
+
+    def texture(self, sampler: Sampler) -> int:
+        """Return the texture object with a sampler, which is created once."""
+
+        def make() -> Handle:
+            mode = _ADDRESSES[sampler.address]
+            flags = (_READ_AS_INTEGER if self._is_integer else 0) | (_NORMALIZED if sampler.normalized else 0)
+            texture = _TEXTURE.pack(mode, mode, mode, _FILTERS[sampler.filter], flags)
+            return _create(self._device, self._nbytes, self._device.context.textures, self._resource, texture, None)
+
+        handle: Handle = self._objects.get((sampler.filter, sampler.address, sampler.normalized), make)
+        return handle.value
+
+    def surface(self) -> int:
+        """Return the surface object, which is created once."""
+        surfaces = self._device.context.surfaces
+        handle: Handle = self._objects.get("surface", lambda: _create(self._device, self._nbytes, surfaces, self._resource))
+        return handle.value
+
+    @property
+    def _resource(self) -> bytes:
+        return _RESOURCE.pack(0, self.handle, 0)
+
+
+def new_array(device: DriverDevice, image: Image) -> ImageArray:
+    """Return a new array for an image.
+
+    Raises
+    ------
+    ArgumentError
+        CUDA does not have the format, or the device the size.
+    DeviceMemoryError
+        The device has too little free memory.
+    """
+    texel = image.texel
+    if texel.name.startswith("bgra"):
+        raise ArgumentError(
+            f"image: CUDA has no array format (CUarray_format) for {texel.name}; use rgba8unorm", kind="cuda", argument="format"
+        )
+    try:
+        limits = [(name, device.driver.call("device_attribute", each, device.handle)) for name, each in _LIMITS[image.type].items()]
+    except DriverError as error:
+        raise device.driver_error(f"the limits of {device} cannot be read", error) from error
+    check_extent(image, limits)
+    width, height, depth = (*image.shape, 0, 0)[:3]
+    flags = _SURFACE | (_LAYERED if image.layers else 0)
+    form = _ARRAY.pack(width, height, image.layers or depth, _FORMATS[texel.dtype], texel.channels, flags)
+    return ImageArray(device, image, _create(device, image.nbytes, device.context.arrays, form))
+
+
+def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
+    """Return the image over an array of another library.
+
+    Raises
+    ------
+    ConversionError
+        Images do not have its format, or it is a cube map; the text ends a sentence that begins with the argument.
+    """
+    form = create_string_buffer(_ARRAY.size)
+    with device.context:
+        device.driver.call("array_form", addressof(form), handle)
+    width, height, depth, number, channels, flags = _ARRAY.unpack(form.raw)
+    dtype = {number: dtype for dtype, number in _FORMATS.items()}.get(number, "")
+    name = {1: "r", 2: "rg", 4: "rgba"}.get(channels, "") + dtype.replace("uint", "").replace("int", "").replace("float", "")
+    name += "float" if dtype.startswith("float") else "uint" if dtype.startswith("uint") else "sint"
+    if name not in IMAGE_FORMATS or flags & ~(_LAYERED | _SURFACE):
+        raise ConversionError(
+            f"is a CUDA array of the format {number:#x} with {channels} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of "
+            "a number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
+        )
+    layers = depth if flags & _LAYERED else 0
+    shape = [each for each in (width, height, 0 if layers else depth) if each]
+    image = Image(device, shape, name, layers)
+    image.handle = ImageArray(device, image, Memory(handle, owner), has_surface=bool(flags & _SURFACE))
+    return image
+
+
+def _create(device: DriverDevice, nbytes: int, handles: Handles, *arguments: Any) -> Handle:
+    check_driver("cuda")
+    try:
+        with device.context:
+            return handles.create(*arguments)
+    except DriverError as error:
+        if error.name == device.api.out_of_memory:
+            raise device.memory_error(nbytes, describe(error)) from error
+        raise device.driver_error(f"{device} cannot create an image of {nbytes} bytes", error) from error
+
+
+def check_sampler(sampler: Sampler) -> None:
+    """Raise ArgumentError for a sampler that CUDA does not have."""
+    if not sampler.normalized and sampler.address in ("repeat", "mirror"):
+        raise ArgumentError(
+            f"sampler: CUDA supports address={sampler.address!r} with normalized coordinates alone, and clamps others; use "
+            "address='clamp' or 'border'",
+            kind="cuda",
+            argument="address",
+        )
+
+
+def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: bool) -> bytes:
+    """Return the CUDA_MEMCPY3D between the bytes of a NumPy array and the array of an image."""
+    width, height, depth = image.extent
+    row = width * image.texel.texel_bytes
+    host = (0, 0, 0, 0, _HOST_SIDE, address_of(data), 0, 0, 0, row, height)
+    texels = (0, 0, 0, 0, _ARRAY_SIDE, 0, 0, array.handle, 0, 0, 0)
+    sides = (*host, *texels) if to_device else (*texels, *host)
+    return _COPY.pack(*sides, row, height, image.layers or depth)
+
+
+class ImagePlaces:
+    """The images among the arguments of a kernel.
+
+    Parameters
+    ----------
+    interface
+        The interface of the kernel.
+
+    Attributes
+    ----------
+    textures
+        For each image that is read through a texture, the number of its argument and that of its sampler.
+    """
+
+    def __init__(self, interface: Interface) -> None:
+        kinds = [param.kind for param in interface.params]
+        self.textures = [(number - 1, number) for number, kind in enumerate(kinds) if kind == "sampler"]
+        read = {image for image, _ in self.textures}
+        self._surfaces = [number for number, kind in enumerate(kinds) if kind == "image" and number not in read]
+
+    def check(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        """Return the number of an image that its sampler cannot filter, or that is no surface, and the reason; None if there is none."""
+        for number in self._surfaces:
+            array: Any = images[number].handle
+            if not array.has_surface:
+                return number, "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+        for number, other in self.textures:
+            image, sampler = images[number], images[other]
+            if isinstance(image, Image) and image.texel.sample != "float" and sampler.filter == "linear":  # type: ignore[union-attr]
+                return number, (
+                    f"is an image of {image.format}, and CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR); pass a sampler with "
+                    "filter='nearest'"
+                )
+        return None
+
+    def packer(self, pack: Callable[..., bytes]) -> Callable[..., bytes]:
+        """Return the function that takes the value of each argument, and packs the objects in place of images and samplers."""
+
+        def pack_objects(*values: Any) -> bytes:
+            objects: list[Any] = list(values)
+            for number in self._surfaces:
+                objects[number] = values[number].handle.surface()
+            for number, sampler in self.textures:
+                objects[number] = values[number].handle.texture(values[sampler])
+            for _, sampler in reversed(self.textures):
+                del objects[sampler]
+            return pack(*objects)
+
+        return pack_objects

@@ -1,0 +1,427 @@
+"""Images: kernels that read textures and write surfaces."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from ctypes import memmove
+from functools import cache
+from struct import pack
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from standin_cuda import library_class
+
+import devmod
+from devmod.backend import ConversionError
+from devmod_cuda._launch import ADOPTION
+from devmod_cuda._textures import image_over
+
+RESAMPLE = """
+__device__ float4 fetch(cudaTextureObject_t picture, float x, float y) { return tex2D<float4>(picture, x, y); }
+extern "C" __global__ void resample(cudaTextureObject_t source, cudaSurfaceObject_t target, int width, int height)
+{
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < width && y < height)
+        surf2Dwrite(fetch(source, (x + .5f) / width, (y + .5f) / height), target, x * 16, y);
+}
+extern "C" __global__ void read_at(cudaTextureObject_t source, const float2 *places, float4 *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = tex2D<float4>(source, places[i].x, places[i].y);
+}
+"""
+
+
+@cache
+def saved(source: str = RESAMPLE) -> bytes:
+    return devmod.dumps(devmod.compile(source, "cuda -arch=compute_80"))
+
+
+def module(source: str = RESAMPLE) -> devmod.Module:
+    return devmod.loads(saved(source))
+
+
+def sampled(picture: Any, places: Any, *, linear: bool, address: str, normalized: bool) -> Any:
+    """Return what CUDA's programming guide defines for a read of a 2-D texture, in float64."""
+    height, width = picture.shape[:2]
+    result = []
+    for x, y in places.astype("float64"):
+        if normalized:
+            x, y = x * width, y * height
+        total = np.zeros(4)
+        x0, y0 = (np.floor(x - 0.5), np.floor(y - 0.5)) if linear else (np.floor(x), np.floor(y))
+        a, b = (x - 0.5 - x0, y - 0.5 - y0) if linear else (0, 0)
+        for dx, dy, weight in ((0, 0, (1 - a) * (1 - b)), (1, 0, a * (1 - b)), (0, 1, (1 - a) * b), (1, 1, a * b)):
+            i, j = int(x0) + dx, int(y0) + dy
+            if address == "clamp":
+                i, j = min(max(i, 0), width - 1), min(max(j, 0), height - 1)
+            elif address == "repeat":
+                i, j = i % width, j % height
+            elif address == "mirror":
+                i, j = i % (2 * width), j % (2 * height)
+                i, j = i if i < width else 2 * width - 1 - i, j if j < height else 2 * height - 1 - j
+            elif not (0 <= i < width and 0 <= j < height):
+                continue
+            if weight:
+                total += weight * picture[j, i]
+        result.append(total)
+    return np.array(result)
+
+
+def test_the_signature_has_the_images() -> None:
+    f = module().functions["resample"]
+    assert f.interface is not None
+    assert str(f) == (
+        "<FunctionInfo resample(source: image 2d float r, source_sampler: sampler, target: image 2d w, width: int32, height: int32) any block>"
+    )
+    assert [(param.at, param.sample) for param in f.interface.params[:3]] == [(0, "float"), (0, ""), (1, "")]
+    assert f.arg_types == ("handle", "handle", "handle", "int32", "int32")
+
+
+@pytest.mark.each_driver
+def test_a_resampler_with_a_linear_filter(device: Any) -> None:
+    rng = np.random.default_rng(1)
+    picture = rng.random((5, 7, 4), "float32")
+    source, target = device.image_from_numpy(picture), device.image((13, 9), "rgba32float")
+    assert not target.numpy().any()
+    module()["resample"](source, device.sampler(filter="linear"), target, 13, 9, threads=(13, 9), block=(8, 4))
+    x, y = np.meshgrid((np.arange(13) + 0.5) / 13, (np.arange(9) + 0.5) / 9)
+    expected = sampled(picture, np.stack([x.ravel(), y.ravel()], 1), linear=True, address="clamp", normalized=True)
+    # CUDA's weights have 8 bits behind the point.
+    assert np.abs(target.numpy().reshape(-1, 4) - expected).max() < 2 / 512 + 1e-5
+    # The same size gives the picture itself.
+    same = device.image((7, 5), "rgba32float")
+    module()["resample"](source=source, source_sampler=device.sampler(), target=same, width=7, height=5, threads=(7, 5), block=(8, 4))
+    assert np.array_equal(same.numpy(), picture)
+
+
+@pytest.mark.parametrize("address", ["clamp", "repeat", "mirror", "border"])
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_samplers(linear: bool, address: str, normalized: bool, device: Any) -> None:
+    if not normalized and address in ("repeat", "mirror"):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            device.sampler(address=address, normalized=False)
+        assert str(caught.value) == (
+            f"sampler: CUDA supports address='{address}' with normalized coordinates alone, and clamps others; use address='clamp' or "
+            "'border'"
+        )
+        return
+    rng = np.random.default_rng(2)
+    picture = rng.random((3, 4, 4), "float32")
+    places = (rng.integers(-90, 150, (200, 2)) / 64 + 1 / 256).astype("float32")
+    if not normalized:
+        places *= np.float32(4)
+    out = np.zeros((200, 4), "float32")
+    sampler = device.sampler(filter="linear" if linear else "nearest", address=address, normalized=normalized)
+    module()["read_at"](device.image_from_numpy(picture), sampler, places, out, 200, threads=200, block=64)
+    expected = sampled(picture, places, linear=linear, address=address, normalized=normalized)
+    assert np.abs(out - expected).max() < (2 / 512 + 1e-5 if linear else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("format_", "dtype", "scale"),
+    [
+        ("rgba8unorm", "uint8", 255),
+        ("rgba8snorm", "int8", 127),
+        ("rgba16unorm", "uint16", 65535),
+        ("rgba16snorm", "int16", 32767),
+        ("rgba16float", "float16", 1),
+        ("rgba32float", "float32", 1),
+        ("rg8unorm", "uint8", 255),
+        ("r32float", "float32", 1),
+    ],
+)
+def test_formats_that_a_kernel_reads_as_floats(format_: str, dtype: str, scale: int, device: Any) -> None:
+    image = device.image((3, 2), format_)
+    texels = np.random.default_rng(3).integers(0, 100, image.array_shape).astype(dtype)
+    if dtype.startswith("int"):
+        texels[0, 0, 0] = np.iinfo(dtype).min
+    image.copy_from(texels)
+    assert np.array_equal(image.numpy(), texels)
+    x, y = np.meshgrid(np.arange(3) + 0.5, np.arange(2) + 0.5)
+    out = np.zeros((6, 4), "float32")
+    module()["read_at"](image, device.sampler(normalized=False), np.stack([x.ravel(), y.ravel()], 1).astype("f4"), out, 6, threads=6)
+    channels = image.texel.channels
+    expected = np.zeros((6, 4))
+    expected[:, 3] = 1
+    expected[:, :channels] = np.maximum(texels.reshape(6, channels).astype("f8") / scale, -1)
+    assert np.abs(out - expected).max() < 1e-6
+
+
+def test_images_in_batches_graphs_and_specialized_functions(device: Any) -> None:
+    """The receiver compiles the source; a capture creates the objects, and the images live until the graph has run."""
+    source = RESAMPLE.replace("float4 fetch", "float4 scaled(float4 v) { v.x *= FACTOR; return v; }\n__device__ float4 fetch")
+    source = source.replace("surf2Dwrite(fetch(", "surf2Dwrite(scaled(fetch(").replace("/ height), target", "/ height)), target")
+    f = devmod.compile(source, "cuda -format=cuda", defines={"FACTOR": 2})["resample"]
+    picture = np.random.default_rng(6).random((4, 4, 4), "float32")
+    stream, target = device.stream(), device.image((4, 4), "rgba32float")
+    with stream.batch():
+        f(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+        gc.collect()
+    assert np.array_equal(target.numpy(), picture * np.float32([2, 1, 1, 1]))
+    tripled = f.specialize(FACTOR=3)
+    launch = tripled.bind(device.image_from_numpy(picture), device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+    graph = stream.graph([launch])
+    del launch
+    gc.collect()
+    graph()
+    assert np.array_equal(target.numpy(), picture * np.float32([3, 1, 1, 1]))
+
+
+KINDS = """
+extern "C" __global__ void kinds(cudaTextureObject_t line, cudaTextureObject_t cube, cudaTextureObject_t pages, cudaTextureObject_t lines,
+                                 cudaSurfaceObject_t volume, cudaSurfaceObject_t layers, cudaSurfaceObject_t row, int4 *out)
+{
+    out[0] = tex1D<int4>(line, 2);
+    out[1] = tex3D<int4>(cube, 1, 2, 3);
+    uint4 page = tex2DLayered<uint4>(pages, 1, 2, 1);
+    out[2] = make_int4(page.x, page.y, page.z, page.w);
+    out[3] = make_int4(tex1DLayered<int>(lines, 2, 1), 0, 0, 0);
+    ushort4 texel;
+    surf3Dread(&texel, volume, 1 * sizeof texel, 2, 3);
+    texel.x += 1;
+    surf3Dwrite(texel, volume, 0 * sizeof texel, 1, 2);
+    surf2DLayeredwrite((unsigned char)7, layers, 1, 2, 1);
+    int value;
+    surf1Dread(&value, row, 3 * sizeof value);
+    surf1Dwrite(value * 2, row, 0);
+    surf1Dread(&value, row, 99 * sizeof value, cudaBoundaryModeZero);
+    surf1Dwrite(value + 5, row, 1 * sizeof value);
+    surf1Dwrite(value + 9, row, 99 * sizeof value, cudaBoundaryModeClamp);
+    surf1Dwrite(value + 9, row, 99 * sizeof value, cudaBoundaryModeZero);
+}
+"""
+
+
+def test_all_types_of_images(device: Any) -> None:
+    """An image with 1, 2 or 3 dimensions or with layers, as a texture and as a surface."""
+    rng = np.random.default_rng(4)
+
+    def image(shape: tuple[int, ...], format_: str, layers: int = 0) -> tuple[Any, Any]:
+        result = device.image(shape, format_, layers=layers)
+        texels = rng.integers(0, 100, result.array_shape).astype(result.texel.dtype)
+        result.copy_from(texels)
+        return result, texels
+
+    line, of_line = image((5,), "rgba32sint")
+    cube, of_cube = image((4, 5, 6), "rgba8sint")
+    pages, of_pages = image((3, 4), "rgba16uint", 2)
+    lines, of_lines = image((3,), "r16sint", 2)
+    volume, of_volume = image((3, 4, 5), "rgba16uint")
+    layers, of_layers = image((3, 4), "r8uint", 2)
+    row, of_row = image((6,), "r32sint")
+    pixels = device.sampler(normalized=False)
+    out = np.zeros((4, 4), "int32")
+    module(KINDS)["kinds"](
+        line, pixels, cube, pixels, pages, pixels, lines, pixels, volume, layers, row, out, grid=1, block=1
+    )  # fmt: skip
+    assert out[:3].tolist() == [of_line[2].tolist(), of_cube[3, 2, 1].tolist(), of_pages[1, 2, 1].tolist()]
+    assert out[3, 0] == of_lines[1, 2]
+    of_volume[2, 1, 0] = of_volume[3, 2, 1] + np.array([1, 0, 0, 0], "uint16")
+    assert np.array_equal(volume.numpy(), of_volume)
+    of_layers[1, 2, 1] = 7
+    assert np.array_equal(layers.numpy(), of_layers)
+    of_row[0], of_row[1], of_row[5] = 2 * of_row[3], 5, 9
+    assert row.numpy().tolist() == of_row.tolist()
+
+
+def test_threads_that_read_different_textures(device: Any) -> None:
+    """The object is chosen in the kernel, so its type is unknown before the launch."""
+    source = """
+extern "C" __global__ void k(cudaTextureObject_t a, cudaTextureObject_t b, float *out)
+{
+    out[threadIdx.x] = tex1D<float>(threadIdx.x % 3 ? a : b, threadIdx.x + .5f);
+}
+"""
+    f = module(source)["k"]
+    assert str(f.info.interface) == "<Interface (a: image r, a_sampler: sampler, b: image r, b_sampler: sampler, out: float32* rw)>"
+    images = [device.image(8, "r32float") for _ in range(2)]
+    for number, image in enumerate(images):
+        image.copy_from(np.arange(8, dtype="float32") + 10 * number)
+    out, pixels = np.zeros(8, "float32"), device.sampler(normalized=False)
+    f(images[0], pixels, images[1], pixels, out, grid=1, block=8)
+    assert out.tolist() == [10, 1, 2, 13, 4, 5, 16, 7]
+
+
+def test_one_texture_object_for_each_sampler(device: Any, standin: Any) -> None:
+    image, target = device.image_from_numpy(np.ones((4, 4, 4), "float32")), device.image((4, 4), "rgba32float")
+    before = [standin.calls(name) for name in ("cuTexObjectCreate", "cuSurfObjectCreate", "cuTexObjectDestroy", "cuArrayDestroy")]
+    f = module()["resample"]
+    for _ in range(3):
+        f(image, device.sampler(filter="linear"), target, 4, 4, threads=(4, 4), block=4)
+        f(image, device.sampler(), target, 4, 4, threads=(4, 4), block=4)
+
+    def calls() -> list[int]:
+        names = ("cuTexObjectCreate", "cuSurfObjectCreate", "cuTexObjectDestroy", "cuArrayDestroy")
+        return [standin.calls(name) - count for name, count in zip(names, before, strict=True)]
+
+    assert calls() == [2, 1, 0, 0]
+    # The launches are queued, and use the array and the objects.
+    stream = device.stream()
+    launch = f.bind(image, device.sampler(), target, 4, 4, threads=(4, 4), block=4, stream=stream)
+    launch()
+    del image
+    gc.collect()
+    launch()
+    assert calls() == [2, 1, 0, 0]
+    assert (target.numpy() == 1).all()
+    del launch
+    gc.collect()
+    assert calls() == [2, 1, 2, 1]
+
+
+def error_of(call: Any) -> str:
+    """Return the text of an ArgumentError."""
+    with pytest.raises(devmod.ArgumentError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.row("R34")
+def test_misuse_is_refused_before_the_driver(device: Any) -> None:
+    f, sampler = module()["resample"], device.sampler()
+    image, target = device.image((4, 4), "rgba8unorm"), device.image((4, 4), "rgba32float")
+
+    def call(*arguments: Any) -> str:
+        return error_of(lambda: f(*arguments, 4, 4, grid=1, block=1))
+
+    label = "the cuda function 'resample': argument"
+    assert call(np.zeros((4, 4)), sampler, target) == (
+        f"{label} 1 'source' is an array of shape (4, 4), and the kernel takes an image, such as device.image_from_numpy(array), whose "
+        "format you choose"
+    )
+    assert call(image, 3, target) == f"{label} 2 'source_sampler' is 3, and the kernel takes a sampler, such as device.sampler()"
+    assert call(image, sampler, sampler).startswith(f"{label} 3 'target' is a Sampler, and the kernel takes an image, such as")
+    assert call(device.image((4, 4, 4), "rgba8unorm"), sampler, target) == (
+        f"{label} 1 'source' is an image of type 3d, and the kernel takes 2d"
+    )
+    assert call(device.image((4, 4), "rgba8uint"), sampler, target) == (
+        f"{label} 1 'source' is an image of rgba8uint, whose texels are uint, and the kernel takes float"
+    )
+    integers = module(KINDS)["kinds"]
+    whole, pixels = device.image((4,), "rgba32sint"), device.sampler(filter="linear", normalized=False)
+    with pytest.raises(devmod.ArgumentError, match="CU_TR_FILTER_MODE_LINEAR"):
+        integers(
+            whole, pixels, device.image((4, 4, 4), "rgba8sint"), pixels, device.image((3, 4), "rgba16uint", layers=2), pixels,
+            device.image((3,), "r16sint", layers=2), pixels, device.image((3, 4, 5), "rgba16uint"),
+            device.image((3, 4), "r8uint", layers=2), device.image(6, "r32sint"), np.zeros((4, 4), "int32"), grid=1, block=1,
+        )  # fmt: skip
+    assert (
+        error_of(lambda: device.image((4, 4), "bgra8unorm"))
+        == "image: CUDA has no array format (CUarray_format) for bgra8unorm; use rgba8unorm"
+    )
+    assert error_of(lambda: device.image((200_000, 4), "r8unorm")) == (
+        f"image: {device} supports no image of the shape (200000, 4): its maximum_surface2d_width is 131072"
+    )
+    assert error_of(lambda: device.image((4, 4), "r8unorm", layers=3000)) == (
+        f"image: {device} supports no image of the shape (4, 4) with 3000 layers: its maximum_surface2d_layered_layers is 2048"
+    )
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        (
+            [("source", "image", 1), ("s", "sampler", 0)],
+            "has the image 'source' at 1; expected the number of the kernel's parameter, 0, and a",
+        ),
+        ([("source", "image", 0), ("s", "sampler", None)], "has the sampler 's' at None; expected the number of the kernel's parameter, 0"),
+        (
+            [("s", "sampler", 0), ("source", "image", 0)],
+            "has the sampler 's' at 0; expected the number of the kernel's parameter, 0, and a",
+        ),
+        ([("a", "image", 0), ("s", "sampler", 0), ("t", "sampler", 0)], "has the sampler 't' at 0; expected the number"),
+    ],
+)
+def test_a_wrong_interface_never_reaches_the_driver(params: list[tuple[Any, ...]], text: str, device: Any) -> None:
+    interface = devmod.Interface([devmod.Param(name, kind, at=at) for name, kind, at in params])
+    info = devmod.FunctionInfo("resample", ["handle"] * len(params), ["blockIdx.x"], interface=interface)
+    loaded = devmod.create("cuda", module().inspect_source("ptx").encode(), "ptx", {"resample": info})
+    image, sampler = device.image((4, 4), "rgba32float"), device.sampler()
+    values = [image if kind == "image" else sampler for _, kind, _ in params]
+    with pytest.raises(devmod.FormatError) as caught:
+        loaded["resample"](*values, grid=1, block=1)
+    assert text in str(caught.value)
+
+
+OBJECTS = """
+typedef cudaTextureObject_t Picture;
+struct Pair { cudaTextureObject_t one, two; };
+extern "C" __global__ void k(const Picture picture, unsigned long long number, Pair pair, cudaTextureObject_t linear,
+                             cudaTextureObject_t cube, cudaTextureObject_t unused, float *out)
+{
+    out[0] = tex2D<float>(picture, 0, 0) + tex2D<float>(number, 0, 0) + tex2D<float>(pair.one, 0, 0) + tex1Dfetch<float>(linear, 3)
+           + texCubemap<float>(cube, 0, 0, 1);
+}
+"""
+
+
+def test_which_parameters_are_images() -> None:
+    """A number, a member of a struct, linear memory and a cube map stay numbers: other libraries make their objects."""
+    f = devmod.compile(OBJECTS, "cuda -arch=compute_80").functions["k"]
+    assert str(f.interface) == (
+        "<Interface (picture: image 2d float r, picture_sampler: sampler, number: uint64, "
+        "pair: {one: uint64, two: uint64}, linear: uint64, cube: uint64, unused: image r, unused_sampler: sampler, …) any block>"
+    )
+    types = ["uint64", "uint64", "uint8x16", "uint64", "uint64", "uint64", "handle"]
+    declared = devmod.compile(OBJECTS, "cuda -arch=compute_80", fmap={"k": devmod.FunctionInfo("k", types)}).functions["k"]
+    assert declared.arg_types == tuple(types)
+
+
+def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA array of CuPy or pycuda is an image, also without the flag of surfaces. Its texels of 8 and 16 bits are integers."""
+    cuda = SimpleNamespace(get_current_stream=lambda index: SimpleNamespace(ptr=0))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+
+    def array(flags: int, form: tuple[int, ...], library: str = "cupy") -> Any:
+        with device.context:
+            handle = device.driver.call("create_array", pack("<3Q3I4x", *form, flags))
+        if library == "cupy":
+            return library_class("CUDAarray", "cupy.cuda.texture")(ptr=handle)
+        return library_class("Array", "pycuda._driver")(handle=handle)
+
+    texels = np.random.default_rng(5).random((5, 7, 4), "float32")
+    source, target = array(0, (7, 5, 0, 32, 4), "pycuda"), array(2, (7, 5, 0, 32, 4))
+    (image, stream), (result, _) = ADOPTION.adopt_array(source), ADOPTION.adopt_array(target)
+    assert (image.shape, image.format, image.layers, stream) == ((7, 5), "rgba32float", 0, device.default_stream)
+    image.copy_from(texels)
+    module()["resample"](source, device.sampler(), target, 7, 5, threads=(7, 5), stream=device.default_stream)
+    assert np.array_equal(result.numpy(), texels)
+    forms = {(3, 0, 0, 1, 1): "r8uint", (3, 4, 0, 9, 2): "rg16sint", (3, 4, 5, 16, 4): "rgba16float", (3, 0, 2, 10, 1): "r32sint"}
+    images = {form: ADOPTION.adopt_array(array(form == (3, 0, 2, 10, 1), form))[0] for form in forms}
+    assert {form: each.format for form, each in images.items()} == forms
+    assert [(each.shape, each.layers) for each in images.values()] == [((3,), 0), ((3, 4), 0), ((3, 4, 5), 0), ((3,), 2)]
+
+    def error(*arguments: Any) -> str:
+        return error_of(lambda: module()["resample"](*arguments, 7, 5, threads=(7, 5)))
+
+    label = "the cuda function 'resample': argument"
+    assert error(source, device.sampler(), source) == (
+        f"{label} 3 'target' is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+    )
+    gone = library_class("CUDAarray", "cupy.cuda.texture")(ptr=0)
+    assert error(gone, device.sampler(), target) == (
+        f"{label} 1 'source' is a CUDA array that the driver refuses: cuArray3DGetDescriptor: CUDA_ERROR_INVALID_HANDLE (invalid resource "
+        "handle)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "flags"), [((7, 5, 0, 0xB1, 4), 0), ((7, 5, 0, 1, 3), 0), ((7, 7, 6, 1, 4), 4)], ids=["format", "channels", "cube"]
+)
+def test_arrays_that_are_no_images(form: tuple[int, ...], flags: int, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pack("<3Q3I4x", *form, flags)
+    monkeypatch.setattr(
+        type(device.driver), "call", lambda self, operation, *arguments: memmove(arguments[0], data, len(data)) and None, raising=True
+    )
+    with pytest.raises(ConversionError) as caught:
+        image_over(device, 1, None)
+    assert str(caught.value) == (
+        f"is a CUDA array of the format {form[3]:#x} with {form[4]} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of a "
+        "number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
+    )

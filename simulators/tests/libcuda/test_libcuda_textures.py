@@ -1,0 +1,112 @@
+"""Arrays, textures and surfaces of the stand-in CUDA driver, through cuda-bindings: NVIDIA's own layouts of the descriptors."""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_calls import allocate, check, code, cuda, read
+from ptx_sources import ptx_of
+
+from devmod_simulators import StandinDriver
+
+pytestmark = pytest.mark.usefixtures("context")
+SOURCE = """
+extern "C" __global__ void read(unsigned long long texture, float x, float y, float4 *out) { *out = tex2D<float4>(texture, x, y); }
+extern "C" __global__ void write(unsigned long long surface, int x, int y) { surf2Dwrite(7.f, surface, x, y); }
+"""
+
+
+def form(width: int, height: int = 0, depth: int = 0, flags: int = 2, channels: int = 1) -> Any:
+    """Return the descriptor of an array of floats."""
+    result = cuda.CUDA_ARRAY3D_DESCRIPTOR()
+    result.Width, result.Height, result.Depth, result.NumChannels, result.Flags = width, height, depth, channels, flags
+    result.Format = cuda.CUarray_format.CU_AD_FORMAT_FLOAT
+    return result
+
+
+def copy(array: Any, data: np.ndarray, *, to_array: bool, x: int = 0) -> str:
+    """Copy rows of floats to an array or from it, and return the name of the error."""
+    size = cuda.CUDA_MEMCPY3D()
+    host, texels = ("src", "dst") if to_array else ("dst", "src")
+    setattr(size, f"{host}MemoryType", cuda.CUmemorytype.CU_MEMORYTYPE_HOST)
+    setattr(size, f"{host}Host", data.ctypes.data)
+    setattr(size, f"{host}Pitch", data.shape[1] * 4)
+    setattr(size, f"{texels}MemoryType", cuda.CUmemorytype.CU_MEMORYTYPE_ARRAY)
+    setattr(size, f"{texels}Array", array)
+    setattr(size, f"{texels}XInBytes", x)
+    size.WidthInBytes, size.Height, size.Depth = data.shape[1] * 4, data.shape[0], 1
+    return code(cuda.cuMemcpy3D(size))
+
+
+def resource(array: Any) -> Any:
+    result = cuda.CUDA_RESOURCE_DESC()
+    result.resType = cuda.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
+    result.res.array.hArray = array
+    return result
+
+
+def launch(name: str, *values: tuple[Any, Any]) -> str:
+    module = check(cuda.cuModuleLoadData(ptx_of(SOURCE).encode() + b"\0"))
+    function = check(cuda.cuModuleGetFunction(module, name.encode()))
+    numbers, types = zip(*values, strict=True)
+    check(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, (numbers, types), 0))
+    return code(cuda.cuCtxSynchronize())
+
+
+def test_a_texture_and_a_surface_of_one_array(standin: StandinDriver) -> None:
+    array = check(cuda.cuArray3DCreate(form(4, 3)))
+    texels = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert copy(array, texels, to_array=True) == "CUDA_SUCCESS"
+    description = cuda.CUDA_TEXTURE_DESC()
+    description.addressMode = [cuda.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP] * 3
+    description.filterMode = cuda.CUfilter_mode.CU_TR_FILTER_MODE_LINEAR
+    texture = check(cuda.cuTexObjectCreate(resource(array), description, None))
+    surface = check(cuda.cuSurfObjectCreate(resource(array)))
+    out = allocate(np.zeros(4, np.float32))
+    at, pointer = (2.0, ctypes.c_float), (int(out), ctypes.c_void_p)
+    assert launch("read", (int(texture), ctypes.c_uint64), at, at, pointer) == "CUDA_SUCCESS"
+    assert read(out, 4, np.float32) == [(5 + 6 + 9 + 10) / 4, 0, 0, 1]
+    assert launch("write", (int(surface), ctypes.c_uint64), (8, ctypes.c_int), (1, ctypes.c_int)) == "CUDA_SUCCESS"
+    result = np.zeros((3, 4), np.float32)
+    assert copy(array, result, to_array=False) == "CUDA_SUCCESS"
+    texels[1, 2] = 7
+    assert result.tolist() == texels.tolist()
+    check(cuda.cuTexObjectDestroy(texture))
+    check(cuda.cuSurfObjectDestroy(surface))
+    check(cuda.cuArrayDestroy(array))
+
+
+@pytest.mark.parametrize(("x", "y"), [(16, 0), (-4, 0), (0, 3), (2, 0)])
+def test_a_surface_write_outside_traps(x: int, y: int, standin: StandinDriver) -> None:
+    surface = check(cuda.cuSurfObjectCreate(resource(check(cuda.cuArray3DCreate(form(4, 3))))))
+    values = ((int(surface), ctypes.c_uint64), (x, ctypes.c_int), (y, ctypes.c_int))
+    assert launch("write", *values) == "CUDA_ERROR_LAUNCH_FAILED"
+    standin.forget_failures()
+
+
+def test_an_object_of_another_kind_and_a_destroyed_one(standin: StandinDriver) -> None:
+    array = check(cuda.cuArray3DCreate(form(4, 3)))
+    surface, out = check(cuda.cuSurfObjectCreate(resource(array))), allocate(np.zeros(4, np.float32))
+    at, pointer = (1.0, ctypes.c_float), (int(out), ctypes.c_void_p)
+    assert launch("read", (int(surface), ctypes.c_uint64), at, at, pointer) == "CUDA_ERROR_ILLEGAL_INSTRUCTION"
+    standin.forget_failures()
+
+
+def test_arguments_that_the_driver_refuses(standin: StandinDriver) -> None:
+    for wrong in (form(0), form(4, flags=4), form(4, channels=3), form(4, 0, 5, flags=2), form(200000, 3), form(4, flags=1)):
+        assert code(cuda.cuArray3DCreate(wrong)) == "CUDA_ERROR_INVALID_VALUE"
+    array, plain = check(cuda.cuArray3DCreate(form(4, 3))), check(cuda.cuArray3DCreate(form(4, 3, flags=0)))
+    assert code(cuda.cuSurfObjectCreate(resource(plain))) == "CUDA_ERROR_INVALID_VALUE"
+    assert copy(array, np.zeros((3, 4), np.float32), to_array=True, x=4) == "CUDA_ERROR_INVALID_VALUE"
+    assert copy(array, np.zeros((4, 4), np.float32), to_array=True) == "CUDA_ERROR_INVALID_VALUE"
+    repeated = cuda.CUDA_TEXTURE_DESC()  # the address mode 0 repeats, which needs normalized coordinates
+    assert code(cuda.cuTexObjectCreate(resource(array), repeated, None)) == "CUDA_ERROR_INVALID_VALUE"
+    surface = check(cuda.cuSurfObjectCreate(resource(array)))
+    check(cuda.cuArrayDestroy(array))
+    assert standin.violations == ["an array is destroyed, and 1 textures and surfaces use it"]
+    check(cuda.cuSurfObjectDestroy(surface))
+    assert code(cuda.cuArrayDestroy(array)) == "CUDA_ERROR_INVALID_HANDLE"
+    assert code(cuda.cuSurfObjectDestroy(surface)) == "CUDA_ERROR_INVALID_VALUE"
+    assert len(standin.violations) == 3
+    standin.reset()
