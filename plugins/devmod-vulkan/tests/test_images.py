@@ -674,8 +674,8 @@ def test_the_module_through_a_file(device: Any, tmp_path: Any) -> None:
     devmod.save(compiled(RESAMPLE, "resample"), tmp_path / "k.devmod")
     f = devmod.load(tmp_path / "k.devmod")["resample"]
     assert str(f.__signature__) == (
-        "(picture: 'image 2d float r', how: 'sampler', to: 'image 2d rgba32float w', scale: 'float32x2', offset: 'float32x2', *, grid=None, "
-        "block=None, threads=None, stream=None) -> None"
+        "(picture: 'image 2d float r', how: 'sampler', to: 'image 2d rgba32float w', scale: 'float32x2', offset: 'float32x2', *, "
+        "P: '{scale: float32x2, offset: float32x2}' = None, grid=None, block=None, threads=None, stream=None) -> None"
     )
     to = device.image((2, 1), "rgba32float")
     f(device.image_from_numpy(np.array([[0, 100]], "float32")), device.sampler(filter="linear"), to, (0.5, 1), (0, 0), threads=(2, 1))
