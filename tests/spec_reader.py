@@ -231,7 +231,7 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     element, access = text(fields.get("type", "")), text(fields.get("access", ""))
     image_format, sample = text(fields.get("format", "")), text(fields.get("sample", ""))
     if result["kind"] == "image":
-        require(element in ("", "1d", "2d", "3d", "1d_array", "2d_array"), "an image's type")
+        require(element in ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"), "an image's type")
         require(sample in ("", "float", "int", "uint"), "an image's sample")
     else:
         require(not element or is_type_name(element), "a parameter's type")
@@ -311,7 +311,9 @@ def width(name: str) -> int:
 def block(fields: dict[str, Any]) -> dict[str, Any]:
     require("at" in fields and "size" in fields, "a block has at and size")
     at = fields["at"] if fields["at"] in (None, "push") else place(fields["at"])
-    return {"at": at, "size": number(fields["size"], 0, FAR)} | unknown(fields, "at", "size")
+    name = text(fields.get("name", ""))
+    result = {"at": at, "size": number(fields["size"], 0, FAR)} | ({"name": name} if name else {})
+    return result | unknown(fields, "at", "size", "name")
 
 
 def place(value: Any) -> Any:

@@ -19,6 +19,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
 
 import cases  # noqa: E402 - the demo's kernels with their results in NumPy
 from browser_driver import PRELUDE, Browser, FileServer, decode_array, encode_array, file_server  # noqa: E402
+from transformer_port import PROJECT as TRANSFORMER  # noqa: E402
+from transformer_port import cases as transformer_cases  # noqa: E402
 
 WGSL = ROOT / "examples" / "webgpu"
 TVM = ROOT / "core" / "tests" / "vectors" / "tvm"
@@ -146,6 +148,40 @@ def test_the_examples_agree_with_numpy(page: Browser, server: FileServer, exampl
     module = BrowserModule(page, "examples.devmod")
     result = case(module, module, ROOT)
     assert result.error <= result.tolerance
+    assert page.messages() == []
+
+
+@pytest.mark.row("R12", "R37")
+def test_the_kernels_of_the_transformer_agree_with_numpy(page: Browser, server: FileServer) -> None:
+    made = {case.name: case for case in transformer_cases()}
+    sources = [TRANSFORMER / "kernels" / "webgpu" / f"{name}.wgsl" for name in made]
+    server.files["transformer.devmod"] = devmod.dumps(devmod.bundle(*(devmod.compile(source, "webgpu") for source in sources)))
+    calls = []
+    for name, case in made.items():
+        arrays = {key: [str(array.dtype), encode_array(array)] for key, array in case.arguments.items() if isinstance(array, np.ndarray)}
+        config = {"threads": case.threads} if case.grid is None else {"grid": case.grid}
+        calls.append([name, case.arguments | arrays, config])
+    found = run(
+        page,
+        """
+        const bundle = await kit.open("transformer.devmod");
+        const types = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array };
+        const results = {};
+        for (const [name, args, config] of argument) {
+          const array = ([type, data]) => new types[type](bytes(data));
+          const given = Object.fromEntries(Object.entries(args).map(([key, value]) => [key, Array.isArray(value) ? array(value) : value]));
+          await (await bundle.getFunction(name)).run(given, config);
+          results[name] = Object.fromEntries(Object.entries(given).filter(([, value]) => value.buffer).map(([key, value]) => [key, text(value)]));
+        }
+        return results;
+        """,
+        calls,
+    )
+    for name, case in made.items():
+        for key, data in found[name].items():
+            given = case.arguments[key]
+            case.arguments[key] = decode_array(data, str(given.dtype)).reshape(given.shape)
+        case.check()
     assert page.messages() == []
 
 

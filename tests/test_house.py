@@ -194,6 +194,7 @@ TAKEN = {
     "_values.dtypes.NUMBERS",
     "_values.dtypes.describe_value",
     "_values.dtypes.is_packed",
+    "_values.param.check_members",
     "_values.param.element_bytes",
     "_values.param.is_value",
     "_values.param.members_by_value",

@@ -24,8 +24,16 @@ CORE_ALONE = {"R25-fallback", "R28"}
 #: The rows that are skipped for a backend without `devmod.device`.
 NEED_DEVICES = (
     *("R33-devices", "R33-on", "R33-several", "R37-bind", "R37-copies", "R37-current"),
-    *("R37-device", "R37-dlpack", "R37-elapsed", "R37-memory", "R37-result", "R37-stream", "R37-views", "R37-zeros"),
+    *("R37-device", "R37-dlpack", "R37-elapsed", "R37-memory", "R37-result", "R37-stream", "R37-views", "R37-zeros", "R40-needs"),
 )
+#: The rows that are skipped for a backend without images, and for one that cannot require a size of subgroups.
+NO_IMAGES = {
+    **dict.fromkeys(
+        ("R34-images", "R37-images", "R37-sampled", "R37-written"),
+        "the case has no images: the backend does not support them, or gives no kernels with images",
+    ),
+    "R40-subgroup": "the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it",
+}
 #: The wrong backends that hang, in a row with a timeout.
 HANGS = {"forks_hang", "hang", "hangs_in_call", "interrupted_lock"}
 #: The wrong backends that end the process of their rows.
@@ -88,6 +96,7 @@ def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(tmp_path: Path
         "R40-example": "the target spec has no needs_arch",
         "R23-absent": "the backend has no driver: its Conformance names no driver_modules, no driver_libraries and no driver_programs",
         **dict.fromkeys(NEED_DEVICES, "the backend lists no devices (devmod.device.toymap)"),
+        **NO_IMAGES,
         "R34-gridless": HAS_GRID,
         "R34-open": "no called function has an interface that leaves the block open",
         "R34-local": "no call has a devmod.Local argument and an interface",
@@ -137,6 +146,7 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path)
         **dict.fromkeys(("R30-files", "R40-example"), no_target),
         **dict.fromkeys(("R30-build", "R32-once", "R32-failure"), no_builds),
         **dict.fromkeys(NEED_DEVICES, no_devices),
+        **NO_IMAGES,
         "R34-names": "no called function has an interface with a name for each argument",
         "R34-threads": "no call has a grid and a block",
         "R34-block": "no call has a block and an interface that fixes none",

@@ -165,7 +165,7 @@ def test_an_interface_has_images_needs_and_a_subgroup_size() -> None:
         ({"subgroup": 0}, "the subgroup of an interface is invalid: expected an int of at least 1, got 0"),
         (
             {"params": [{"name": "a", "kind": "image", "type": "cube"}]},
-            "the parameter 'a' has the type 'cube'; the type of an image is one of 1d, 2d, 3d, 1d_array, 2d_array",
+            "the parameter 'a' has the type 'cube'; the type of an image is one of 1d, 2d, 3d, 1d_array, 2d_array, 1d_buffer",
         ),
         (
             {"params": [{"name": "a", "kind": "image", "sample": "half"}]},

@@ -435,7 +435,7 @@ def params_of(draw: st.DrawFn) -> devmod.Param:
     counts = st.integers(1, 2**40)
     locals_ = st.none() | st.builds(devmod.Local, counts) | st.builds(lambda count: devmod.Local(per_thread=count), counts)
     is_image = kind == "image"
-    images = st.sampled_from(["", "1d", "2d", "3d", "1d_array", "2d_array"])
+    images = st.sampled_from(["", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"])
     return devmod.Param(
         draw(st.text(max_size=5)),
         kind,
@@ -456,7 +456,8 @@ def params_of(draw: st.DrawFn) -> devmod.Param:
 def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
     types = draw(st.lists(dtypes, max_size=4))
     params = [draw(params_of()) for _ in types]
-    blocks = [devmod.Block(at, size) for at, size in draw(st.lists(st.tuples(st.just("push") | places, st.integers(0, 2**40)), max_size=2))]
+    block_fields = st.tuples(st.just("push") | places, st.integers(0, 2**40), unknown, st.text(max_size=5))
+    blocks = [devmod.Block(*fields) for fields in draw(st.lists(block_fields, max_size=2))]
     block = draw(st.none() | st.tuples(*[st.integers(0, 1024)] * 3))
     default = draw(st.none() | st.tuples(*[st.integers(1, 1024)] * 3))
     known = devmod.Interface(

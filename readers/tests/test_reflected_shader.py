@@ -41,6 +41,7 @@ def test_arguments_are_ordered_by_binding_with_push_constants_last() -> None:
         ],
         push=[BlockMember("k", "uint32", 0, 4), BlockMember("table", "", 16, 16, 4)],
         push_size=32,
+        push_name="push",
         block=(8, 8, 1),
         location="k.comp",
     )
@@ -58,7 +59,7 @@ def test_arguments_are_ordered_by_binding_with_push_constants_last() -> None:
                 Param("k", "scalar", "uint32", at=(1, 0)),
                 Param("table", "scalar", "uint8x16", at=(1, 16), align=4),
             ],
-            [Block((0, 1), 32), Block("push", 32)],
+            [Block((0, 1), 32, name="p"), Block("push", 32, name="push")],
             (8, 8, 1),
         ),
     )

@@ -69,8 +69,135 @@ def test_half_precision() -> None:
     assert info.arg_types == ("handle", "float16", "float16x3", "float16")
     assert info.interface is not None
     assert [param.at for param in info.interface.params] == [(0, 0), (0, 0), (0, 8), (0, 14)]
-    assert info.interface.blocks == (Block((0, 1), 16),)
+    assert info.interface.blocks == (Block((0, 1), 16, name="u"),)
     assert info.interface.extra == {"features": ["shader-f16"]}
+
+
+@pytest.mark.parametrize(
+    ("type_name", "param"),
+    [
+        ("texture_1d<f32>", Param("t", "image", "1d", "r", sample="float")),
+        ("texture_2d<i32>", Param("t", "image", "2d", "r", sample="int")),
+        ("texture_3d<u32>", Param("t", "image", "3d", "r", sample="uint")),
+        ("texture_2d_array<Texel>", Param("t", "image", "2d_array", "r", sample="float")),
+        ("Texture", Param("t", "image", "2d", "r", sample="float")),
+        ("texture_storage_1d<r32float, read>", Param("t", "image", "1d", "r", format="r32float", sample="float")),
+        ("texture_storage_2d<rgba8unorm, write>", Param("t", "image", "2d", "w", format="rgba8unorm", sample="float")),
+        ("texture_storage_3d<rg16sint, read_write>", Param("t", "image", "3d", "rw", format="rg16sint", sample="int")),
+        ("texture_storage_2d_array<bgra8unorm, write>", Param("t", "image", "2d_array", "w", format="bgra8unorm", sample="float")),
+        ("Storage", Param("t", "image", "2d", "rw", format="r32uint", sample="uint")),
+        ("sampler", Param("t", "sampler")),
+    ],
+)
+def test_images_and_samplers(type_name: str, param: Param) -> None:
+    declared = "alias Texel = f32; alias Texture = texture_2d<Texel>; alias Storage = Inner; alias Inner = texture_storage_2d<r32uint, read_write>;"
+    params, blocks = params_of(f"{declared} @group(1) @binding(2) var t: {type_name};", "_ = t;")
+    assert params == (param.replace(at=(1, 2)),)
+    assert blocks == ()
+
+
+@pytest.mark.parametrize(
+    "type_name",
+    [
+        *("texture_cube<f32>", "texture_cube_array<f32>", "texture_multisampled_2d<f32>", "texture_external", "texture_depth_2d"),
+        *("texture_depth_2d_array", "texture_depth_cube", "texture_depth_multisampled_2d", "sampler_comparison"),
+        *("binding_array<texture_2d<f32>, 4>", "binding_array<sampler>"),
+    ],
+)
+def test_textures_that_devmod_does_not_have_are_refused_where_an_entry_uses_them(type_name: str) -> None:
+    variable = f"@group(0) @binding(0) var t: {type_name};"
+    with pytest.raises(devmod.CompileError) as caught:
+        params_of(variable, "_ = t;")
+    name = type_name.partition("<")[0]
+    assert str(caught.value) == (
+        f"the WGSL source is refused at <text>:1:27: the compute entry 'main' uses 't', a {name}, which devmod does not support; expected "
+        "texture_1d, _2d, _3d or _2d_array, texture_storage_1d, _2d, _3d or _2d_array, or sampler"
+    )
+    if name != "binding_array":  # of which the compiler warns
+        assert params_of(variable, "") == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("var t: texture_2d;", "texture_2d requires the type of its texels, f32, i32 or u32, for example texture_2d<f32>"),
+        ("var t: texture_3d<vec4f>;", "texture_3d requires the type of its texels, f32, i32 or u32, for example texture_3d<f32>"),
+        ("var t: texture_1d<f32, read>;", "texture_1d requires the type of its texels, f32, i32 or u32, for example texture_1d<f32>"),
+        (
+            "var t: texture_storage_2d<rgba8unorm>;",
+            "texture_storage_2d requires a format and the access read, write or read_write, for example texture_storage_2d<rgba8unorm, write>",
+        ),
+        (
+            "var t: texture_storage_1d<r32uint, atomic>;",
+            "texture_storage_1d requires a format and the access read, write or read_write, for example texture_storage_1d<rgba8unorm, write>",
+        ),
+        (
+            "var t: texture_storage_2d<rgb10a2unorm, write>;",
+            "'rgb10a2unorm' is not a format of images in devmod; expected one such as rgba8unorm, r32float or rg16uint",
+        ),
+        (
+            "var t: texture_storage_2d<8, write>;",
+            "the first argument is not a format of images in devmod; expected one such as rgba8unorm, r32float or rg16uint",
+        ),
+        (
+            "var t: texture_storage_2d<f, write>; alias f = f32;",
+            "texture_storage_2d requires a format and an access of WGSL, and this source declares 'f' itself",
+        ),
+        (
+            "var t: texture_storage_2d<r32uint, write>; const write = 1;",
+            "texture_storage_2d requires a format and an access of WGSL, and this source declares 'write' itself",
+        ),
+        ("var t: texture_1d_array<f32>;", "unknown type 'texture_1d_array': it is neither declared nor predeclared in WGSL"),
+        (
+            "var<private> t: texture_2d<f32>;",
+            "the variable 't' is a texture_2d<f32>, which has no address space; write 'var' without one",
+        ),
+        ("var<storage> t: sampler;", "the variable 't' is a sampler, which has no address space; write 'var' without one"),
+    ],
+)
+def test_invalid_images(variable: str, said: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        params_of(f" @group(0) @binding(0)      {variable}", "")
+    column = 29 + (variable.index("t:") if "space" in said else variable.index("texture"))
+    assert str(caught.value) == f"the WGSL source is refused at <text>:1:{column}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("enabled", "attribute", "needs", "subgroup", "features"),
+    [
+        ("", "", (), None, []),
+        ("enable f16;", "", ("fp16",), None, ["shader-f16"]),
+        ("enable subgroups, f16;", "", ("fp16", "subgroups"), None, ["subgroups", "shader-f16"]),
+        (
+            "enable subgroups; enable subgroup_size_control; const S = 16;",
+            "@subgroup_size(2 * S)",
+            ("subgroups",),
+            32,
+            ["subgroups", "subgroup-size-control"],
+        ),
+        (
+            "enable subgroups, subgroup_size_control; override S = 16;",
+            "@subgroup_size(S)",
+            ("subgroups",),
+            None,
+            ["subgroups", "subgroup-size-control"],
+        ),
+        ("enable primitive_index;", "", (), None, ["primitive-index"]),
+    ],
+)
+def test_needs_are_those_of_the_module(
+    enabled: str, attribute: str, needs: tuple[str, ...], subgroup: int | None, features: list[str]
+) -> None:
+    interface = info_of(f"{enabled} @compute @workgroup_size(32) {attribute} fn main() {{}}").interface
+    assert interface is not None
+    assert (interface.needs, interface.subgroup, interface.extra.get("features", [])) == (needs, subgroup, features)
+
+
+@pytest.mark.parametrize(("value", "shown"), [("24", "24"), ("true", "True"), ("1.5", "1.5"), ("2, 2", "0")])
+def test_an_invalid_subgroup_size(value: str, shown: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        info_of(f"@compute @workgroup_size(32) @subgroup_size({value}) fn main() {{}}")
+    assert str(caught.value).endswith(f": the @subgroup_size of 'main' is {shown}; expected one power of two")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +216,7 @@ def test_each_uniform_member_is_a_scalar_argument(members: str, offsets: list[in
     params, blocks = uniform(members, "alias Alias = vec4<f32>;")
     assert [param.at for param in params] == [(0, offset) for offset in offsets]
     assert {param.kind for param in params} == {"scalar"}
-    assert blocks == (Block((0, 0), size),)
+    assert blocks == (Block((0, 0), size, name="u"),)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +523,7 @@ def test_tvms_shaders() -> None:
             ("C_ptr", "rw"),
             ("packGridDimX", ""),
         ]
-        assert info.interface.blocks == (Block((0, 3), 4),)
+        assert info.interface.blocks == (Block((0, 3), 4, name="podArgs"),)
         assert info.interface.block == block
 
 

@@ -111,6 +111,57 @@ kernel void scale(device float *x [[buffer(0)]], constant float &a [[buffer(1)]]
     assert np.frombuffer(data, "float32").tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
 
 
+@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+def test_a_kernel_of_metal_samples_a_texture() -> None:
+    text = """#include <metal_stdlib>
+using namespace metal;
+kernel void shift(texture2d<float> t [[texture(0)]], texture2d<float, access::write> u [[texture(1)]], sampler s [[sampler(0)]],
+                  uint2 i [[thread_position_in_grid]])
+{
+    constexpr sampler own(coord::pixel, filter::linear, address::clamp_to_edge);
+    u.write(i.y ? t.sample(own, float2(i.x + 1, 0)) : t.sample(s, float2((i.x + 1.5f) / 3, 0)), i);
+}
+"""
+    source, target = bytearray(b"\x00\x33\xff"), bytearray(6)
+    textures = {
+        ("texture", 0): metal.Texture("r8unorm", (3, 1, 1), 0, source),
+        ("texture", 1): metal.Texture("r8unorm", (3, 2, 1), 0, target),
+    }
+    sampler = {("sampler", 0): metal.Sampler("nearest", "repeat", True)}
+    metal.compile_kernel(text, "shift")(textures | sampler, (3, 2, 1), (1, 1, 1))
+    assert list(target) == [0x33, 0xFF, 0, 26, 0x99, 0xFF]
+
+
+@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+def test_kernels_of_metal_share_a_source_and_their_threads_share_memory() -> None:
+    text = """#include <metal_stdlib>
+using namespace metal;
+static float sum(float value, threadgroup float *scratch, uint i, uint threads)
+{
+    scratch[i] = value;
+    for (uint stride = threads / 2; stride > 0; stride /= 2) {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        if (i < stride)
+            scratch[i] += scratch[i + stride];
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    return scratch[0];
+}
+kernel void halves(device const half *x [[buffer(0)]], device float *y [[buffer(1)]], uint i [[thread_position_in_threadgroup]],
+                   uint group [[threadgroup_position_in_grid]], uint threads [[threads_per_threadgroup]])
+{
+    threadgroup float scratch[4];
+    y[group * threads + i] = sum((float)x[group * threads + i], scratch, i, threads);
+}
+kernel void negative(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = -x[i]; }
+"""
+    numbers = np.array([1, -2, 0.5, 65504, 2**-24, 0, 2**-15, -(2**-24)], "float16")
+    x, y = bytearray(numbers.tobytes()), bytearray(32)
+    metal.compile_kernel(text, "halves")({("buffer", 0): x, ("buffer", 1): y}, (2, 1, 1), (4, 1, 1))
+    metal.compile_kernel(text, "negative")({("buffer", 0): y}, (8, 1, 1), (1, 1, 1))
+    assert np.frombuffer(y, "float32").tolist() == [-65503.5] * 4 + [-(2**-15)] * 4
+
+
 @pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing())
 def test_a_kernel_of_gfx1100_runs_on_the_emulator(tmp_path: Path) -> None:
     from hip_kernels import code_object

@@ -77,6 +77,13 @@ def test_the_output_has_the_validator_and_strict_needs_one(
     assert "--strict turns this warning into an error: some devices may refuse" in capsys.readouterr().err
 
 
+def test_the_output_of_several_variants(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
+    (folder / "twice.hip").write_text('extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n')
+    assert main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "bundle: twice"
+
+
 def test_one_file_for_two_kinds() -> None:
     assert compiled("twice.cl", "twice.wgsl", "-t", "opencl", "-t", "webgpu") == [("opencl", ["twice"]), ("webgpu", ["twice"])]
     module = devmod.load("out.devmod")

@@ -73,11 +73,11 @@ def row(source: str, **keywords: Any) -> list[Row]:
         ("device uint (&x)[16]", ("x", "buffer", "uint32", "rw", 0, 0)),
         ("threadgroup float *x", ("x", "local", "float32", "", 0, 0)),
         ("threadgroup Plain &x [[threadgroup(3)]]", ("x", "local", "uint8x32", "", 3, 16)),
-        ("texture2d<float> x", ("x", "image", "", "r", 0, 0)),
-        ("texture2d<half, access::write> x [[texture(2)]]", ("x", "image", "", "w", 2, 0)),
-        ("texture3d<uint, access::read_write> x", ("x", "image", "", "rw", 0, 0)),
+        ("texture2d<float> x", ("x", "image", "2d", "r", 0, 0)),
+        ("texture2d<half, access::write> x [[texture(2)]]", ("x", "image", "2d", "w", 2, 0)),
+        ("texture3d<uint, access::read_write> x", ("x", "image", "3d", "rw", 0, 0)),
         ("array<texture2d<half, access::read>, 4> x [[texture(1)]]", ("x", "image", "", "r", 1, 0)),
-        ("texture2d<float, access::write, memory_coherence_device> x", ("x", "image", "", "w", 0, 0)),
+        ("texture2d<float, access::write, memory_coherence_device> x", ("x", "image", "2d", "w", 0, 0)),
         ("coherent device float *x", ("x", "buffer", "float32", "rw", 0, 0)),
         ("volatile coherent(system) device uint *x", ("x", "buffer", "uint32", "rw", 0, 0)),
         ("depth2d<float> x", ("x", "image", "", "r", 0, 0)),
@@ -116,6 +116,49 @@ def test_a_reference_has_the_size_of_its_object(argument: str, size: int) -> Non
     ((_, info),) = compiled(f"{declared}kernel void k({argument}) {{}}").functions.items()
     assert info.interface is not None
     assert [param.size for param in info.interface.params] == [size]
+
+
+@pytest.mark.row("R12")
+@pytest.mark.parametrize(
+    ("argument", "described"),
+    [
+        ("texture1d<int>", "1d int r"),
+        ("texture2d<half>", "2d float r"),
+        ("texture3d<uint, access::read_write>", "3d uint rw"),
+        ("texture1d_array<short, access::read>", "1d_array int r"),
+        ("texture2d_array<ushort, access::write>", "2d_array uint w"),
+        ("texture2d<Texel, HOW>", "2d float w"),
+    ],
+)
+def test_textures(argument: str, described: str) -> None:
+    source = f"typedef half Texel; constant access HOW = access::write;\nkernel void k({argument} x [[texture(3)]]) {{}}"
+    ((_, info),) = compiled(source).functions.items()
+    assert str(info).startswith(f"<FunctionInfo k(x: image {described})")
+    assert shape(info)[0][4] == 3
+
+
+def test_the_interface_has_what_a_call_refuses() -> None:
+    source = (
+        "kernel void k(array<texture2d<half, access::read>, 4> a, depth2d<float> b, texturecube<float> c, texture2d_ms<float> d,\n"
+        "              texture_buffer<float> e, texture2d<ulong> f, array<sampler, 2> s) {}\n"
+        "kernel void fine(texture2d<float> t, texture2d<float, access::read> u, sampler s) { t.sample(s, float2(0)); }"
+    )
+    extra = {name: [param.extra for param in info.interface.params] for name, info in compiled(source).functions.items()}
+    names = ("arrays of textures", "depth2d", "texturecube", "texture2d_ms", "texture_buffer", "texture2d of unsigned long")
+    assert extra == {"k": [{"unsupported": name} for name in (*names, "arrays of samplers")], "fine": [{"sampled": True}, {}, {}]}
+
+
+def test_textures_that_a_kernel_may_read_with_a_sampler() -> None:
+    source = (
+        "float4 of(texture2d<float> t, sampler s) { return t.sample(s, float2(0)); }\n"
+        "template <class T> kernel void k(texture2d<T> a, texture2d<T> b, texture2d<T> ab, sampler s, uint2 i [[thread_position_in_grid]])\n"
+        "{ T x = a.get_width() + a . read(i).x + ab.read(i).x; of(b, s); }\n"
+        'template [[host_name("k")]] kernel void k(texture2d<float>, texture2d<float>, texture2d<float>, sampler, uint2);\n'
+        "kernel void l(texture2d<float> a, texture2d<float> b, sampler s) { a.gather(s, float2(0)); b.get_height(); }\n"
+    )
+    found = compiled(source).functions.items()
+    sampled = {name: [param.name for param in info.interface.params if param.extra.get("sampled")] for name, info in found}
+    assert sampled == {"k": ["b"], "l": ["a"]}
 
 
 def test_arguments_are_ordered_by_table_and_index() -> None:
@@ -429,6 +472,10 @@ def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatc
         ("kernel void k(device float *x [[buffer(0)]],) {}\n", ["3:45: error: expected parameter declarator"]),
         ("kernel void k(device float *x) {\n", ["3:33: error: expected '}'"]),
         ("/* © äöü */ kernel void k([[buffer(0)]] device float *x) { x[0] = ; }\n", ["3:67: error: expected expression"]),
+        (
+            "kernel void k(device float *x, uint thread [[thread_position_in_grid]]) { x[thread] = 1; }\n",
+            ["3:83: error: expected expression; 'thread' is a keyword of Metal"],
+        ),
         ("#include <nowhere.h>\n", ["3:10: error: 'nowhere.h' file not found"]),
         ("#if 1\nkernel void k() {}\n", ["3:2: error: unterminated conditional directive"]),
         ("kernel void k() {}\nkernel void k() {}\n", ["4:13: error: redefinition of 'k'"]),

@@ -82,13 +82,13 @@ SIGNATURES: dict[str, dict[str, list[Row]]] = {
     },
     "images": {
         "blur": [
-            ("in", "image", "", "r", 0),
-            ("out", "image", "", "w", 0),
+            ("in", "image", "2d", "r", 0),
+            ("out", "image", "2d", "w", 0),
             ("how", "sampler", "", "", 0),
             buffer("weights", "float32", "r"),
             scalar("radius", "int32"),
         ],
-        "slice": [("volume", "image", "", "r", 0), ("layers", "image", "", "r", 0), buffer("histogram", "uint32x4")],
+        "slice": [("volume", "image", "3d", "r", 0), ("layers", "image", "2d_array", "r", 0), buffer("histogram", "uint32x4")],
     },
     "pointers": {
         "pointers": [

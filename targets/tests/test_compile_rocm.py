@@ -113,11 +113,11 @@ def kernels() -> devmod.Module:
 
 def test_signatures_come_from_the_source(kernels: devmod.Module) -> None:
     assert [f"{name} {info}" for name, info in kernels.functions.items()] == [
-        "shapes::fill <FunctionInfo _ZN6shapes4fillEPff(x: float32* rw, value: float32) any block>",
-        "axpy <FunctionInfo axpy(x: float32* r, y: float32* rw, how: {factor: float32, count: int32}) any block>",
-        "softmax <FunctionInfo softmax(x: float32* r, y: float32* rw, columns: int32)>",
-        "lanes <FunctionInfo lanes(x: int32* r, y: int32* rw)>",
-        "count <FunctionInfo count(values: int32* r, counts: uint32* rw, sum: float32* rw, h: float16* rw) any block>",
+        "shapes::fill <FunctionInfo _ZN6shapes4fillEPff(x: float32* rw, value: float32) any block subgroup 32>",
+        "axpy <FunctionInfo axpy(x: float32* r, y: float32* rw, how: {factor: float32, count: int32}) any block subgroup 32>",
+        "softmax <FunctionInfo softmax(x: float32* r, y: float32* rw, columns: int32) subgroup 32>",
+        "lanes <FunctionInfo lanes(x: int32* r, y: int32* rw) subgroup 32>",
+        "count <FunctionInfo count(values: int32* r, counts: uint32* rw, sum: float32* rw, h: float16* rw) any block subgroup 32>",
     ]
     assert list(kernels.source) == ["hip", "asm"]
 
@@ -239,7 +239,7 @@ def test_the_types_of_vectors_are_those_of_cuda() -> None:
     """
     cuda = devmod.compile(text, "cuda -arch=sm_80", language="CUDA C++")
     rocm = devmod.compile(text, "rocm -arch=gfx90a", language="HIP")
-    assert str(cuda.functions["step"].interface) == str(rocm.functions["step"].interface)
+    assert str(cuda.functions["step"].interface).removesuffix(">") + " subgroup 64>" == str(rocm.functions["step"].interface)
     assert list(devmod.bundle(cuda, rocm)) == ["step"]  # which compares the members
 
 
@@ -264,7 +264,9 @@ def test_every_language_gives_the_same_code_object() -> None:
     assert (list(plain.source), code_of(plain)) == (["hip", "asm"], code_of(module))
     # IR has neither signs nor the types of elements and members.
     ir = devmod.compile(module.source["ll"], GFX1100, language="LLVM IR")
-    assert [str(info) for info in ir.functions.values()] == ["<FunctionInfo scale(void* r, void* w, uint8x8, int64, int8, bool)>"]
+    assert [str(info) for info in ir.functions.values()] == [
+        "<FunctionInfo scale(void* r, void* w, uint8x8, int64, int8, bool) subgroup 32>"
+    ]
     assert (list(ir.source), code_of(ir)) == (["ll", "asm"], code_of(module))
     assembly = devmod.compile(module.source["asm"], GFX1100, language="assembly", fmap=module.functions)
     assert (list(assembly.source), code_of(assembly)) == (["asm"], code_of(module))
@@ -282,7 +284,7 @@ def test_bitcode_compiles(tmp_path: Path) -> None:
         ["-x", "ir", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", "k.ll", "-o", "k.bc"], str(tmp_path), "rocm"
     ) == (0, "")
     module = devmod.compile(tmp_path / "k.bc", "rocm -arch=gfx90a")
-    assert [str(info) for info in module.functions.values()] == ["<FunctionInfo k(x: void* rw)>"]
+    assert [str(info) for info in module.functions.values()] == ["<FunctionInfo k(x: void* rw) subgroup 64>"]
     assert list(module.source) == ["asm", "ll"]
 
 
@@ -330,12 +332,12 @@ def test_name_expressions_instantiate_templates() -> None:
     expressions = ["shapes::scale<float>", "&hidden<int>", "add<int, double>", "(void (*)(float *))set"]
     module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=expressions)
     assert [f"{name} {info}" for name, info in module.functions.items()] == [
-        "set <FunctionInfo _ZL3setPi(x: int32* rw) any block>",
-        "shapes::scale<double> <FunctionInfo _ZN6shapes5scaleIdEEvPT_PKS1_S1_i(x: float64* rw, y: float64* r, factor: float64, n: int32) any block>",
-        "shapes::scale<float> <FunctionInfo _ZN6shapes5scaleIfEEvPT_PKS1_S1_i(x: float32* rw, y: float32* r, factor: float32, n: int32) any block>",
-        "hidden<int> <FunctionInfo _ZN12_GLOBAL__N_16hiddenIiEEvN4PairIT_E4ItemEPS2_(item: {value: int32, index: int32}, x: int32* rw) any block>",
-        "add<int, double> <FunctionInfo _Z3addIJidEEvPfDpT_(x: float32* rw, rest_0: int32, rest_1: float64) any block>",
-        "(void (*)(float *))set <FunctionInfo _ZL3setPf(x: float32* rw) any block>",
+        "set <FunctionInfo _ZL3setPi(x: int32* rw) any block subgroup 32>",
+        "shapes::scale<double> <FunctionInfo _ZN6shapes5scaleIdEEvPT_PKS1_S1_i(x: float64* rw, y: float64* r, factor: float64, n: int32) any block subgroup 32>",
+        "shapes::scale<float> <FunctionInfo _ZN6shapes5scaleIfEEvPT_PKS1_S1_i(x: float32* rw, y: float32* r, factor: float32, n: int32) any block subgroup 32>",
+        "hidden<int> <FunctionInfo _ZN12_GLOBAL__N_16hiddenIiEEvN4PairIT_E4ItemEPS2_(item: {value: int32, index: int32}, x: int32* rw) any block subgroup 32>",
+        "add<int, double> <FunctionInfo _Z3addIJidEEvPfDpT_(x: float32* rw, rest_0: int32, rest_1: float64) any block subgroup 32>",
+        "(void (*)(float *))set <FunctionInfo _ZL3setPf(x: float32* rw) any block subgroup 32>",
     ]
     assert module.source["hip"] == TEMPLATES
     plain = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP")

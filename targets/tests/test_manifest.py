@@ -115,6 +115,8 @@ def test_a_job_has_the_arguments_of_compile(folder: Path) -> None:
         "name_expressions": (),
         "block": (16, 4),
         "local": {"s": devmod.Local(per_thread=4)},
+        "aliases": None,
+        "subgroup": None,
     }
     module = devmod.compile(Path(job.path), job.target, **job.arguments())
     interface = module.functions["sum"].interface
@@ -169,6 +171,26 @@ local = { twice = { s = 8 } }
     assert jobs[1].arguments()["local"] == {"twice": {"s": devmod.Local(8)}}
 
 
+def test_aliases_of_several_tables_apply_together() -> None:
+    jobs = plan("""\
+targets = ["opencl", "cuda -arch=sm_90"]
+aliases = { x = ["a"], y = ["b", "c"] }
+[target.cuda]
+aliases = { z = ["d"] }
+[kernels.twice]
+sources = ["twice.cl", "twice.cu"]
+aliases = { y = ["e"] }
+[kernels.twice.target.cuda]
+subgroup = 32
+""").jobs
+    assert [(job.aliases, job.subgroup) for job in jobs] == [
+        ((("x", ("a",)), ("y", ("e",))), 0),
+        ((("x", ("a",)), ("y", ("e",)), ("z", ("d",))), 32),
+    ]
+    assert [job.arguments()["subgroup"] for job in jobs] == [None, 32]
+    assert jobs[0].arguments()["aliases"] == {"x": ("a",), "y": ("e",)}
+
+
 def test_a_fatbin_is_one_job() -> None:
     text = 'targets = ["cuda -arch=sm_80,sm_90 -format=fatbin"]\n[kernels.twice]\nsources = ["twice.cu"]\n'
     assert rows(text) == [("twice", "twice.cu", "cuda -arch=sm_80,sm_90 -format=fatbin")]
@@ -192,6 +214,14 @@ def test_a_source_without_a_suffix_of_its_language_names_it() -> None:
     assert [job.language for job in plan(text).jobs] == ["OpenCL C"]
     text = 'targets = ["opencl", "vulkan"]\n[kernels.k]\nsources = ["twice.comp"]\n[kernels.k.target.opencl]\nsources = ["k.inc"]\nlanguage = "cl"\n'
     assert [(job.source, job.language) for job in plan(text).jobs] == [("k.inc", "cl"), ("twice.comp", "")]
+
+
+def test_one_file_is_a_source_of_two_languages() -> None:
+    text = 'targets = ["cuda -arch=sm_90", "rocm -arch=gfx90a"]\n[kernels.k]\nsources = ["twice.cu", { path = "twice.cu", language = "HIP" }]\n'
+    assert [(job.source, job.language, job.target) for job in plan(text).jobs] == [
+        ("twice.cu", "", "cuda -arch=sm_90"),
+        ("twice.cu", "HIP", "rocm -arch=gfx90a"),
+    ]
 
 
 def test_one_source_has_the_name_of_the_kernel_and_several_have_their_stems() -> None:

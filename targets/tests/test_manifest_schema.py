@@ -30,7 +30,8 @@ FULL: dict[str, Any] = {
     "options": ["-O2"],
     "defines": {"A": 1, "F(x)": "x", "B": True, "C": 1.5},
     "include": ["include", "../include"],
-    "target": {"cuda": {"options": ["-a"], "defines": {"D": ""}, "include": ["own"]}},
+    "aliases": {"a": ["b", "c"]},
+    "target": {"cuda": {"options": ["-a"], "defines": {"D": ""}, "include": ["own"], "aliases": {"a": ["d"]}}},
     "mixed": True,
     "with_sources": False,
     "strict": True,
@@ -55,6 +56,8 @@ FULL: dict[str, Any] = {
             },
             "block": [16, 4],
             "local": {"s": 4, "t": "4/thread", "f": {"u": 8}},
+            "aliases": {"a": []},
+            "subgroup": 32,
             "targets": ["opencl"],
             "skip": ["cuda"],
             "target": {
@@ -69,6 +72,8 @@ FULL: dict[str, Any] = {
                     "functions": {"a": {"arg_types": []}},
                     "block": {"f": 64},
                     "local": {"s": 4},
+                    "aliases": {"a": ["b"]},
+                    "subgroup": 16,
                 }
             },
         }
@@ -113,7 +118,7 @@ def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
         tables = [data, *(defs[name]["properties"] for name in ("common", "section", "kernel", "function", "constants"))]
         return {key for table in tables for key in table} | {"path", "names"}
     result: set[str] = set()
-    free = ("kernels", "target", "functions", "defines", "local", "block", "params", "interface")
+    free = ("kernels", "target", "functions", "defines", "local", "aliases", "block", "params", "interface")
     for key, value in data.items():
         result.add(key)
         tables = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []

@@ -68,9 +68,9 @@ def program() -> devmod.Module:
 
 def test_a_program_has_the_kernels_that_it_launches(program: devmod.Module) -> None:
     assert [f"{name} {info}" for name, info in program.functions.items()] == [
-        "scale <FunctionInfo _Z5scalePKfPf3Howm(x: float32* r, y: float32* rw, how: {count: uint32, factor: float32}, n: uint64)>",
-        "fill<double> <FunctionInfo _Z4fillIdEvPT_S0_(x: float64* rw, value: float64)>",
-        "_Z5applyIZ4mainEUliE_EvPiT_ <FunctionInfo _Z5applyIZ4mainEUliE_EvPiT_(void* rw, uint8)>",
+        "scale <FunctionInfo _Z5scalePKfPf3Howm(x: float32* r, y: float32* rw, how: {count: uint32, factor: float32}, n: uint64) subgroup 32>",
+        "fill<double> <FunctionInfo _Z4fillIdEvPT_S0_(x: float64* rw, value: float64) subgroup 32>",
+        "_Z5applyIZ4mainEUliE_EvPiT_ <FunctionInfo _Z5applyIZ4mainEUliE_EvPiT_(void* rw, uint8) subgroup 32>",
     ]
 
 

@@ -92,7 +92,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 scalar("alpha", "float32", (0, 0)),
                 scalar("n", "uint32", (0, 4)),
             ],
-            [Block("push", 8)],
+            [Block("push", 8, name="push")],
             (256, 1, 1),
         )
     },
@@ -107,7 +107,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 scalar("wrap", "uint32", (0, 40)),
                 buffer("alive", "uint32", (0, 3), "w", size=4),
             ],
-            [Block((0, 2), 48)],
+            [Block((0, 2), 48, name="frame")],
             (64, 1, 1),
         )
     },
@@ -128,7 +128,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 scalar("turn", "uint8x16", (1, 32), 8).replace(members=[Member("", "float32x2", shape=[2], strides=[8])]),
                 scalar("table", "uint8x12", (1, 48), 4).replace(members=[Member("", "int32", shape=[3], strides=[4])]),
             ],
-            [Block((0, 2), 32), Block("push", 64)],
+            [Block((0, 2), 32, name="plain"), Block("push", 64, name="Push")],
             (4, 2, 3),
         )
     },
@@ -165,7 +165,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 scalar("small", "uint8", (0, 18)),
                 scalar("three", "int16x3", (0, 24)),
             ],
-            [Block("push", 32)],
+            [Block("push", 32, name="Push")],
             (32, 1, 1),
         )
     },
@@ -205,7 +205,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
     "references.comp": {
         "references": Interface(
             [buffer("y", "float32", (0, 0)), scalar("head", "uint64", (0, 0)), scalar("n", "uint32", (0, 8))],
-            [Block("push", 16)],
+            [Block("push", 16, name="Push")],
             (1, 1, 1),
         )
     },
@@ -219,7 +219,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 scalar("scale", "float32x3", (0, 4)),
                 scalar("inclusive", "uint32", (0, 16)),
             ],
-            [Block((0, 5), 20)],
+            [Block((0, 5), 20, name="Params")],
             (64, 1, 1),
         ),
         "add": Interface(
@@ -230,7 +230,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 buffer("raw", "uint32", (0, 4)),
                 scalar("shift", "int32", (0, 0)),
             ],
-            [Block("push", 4)],
+            [Block("push", 4, name="Push")],
             (8, 8, 1),
         ),
     },
@@ -370,7 +370,7 @@ def test_the_alignment_of_a_struct_is_no_more_than_its_place_has() -> None:
         scalar("a", "float32", (0, 0)),
         scalar("s", "uint8x16", (0, 4), 4).replace(members=[Member("v", "float32x4")]),
     )
-    assert interface.blocks == (Block("push", 20),)
+    assert interface.blocks == (Block("push", 20, name="Push"),)
 
 
 def test_the_members_of_a_struct_have_the_layout_of_the_block() -> None:

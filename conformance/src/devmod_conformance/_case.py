@@ -159,6 +159,20 @@ class Conformance:
     slow : Sample or None
         A sample whose calls run for about 20 ms, such as `spin_call`. Only the row about times uses it. Without one, or without its
         compiler, that row uses the slowest call of `samples`, and a wrong time shows only if that call is slow enough.
+    images : sequence of Sample
+        Samples with kernels that take images; empty for a backend without images. Their calls are not used: the kit recognizes a
+        function by the names of its parameters.
+
+        - ``source`` (an image of floats of any type), ``source_sampler``, ``places`` (float32, as many for each place as the image has
+          dimensions, then the layer of an array), ``result`` (float32, four for each place): thread i reads `source` at place i and
+          stores the four channels.
+        - ``destination`` (a 2-D image of floats or integers): thread (x, y) writes ``(x, y, x + y, 255)``, divided by 255 for floats.
+
+        The grid has exactly the needed threads: 128, or 16 × 8. If a function fixes its block, the block must divide them. A combined
+        sampler of GLSL with the name ``source`` has the first two parameters.
+    subgroups : sequence of Sample
+        Samples with functions that require a size of subgroups, each with one parameter, ``result`` (uint32): thread i of 128 stores the
+        size of its subgroup at place i. Empty if the backend cannot require one.
     driver_modules : sequence of str
         The importable modules that load the driver, such as "pyopencl". None of them may be imported before the first
         get_function or the first list of devices. Without them the backend raises DeviceNotFoundError. Empty: there is no driver.
@@ -183,6 +197,8 @@ class Conformance:
     kind: str = ""
     samples: Sequence[Sample] = ()
     slow: Sample | None = None
+    images: Sequence[Sample] = ()
+    subgroups: Sequence[Sample] = ()
     driver_modules: Sequence[str] = ()
     driver_libraries: Sequence[str] = ()
     driver_programs: Sequence[str] = ()

@@ -18,6 +18,8 @@ from devmod import Device, Event, Function, Module
 from devmod.backend import payload_of
 from devmod_conformance._row import require
 from devmod_conformance._rows._tools import import_numpy
+from devmod_conformance._sampling import sample_image as sample_image
+from devmod_conformance._sampling import texel_values as texel_values
 
 _T = TypeVar("_T")
 

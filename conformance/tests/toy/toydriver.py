@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from typing import Any
 
 import numpy as np
 
@@ -32,5 +33,35 @@ def wait(threads: int, x: bytearray) -> None:
     time.sleep(0.02)
 
 
+def sample(threads: int, source: Any, sampler: Any, places: bytearray, result: bytearray) -> None:
+    """Read an image at places; `source` and `sampler` are devmod's objects."""
+    from devmod_conformance.checks import sample_image, texel_values
+
+    texels = np.frombuffer(source.handle, source.texel.dtype).reshape(source.array_shape)
+    places = np.frombuffer(places, np.float32).reshape(-1, len(source.shape) + bool(source.layers))
+    how = {"filter": sampler.filter, "address": sampler.address, "normalized": sampler.normalized}
+    read = sample_image(texel_values(texels, source.format, len(source.array_shape) - (source.texel.channels > 1)), places, **how)
+    np.frombuffer(result, np.float32).reshape(-1, 4)[:threads, : read.shape[1]] = read[:threads]
+
+
+def write(threads: int, destination: Any) -> None:
+    """Write the position of each thread to its texel."""
+    x, y = np.meshgrid(*map(np.arange, destination.shape))
+    np.frombuffer(destination.handle, np.uint8).reshape(destination.array_shape)[:] = np.stack([x, y, x + y, 255 + 0 * x], axis=-1)
+
+
+def subgroup(threads: int, result: bytearray) -> None:
+    """Report the size of subgroups, which is always 4."""
+    np.frombuffer(result, np.uint32)[:threads] = 4
+
+
 GLOBALS = {"weights": [0.0, 1.0, 2.0, 3.0]}
-KERNELS = {"axpy": axpy, "negate": negate, "shift": shift, "wait": wait}
+KERNELS = {
+    "axpy": axpy,
+    "negate": negate,
+    "shift": shift,
+    "wait": wait,
+    "sample": sample,
+    "write": write,
+    "subgroup": subgroup,
+}

@@ -72,56 +72,29 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev1"
 
-#: The module of each public name; "" for a name that is a module itself.
-_HOME = {
-    "ArgumentError": "errors",
-    "Array": "_arrays.array",
-    "Block": "_values.info",
-    "CompileError": "errors",
-    "ConflictError": "errors",
-    "DeviceMemoryError": "errors",
-    "DeviceNotFoundError": "errors",
-    "DevmodError": "errors",
-    "FetchError": "errors",
-    "FormatError": "errors",
-    "FunctionInfo": "_values.info",
-    "FunctionNotFoundError": "errors",
-    "Interface": "_values.info",
-    "LaunchError": "errors",
-    "Local": "_values.param",
-    "Member": "_values.param",
-    "Module": "_modules.module",
-    "NotRegisteredError": "errors",
-    "Origin": "_values.origin",
-    "Param": "_values.param",
-    "PluginError": "errors",
-    "RuntimeNotLinkedError": "errors",
-    "Target": "_values.target",
-    "TargetSpec": "_values.spec",
-    "ToolchainNotFoundError": "errors",
-    "backend": "",
-    "build": "_modules.compile",
-    "bundle": "_formats.bundle_file",
-    "compile": "_modules.compile",
-    "const_loader": "_modules.const_loader",
-    "create": "_modules.create",
-    "create_with_fallback": "_modules.create",
-    "device": "_plugins.devices",
-    "devices": "_plugins.devices",
-    "dumps": "_formats.bundle_file",
-    "errors": "",
-    "installed": "_formats.bundle_file",
-    "interop": "",
-    "load": "_formats.bundle_file",
-    "load_from_bytes": "_modules.create",
-    "load_from_file": "_modules.create",
-    "load_metadata_from_json": "_formats.raw",
-    "loads": "_formats.bundle_file",
-    "register": "_plugins.registry",
-    "registered": "_plugins.registry",
-    "save": "_formats.bundle_file",
-    "targets": "",
+#: The public names of each module; "" for names that are modules themselves.
+_NAMES = {
+    "": "backend errors interop targets",
+    "_arrays.array": "Array",
+    "_formats.bundle_file": "bundle dumps installed load loads save",
+    "_formats.raw": "load_metadata_from_json",
+    "_modules.compile": "build compile",
+    "_modules.const_loader": "const_loader",
+    "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
+    "_modules.module": "Module",
+    "_plugins.devices": "device devices",
+    "_plugins.registry": "register registered",
+    "_values.info": "Block FunctionInfo Interface",
+    "_values.origin": "Origin",
+    "_values.param": "Local Member Param",
+    "_values.spec": "TargetSpec",
+    "_values.target": "Target",
+    "errors": (
+        "ArgumentError CompileError ConflictError DeviceMemoryError DeviceNotFoundError DevmodError FetchError FormatError "
+        "FunctionNotFoundError LaunchError NotRegisteredError PluginError RuntimeNotLinkedError ToolchainNotFoundError"
+    ),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = ("Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Sampler", "Stream", "set_compiler")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from standin_cuda import on_hardware
+from transformer_port import check_transformer
 
 import devmod
 from devmod_targets.cuda.nvrtc import compile_program
@@ -52,3 +53,9 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
     case, _ = CASES[name]
     result = case(devmod.loads(payload), device, REPOSITORY)
     assert result.error <= result.tolerance
+
+
+@pytest.mark.row("R37")
+def test_the_transformer(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_transformer(device, f"cuda -arch={arch}", tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformer_port import check_transformer
 
 import devmod
 
@@ -34,3 +35,8 @@ def test_a_kernel_of_some_seconds(loaded: devmod.Module, device: Any) -> None:
     """In qemu-hexagon 7.2, a kernel that a signal handler has interrupted computes wrong results. The runner uses no timer signals."""
     result = dsp_matmul(loaded, device, m=250, n=260, k=270)
     assert result.error <= result.tolerance
+
+
+@pytest.mark.row("R37")
+def test_the_transformer(device: Any, tmp_path: Path) -> None:
+    check_transformer(device, "hexagon -arch=v66", tmp_path)

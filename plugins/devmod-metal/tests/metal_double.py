@@ -1,6 +1,6 @@
 """A double of Metal: it records every call in order, and computes launches in NumPy. It does not show that a kernel runs on a device.
 
-Kernels that are not in KERNELS run as C++ on the CPU (`devmod_simulators.metal`).
+Kernels that are not in KERNELS run as C++ on the CPU (`devmod_simulators.metal`), those with textures too: their samplers filter.
 
 devmod's reader of Metal parses the sources. So the double refuses sources with errors, unknown functions and wrong arguments, as Metal does.
 Commands run only when the host waits for them, so a test that reads too early sees the old values.
@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 import devmod
-from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
+import devmod_runtime
+from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
+from devmod_simulators import metal as simulated
 from devmod_targets.authoring import CompileRequest, complete_source
 from devmod_targets.metal._reflect import read
 
@@ -58,6 +60,36 @@ class Part(Buffer):
         self.data = memoryview(buffer.data)[offset:]  # type: ignore[assignment]
 
 
+class Texture:
+    """A texture, with the selector of pyobjc's objects that tells protocols. New memory of a device is not zero."""
+
+    def __init__(self, device: Device, type_: Any, format_: Any, extent: Any, layers: int, missing_usage: tuple[str, ...] = ()) -> None:
+        self.facts = TextureProperties(device, type_, format_, extent, layers, missing_usage)
+        if isinstance(format_, str):
+            width, height, depth = extent
+            nbytes = width * height * depth * max(layers, 1) * devmod_runtime.IMAGE_FORMATS[format_].texel_bytes
+            self.simulated = simulated.Texture(format_, extent, layers, bytearray(b"\xa5" * nbytes))
+
+    def conformsToProtocol_(self, name: str) -> bool:
+        return name == "MTLTexture"
+
+    def __repr__(self) -> str:
+        return f"texture {self.facts.type} {self.facts.format}"
+
+
+class Sampler:
+    """A sampler, with the selector of pyobjc's objects that tells protocols."""
+
+    def __init__(self, device: Device, filter_: str, address: str, normalized: bool) -> None:
+        self.device, self.simulated = device, simulated.Sampler(filter_, address, normalized)
+
+    def conformsToProtocol_(self, name: str) -> bool:
+        return name == "MTLSamplerState"
+
+    def __repr__(self) -> str:
+        return f"sampler {self.simulated.filter} {self.simulated.address}"
+
+
 class Event:
     value = 0
 
@@ -92,8 +124,12 @@ class Double:
     """
 
     def __init__(self, devices: int = 2) -> None:
-        facts = DeviceProperties("Double GPU", "a double of macOS", 1 << 30, (1024, 1024, 64), 32768, 1 << 28)
-        self._devices = [Device(f"device {number}", facts) for number in range(devices)]
+        facts = DeviceProperties("Double GPU", "a double of macOS", 1 << 30, (1024, 1024, 64), 32768, 1 << 28, 2, True, True)
+        # The second device is of an older family.
+        self._devices = [
+            Device(f"device {number}", facts._replace(read_write_tier=1, filters_float32=False) if number else facts)
+            for number in range(devices)
+        ]
         self.calls: list[tuple[Any, ...]] = []
         self._queues = 0
         self._lock = RLock()
@@ -127,6 +163,21 @@ class Double:
 
     def contents(self, buffer: Any, nbytes: int) -> memoryview:
         return memoryview(buffer.data)[:nbytes]
+
+    def texture(self, device: Any, type_: str, format_: str, extent: Any, layers: int) -> Any:
+        self._record("texture", device, type_, format_, extent, layers)
+        return Texture(device, type_, format_, extent, layers)
+
+    def texture_properties(self, value: Any) -> Any:
+        return value.facts if isinstance(value, Texture) else None
+
+    def sampler(self, device: Any, filter_: str, address: str, normalized: bool) -> Any:
+        self._record("sampler", device, filter_, address, normalized)
+        assert normalized or address in ("clamp", "border"), "Metal's assertion for normalizedCoordinates"
+        return Sampler(device, filter_, address, normalized)
+
+    def sampler_device(self, value: Any) -> Any:
+        return value.device if isinstance(value, Sampler) else None
 
     def compile(self, device: Any, text: str, options: Sequence[str]) -> Any:
         self._record("compile", device, tuple(options))
@@ -169,25 +220,29 @@ class Double:
         own = sum(int(size) * 4 for size in re.findall(r"threadgroup float \w+\[(\d+)\]", library.text))
         return Pipeline(Function(found, values, library.text), found.extra.get("max_total_threads_per_threadgroup", 1024), own)
 
-    def launch(self, queue: Any, pipeline: Any, buffers: Any, values: Any, local: Any, grid: Any, block: Any) -> Any:
-        self._record("launch", queue, pipeline.found.symbol, tuple(buffers), tuple(values), tuple(local), grid, block)
+    def launch(
+        self, queue: Any, pipeline: Any, buffers: Any, values: Any, local: Any, textures: Any, samplers: Any, grid: Any, block: Any
+    ) -> Any:
+        images = (tuple(textures), tuple(samplers)) if textures or samplers else ()
+        self._record("launch", queue, pipeline.found.symbol, tuple(buffers), tuple(values), tuple(local), *images, grid, block)
         assert all(offset % 32 == 0 for _, _, offset in buffers), "a misaligned argument"
         given = {("buffer", index): Part(buffer, offset) if offset else buffer for index, buffer, offset in buffers}
         given |= {("buffer", index): data for index, data in values}
         given |= {("local", index): nbytes for index, nbytes in local}
         assert len(given) == len(buffers) + len(values) + len(local), "two arguments at one index"
+        bound = {("texture", index): texture.simulated for index, texture in textures}
+        bound |= {("sampler", index): sampler.simulated for index, sampler in samplers}
+        assert len(bound) == len(textures) + len(samplers), "two textures or samplers at one index"
         assert all(nbytes % 16 == 0 for _, nbytes in local), "threadgroup memory comes in multiples of 16 bytes"
         assert all(len(data) <= 4096 for _, data in values), "too many bytes for setBytes"
 
         def run() -> None:
             if pipeline.found.symbol not in KERNELS:
-                from devmod_simulators.metal import compile_kernel
-
-                data = {
+                data = bound | {
                     ("threadgroup" if table == "local" else table, index): each.data if isinstance(each, Buffer) else each
                     for (table, index), each in given.items()
                 }
-                compile_kernel(pipeline.text, pipeline.found.symbol)(data, grid, block)
+                simulated.compile_kernel(pipeline.text, pipeline.found.symbol)(data, grid, block)
                 return
             arguments = {param.name: _argument(pipeline.found.symbol, param, given) for param in pipeline.found.params}
             KERNELS[pipeline.found.symbol](
@@ -203,6 +258,20 @@ class Double:
 
         def run() -> None:
             target.data[offset : offset + nbytes] = source.data[start : start + nbytes]
+
+        return Commands(queue, run)
+
+    def copy_texture(self, queue: Any, buffer: Any, texture: Any, extent: Any, layers: int, row: int, *, is_read: bool) -> Any:
+        self._record("copy_texture", queue, texture, is_read)
+        assert (extent, layers) == (texture.facts.extent, texture.facts.layers)
+        texels = texture.simulated.data
+        assert len(texels) == len(buffer.data) == row * extent[1] * extent[2] * max(layers, 1)
+
+        def run() -> None:
+            if is_read:
+                buffer.data[:] = texels
+            else:
+                texels[:] = buffer.data
 
         return Commands(queue, run)
 

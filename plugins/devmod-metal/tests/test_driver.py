@@ -14,6 +14,7 @@ import pytest
 import devmod
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError
 from devmod_simulators.metal import FrameworkDouble
+from devmod_simulators.metal.framework import CLASSES
 
 
 @pytest.fixture
@@ -39,17 +40,20 @@ def sent(framework: FrameworkDouble, start: int = 0) -> list[str]:
 
 def test_pyobjcs_metadata_have_every_selector_of_the_driver() -> None:
     source = (Path(__file__).parents[1] / "src" / "devmod_metal" / "_driver.py").read_text()
-    own = {"autorelease_pool", "registerMetaDataForSelector", "MTLCopyAllDevices", "MTLSizeMake", "dispatch_data_create", "pyobjc_id"}
-    python = {"cast", "ljust", "partition", "rpartition", "startswith"}
+    own = {"autorelease_pool", "registerMetaDataForSelector", "protocolNamed", "dispatch_data_create", "pyobjc_id"}
+    own |= {"MTLCopyAllDevices", "MTLSizeMake", "MTLOriginMake"}
+    python = {"capitalize", "cast", "endswith", "fullmatch", "get", "ljust", "partition", "rpartition", "startswith", "upper"}
     called = {node.func.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
     assert called - own - python == FrameworkDouble.selectors
     named = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute) and node.attr.startswith("MTL")}
-    assert named - own - {"MTLCompileOptions", "MTLFunctionConstantValues"} <= FrameworkDouble.enums
+    assert named - own - set(CLASSES) <= FrameworkDouble.enums
 
 
 def test_devices_and_their_properties(framework: FrameworkDouble, driver: Any) -> None:
     first, second = driver.devices()
-    assert driver.properties(first) == DeviceProperties("Apple M1", "Version 15.0", 1 << 33, (1024, 1024, 64), 32768, 1 << 30)
+    assert driver.properties(first) == DeviceProperties(
+        "Apple M1", "Version 15.0", 1 << 33, (1024, 1024, 64), 32768, 1 << 30, 2, False, True
+    )
     assert driver.properties(second).name == "Intel"
 
 
@@ -59,7 +63,17 @@ def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -
     pipeline = driver.pipeline(device, driver.compile(device, "kernel void k() {}", ()), "k", ())
     assert (pipeline.max_threads, pipeline.static_memory, pipeline.execution_width) == (512, 64, 16)
     start, pools = len(framework.log), framework.pools
-    commands = driver.launch(queue, pipeline.handle, [(0, buffer, 0), (3, buffer, 32)], [(1, b"\1\0\0\0")], [(0, 32)], (4, 2, 1), (8, 8, 1))
+    commands = driver.launch(
+        queue,
+        pipeline.handle,
+        [(0, buffer, 0), (3, buffer, 32)],
+        [(1, b"\1\0\0\0")],
+        [(0, 32)],
+        [(5, buffer)],
+        [(2, buffer)],
+        (4, 2, 1),
+        (8, 8, 1),
+    )
     assert framework.log[start:] == [
         ("queue", "commandBuffer"),
         ("commands", "computeCommandEncoder"),
@@ -68,6 +82,8 @@ def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -
         ("encoder", "setBuffer_offset_atIndex_", buffer, 32, 3),
         ("encoder", "setBytes_length_atIndex_", b"\1\0\0\0", 4, 1),
         ("encoder", "setThreadgroupMemoryLength_atIndex_", 32, 0),
+        ("encoder", "setTexture_atIndex_", buffer, 5),
+        ("encoder", "setSamplerState_atIndex_", buffer, 2),
         ("encoder", "dispatchThreadgroups_threadsPerThreadgroup_", (4, 2, 1), (8, 8, 1)),
         ("encoder", "endEncoding"),
         ("commands", "commit"),
@@ -97,6 +113,74 @@ def test_a_copy_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -> 
     driver.wait(commands)
     assert driver.address(source) == id(source)
     assert driver.allocated(device) == 1 << 20
+
+
+def test_a_texture_is_described(framework: FrameworkDouble, driver: Any) -> None:
+    device = driver.devices()[0]
+    start = len(framework.log)
+    texture = driver.texture(device, "2d_array", "bgra8unorm", (7, 5, 1), 3)
+    assert texture is not None
+    assert [entry[1:] for entry in framework.log[start:] if entry[1].startswith("set")] == [
+        ("setTextureType_", 3),
+        ("setPixelFormat_", 80),
+        ("setWidth_", 7),
+        ("setHeight_", 5),
+        ("setDepth_", 1),
+        ("setArrayLength_", 3),
+        ("setStorageMode_", 2),
+        ("setUsage_", 3),
+    ]
+    for name, value in (("1d", 0), ("1d_array", 1), ("2d", 2), ("3d", 7)):
+        start = len(framework.log)
+        driver.texture(device, name, "r32float", (7, 1, 1), 0)
+        sent = {entry[1]: entry[2] for entry in framework.log[start:] if entry[1].startswith("set")}
+        assert (sent["setTextureType_"], sent["setArrayLength_"], sent["setPixelFormat_"]) == (value, 1, 55)
+
+
+def test_a_sampler_is_described(framework: FrameworkDouble, driver: Any) -> None:
+    start = len(framework.log)
+    sampler = driver.sampler(driver.devices()[0], "linear", "border", False)
+    assert [entry[1:] for entry in framework.log[start:] if entry[1].startswith("set")] == [
+        ("setMinFilter_", 1),
+        ("setMagFilter_", 1),
+        ("setSAddressMode_", 4),
+        ("setTAddressMode_", 4),
+        ("setRAddressMode_", 4),
+        ("setNormalizedCoordinates_", False),
+    ]
+    assert driver.texture_properties(sampler) is driver.sampler_device(sampler) is driver.sampler_device(3) is None
+
+
+def test_the_properties_of_a_texture_of_pyobjc(framework: FrameworkDouble, driver: Any) -> None:
+    answers = {"conformsToProtocol_": lambda name: name == "MTLTexture", "width": 7, "height": 5, "depth": 1, "arrayLength": 4}
+    device = driver.devices()[0]
+    texture = framework.object("texture", **answers, device=device, textureType=3, pixelFormat=73, usage=1)
+    assert driver.texture_properties(texture) == (device, "2d_array", "rgba8uint", (7, 5, 1), 4, ("MTLTextureUsageShaderWrite",))
+    texture = framework.object("texture", **answers, device=device, textureType=5, pixelFormat=71, usage=0)
+    assert driver.texture_properties(texture) == (device, 5, 71, (7, 5, 1), 0, ())
+    sampler = framework.object("sampler", conformsToProtocol_=lambda name: name == "MTLSamplerState", device=device)
+    assert driver.sampler_device(sampler) is device
+    assert driver.texture_properties(sampler) is None
+
+
+def test_a_copy_of_a_texture_has_its_layers_and_planes(framework: FrameworkDouble, driver: Any) -> None:
+    device = driver.devices()[0]
+    queue, buffer, texture = driver.queue(device), driver.buffer(device, 560), driver.texture(device, "2d_array", "r32float", (7, 5, 1), 2)
+    start = len(framework.log)
+    driver.copy_texture(queue, buffer, texture, (7, 5, 1), 2, 28, is_read=False)
+    size, origin = (7, 5, 1), (0, 0, 0)
+    assert [entry[2:] for entry in framework.log[start:] if "copyFromBuffer" in entry[1]] == [
+        (buffer, 0, 28, 0, size, texture, 0, 0, origin),
+        (buffer, 140, 28, 0, size, texture, 1, 0, origin),
+    ]
+    assert [entry[1] for entry in framework.log[start:] if "copy" not in entry[1]] == [
+        *("commandBuffer", "blitCommandEncoder", "endEncoding", "commit")
+    ]
+    start = len(framework.log)
+    driver.copy_texture(queue, buffer, texture, (7, 5, 3), 0, 28, is_read=True)
+    assert [entry[2:] for entry in framework.log[start:] if "copyFromTexture" in entry[1]] == [
+        (texture, 0, 0, origin, (7, 5, 3), buffer, 0, 28, 140)
+    ]
 
 
 def test_memory_is_shared_and_not_copied(framework: FrameworkDouble, driver: Any) -> None:
@@ -173,11 +257,14 @@ def test_errors_have_the_text_of_metal(framework: FrameworkDouble, driver: Any) 
     with pytest.raises(MetalError, match=r"^program_source:1:1"):
         driver.load(device, b"MTLB")
     framework.nothing = {"newBufferWithLength_options_", "newCommandQueue", "commandBuffer", "newSharedEvent"}
+    framework.nothing |= {"newTextureWithDescriptor_", "newSamplerStateWithDescriptor_"}
     poor = framework.device("poor")
     for ask, text in (
         (lambda: driver.buffer(poor, 8), "no buffer"),
         (lambda: driver.queue(poor), "no command queue"),
         (lambda: driver.event(poor), "no event"),
+        (lambda: driver.texture(poor, "2d", "r8unorm", (1, 1, 1), 0), "no texture"),
+        (lambda: driver.sampler(poor, "linear", "clamp", True), "no sampler"),
         (lambda: driver.signal(framework.queue(), None, 1, None), "no command buffer"),
     ):
         with pytest.raises(MetalError) as caught:

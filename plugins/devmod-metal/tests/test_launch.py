@@ -125,20 +125,6 @@ def test_tvms_modules(device: Any) -> None:
     check_matmul(*only_function("matmul", "metal"), device, block=(8, 8))
 
 
-def test_functions_with_images_and_samplers_are_listed_and_refused(double: Any) -> None:
-    module = devmod.compile(
-        "#include <metal_stdlib>\nusing namespace metal;\n"
-        "kernel void shade(texture2d<float> t [[texture(0)]], sampler s [[sampler(0)]], device float *x [[buffer(0)]]) {}",
-        "metal",
-    )
-    assert [param.kind for param in module.functions["shade"].interface.params] == ["buffer", "image", "sampler"]
-    with pytest.raises(devmod.LaunchError) as caught:
-        module["shade"](np.zeros(1, "float32"), None, None, grid=1, block=1)
-    assert str(caught.value) == (
-        "the metal function 'shade' cannot be called: argument 2 't' is of kind image, and the metal backend does not support images"
-    )
-
-
 @pytest.mark.row("R40")
 @pytest.mark.parametrize(
     ("params", "problem"),

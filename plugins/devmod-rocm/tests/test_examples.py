@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from standin_rocm import on_hardware
+from transformer_port import check_transformer
 
 import devmod
 
@@ -31,3 +32,10 @@ def payload() -> bytes:
 def test_example(name: str, payload: bytes, device: Any) -> None:
     result = SMALL_CASES[name](devmod.loads(payload), device, REPOSITORY)
     assert result.error <= result.tolerance
+
+
+@pytest.mark.row("R37")
+@pytest.mark.usefixtures("emulator")
+def test_the_transformer(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
+    check_transformer(device, f"rocm -arch={arch}", tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformer_port import check_transformer
 
 import devmod
 
@@ -33,3 +34,8 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
     case, _ = CASES[name]
     found = case(module, device, REPOSITORY)
     assert found.error <= found.tolerance
+
+
+@pytest.mark.row("R37")
+def test_the_transformer(device: Any, tmp_path: Path) -> None:
+    check_transformer(device, "vulkan", tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformer_port import check_transformer
 
 import devmod
 
@@ -37,3 +38,8 @@ def test_the_tile_is_an_override(device: Any) -> None:
     c = np.zeros((30, 30), "float32")
     f(a=a, b=b, c=c, m=30, n=30, k=30, threads=(30, 30))
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+@pytest.mark.row("R37")
+def test_the_transformer(device: Any, tmp_path: Path) -> None:
+    check_transformer(device, "webgpu", tmp_path)

@@ -205,23 +205,6 @@ def test_without_sizes_in_the_interface_the_binding_is_checked(device: Any) -> N
     assert message_of(devmod.LaunchError, f, np.zeros(32, "float32"), grid=1, block=1) == text
 
 
-@pytest.mark.row("R34")
-def test_images_and_samplers_are_refused_at_the_call(device: Any) -> None:
-    for declared, used, kind in (
-        ("picture: texture_2d<f32>", "_ = textureLoad(v, vec2(0, 0), 0);", "image"),
-        ("how: sampler", "_ = v;", "sampler"),
-    ):
-        name, type_name = declared.split(":")
-        module = devmod.compile(
-            f"@group(0) @binding(0) var {name}: {type_name}; @compute @workgroup_size(1) fn k() {{ {used.replace('v', name, 1)} }}",
-            "webgpu",
-        )
-        assert list(module.functions) == ["k"]
-        assert message_of(devmod.LaunchError, module["k"], None, grid=1) == (
-            f"the webgpu function 'k' cannot be called: argument 1 {name!r} is of kind {kind}, and the webgpu backend does not support images"
-        )
-
-
 # -- launch configuration
 
 
@@ -564,7 +547,7 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
         ),
         (gpu.create_buffer(size=258, usage=usage), "is a wgpu.GPUBuffer of 258 bytes, expected a multiple of 4"),
         (mapped, "is a wgpu.GPUBuffer that is mapped; call its unmap() first"),
-        (texture, "is a wgpu GPUTexture, expected a GPUBuffer"),
+        (texture, "is a GPUTexture, and the kernel takes an array"),
     ):
         assert (
             message_of(devmod.ArgumentError, add, value, *host_arrays()[1:], 64, grid=1)
@@ -788,6 +771,86 @@ def test_wgpus_variable_selects_the_first_device(device: Any, monkeypatch: pytes
     assert [each.summary for each in _driver.adapters()] == ["lavapipe", "large", "small", "odd"]
     del listed[1:]
     assert _driver.adapters() == [old]
+
+
+@pytest.mark.row("R40")
+def test_features_have_the_names_of_webgpu_and_of_needs(device: Any) -> None:
+    from devmod_webgpu._device import WebGPUDevice
+
+    assert "images" in device.features
+    assert ("fp16" in device.features) == ("shader-f16" in device.features)
+    assert "fp64" not in device.features
+    same = WebGPUDevice(device._adapter, 5)
+    assert same.features == device.features
+    assert not same.opened  # a bundle that chooses a candidate opens no device
+    needs = Interface([Param("x", "buffer", "uint32", "rw", (0, 0))], needs=["fp64", "images"])
+    module = devmod.create(
+        "webgpu",
+        {"k": b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 1; }"},
+        "wgsl",
+        {"k": FunctionInfo("k", ["handle"], interface=needs)},
+    )
+    assert message_of(devmod.DeviceNotFoundError, module.get_function, "k") == (
+        f"the webgpu function 'k' needs fp64, which {device} does not have"
+    )
+
+
+def subgroup_info(adapter: Any, **info: int) -> Any:
+    from types import SimpleNamespace
+
+    return SimpleNamespace(info={**adapter.info, "stackgroup_min_size": 0, **info}, summary="", limits=adapter.limits, features=())
+
+
+@pytest.mark.row("R40")
+def test_a_required_subgroup_size_is_that_of_the_device(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu._device import WebGPUDevice
+
+    for info, sizes in (
+        ({"subgroup_min_size": 32, "subgroup_max_size": 32}, (32,)),
+        ({"stackgroup_min_size": 64, "stackgroup_max_size": 64}, (64,)),
+        ({"subgroup_min_size": 4, "subgroup_max_size": 32}, ()),
+        ({}, ()),
+    ):
+        assert WebGPUDevice(subgroup_info(device._adapter, **info), 3).subgroup_sizes == sizes
+    module = devmod.create(
+        "webgpu",
+        {"k": b"@compute @workgroup_size(1) fn k() {}"},
+        "wgsl",
+        {"k": FunctionInfo("k", [], interface=Interface(subgroup=16))},
+    )
+    monkeypatch.setattr(device, "subgroup_sizes", ())
+    assert message_of(devmod.FormatError, module.get_function, "k") == (
+        f"the webgpu function 'k' needs subgroups of 16 threads, and {device} chooses the size"
+    )
+    monkeypatch.setattr(device, "subgroup_sizes", (16,))
+    assert module.get_function("k")
+
+
+@pytest.mark.parametrize(
+    "enable",
+    [
+        "enable subgroups;",
+        "enable\nsubgroups\n;",
+        "enable f16, subgroups;",
+        "enable subgroups, f16;",
+        "/* enable subgroups; */ enable subgroups ,;",
+    ],
+)
+def test_a_shader_that_enables_subgroups(enable: str, device: Any) -> None:
+    if not {"subgroups", "fp16"} <= device.features:
+        pytest.skip("the device has no subgroups, or no f16")
+    module = devmod.compile(
+        f"{enable} @group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(32)"
+        "fn k(@builtin(local_invocation_index) i: u32, @builtin(subgroup_size) n: u32) { x[i] = 100 * n + subgroupAdd(i); }",
+        "webgpu",
+    )
+    interface = module.functions["k"].interface
+    assert interface is not None
+    assert interface.needs == (("fp16", "subgroups") if "f16" in enable else ("subgroups",))
+    x = np.zeros(32, "uint32")
+    module["k"](x, grid=1)
+    sums = {size: [100 * size + sum(range(i - i % size, i - i % size + size)) for i in range(32)] for size in (4, 8, 16, 32)}
+    assert x.tolist() in sums.values()
 
 
 def test_an_unsupported_feature(device: Any) -> None:

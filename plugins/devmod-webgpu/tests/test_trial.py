@@ -71,6 +71,32 @@ def test_a_shader_that_passed_a_trial_starts_no_process(device: Any, monkeypatch
     assert devmod.compile(SET.format(1), "webgpu", name="k").get_function("k")
 
 
+def test_a_shader_with_images_is_tried_with_its_layouts(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu import _trial
+
+    requests = []
+    ask = _trial._Process.ask
+    monkeypatch.setattr(_trial._Process, "ask", lambda self, request: requests.append(request) or ask(self, request))
+    text = (
+        "@group(0) @binding(0) var t: texture_2d<u32>; @group(0) @binding(1) var s: sampler; @group(0) @binding(2) var o: "
+        "texture_storage_2d<rgba8uint, write>; @compute @workgroup_size(1) fn k() { textureStore(o, vec2(0, 0), textureGather(0, t, s, vec2f())); "
+    )
+    if "subgroups" in device.features:
+        text = f"enable subgroups; {text}"
+    module = devmod.compile(f"{text} }}", "webgpu")
+    assert module.get_function("k")
+    assert requests[0]["groups"] == [
+        [
+            (0, "texture", {"sample_type": "uint", "view_dimension": "2d"}),
+            (1, "sampler", {"type": "non-filtering"}),
+            (2, "storage_texture", {"format": "rgba8uint", "access": "write-only", "view_dimension": "2d"}),
+        ]
+    ]
+    assert message_of(
+        devmod.create("webgpu", {"k": f"{text} _ = c0; }} {CHAIN.partition('}')[2]}".encode()}, "wgsl", module.functions)
+    ).startswith("the webgpu shader of 'k' crashes wgpu or the driver")
+
+
 def test_one_process_serves_many_shaders(device: Any) -> None:
     from devmod_webgpu import _trial
 

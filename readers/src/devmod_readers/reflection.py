@@ -10,7 +10,7 @@
 - A buffer, image or sampler has ``at=(set, binding)`` and the type "handle" in arg_types.
 - An image with its sampler is two arguments, ``t`` and ``t_sampler``, with one place.
 - A uniform block of scalars and vectors is one scalar argument for each member, in the order of the bindings. Each has
-  ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's ``at=(set, binding)`` and its size.
+  ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's ``at=(set, binding)``, its size and its name.
 - Any other uniform block is one argument of kind "uniform" with ``at=(set, binding)`` and the type ``uint8xN`` with `align`. Its bytes
   are the whole content of the binding. It is not in ``Interface.blocks``. It has the block's members.
 - Push constants come last, one scalar argument for each member, in a block whose place is "push". A member of another type is a
@@ -320,8 +320,8 @@ class ReflectedShader(NamedTuple):
         The entry point's name.
     resources
         Its bound variables, in any order.
-    push, push_size
-        The members of its push constants, and their size in bytes.
+    push, push_size, push_name
+        The members of its push constants, their size in bytes, and their name in the source; "" if it is unknown.
     constants
         Its specialization constants or overrides, by id and then in the order of the source.
     block
@@ -339,6 +339,7 @@ class ReflectedShader(NamedTuple):
     resources: Sequence[Resource] = ()
     push: Sequence[BlockMember] = ()
     push_size: int = 0
+    push_name: str = ""
     constants: Sequence[PipelineConstant] = ()
     block: tuple[int, int, int] | None = None
     block_constants: Sequence[int | tuple[int, ...]] = ()
@@ -379,7 +380,9 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
             for member in resource.members:
                 types.append(member.type)
                 params.append(Param(member.name, "scalar", member.type, at=(len(blocks), member.offset)))
-            blocks.append(Block(resource.at, resource.size))
+            # A block that is one scalar has the scalar's name.
+            is_struct = [member.name for member in resource.members] != [resource.name]
+            blocks.append(Block(resource.at, resource.size, name=resource.name if is_struct else ""))
         else:
             types.append(_struct(kind, shader, resource.name, resource.size))
             param = Param(resource.name, "uniform", types[-1], at=resource.at, align=resource.align)
@@ -389,7 +392,7 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
         param = Param(member.name, "scalar", types[-1], at=(len(blocks), member.offset), align=0 if member.type else member.align)
         params.append(param if member.type else with_members(param, value_members(member.layout)))
     if shader.push:
-        blocks.append(Block("push", shader.push_size))
+        blocks.append(Block("push", shader.push_size, name=shader.push_name))
     extra: dict[str, object] = {}
     if shader.constants:
         extra["constants"] = [constant.to_dict() for constant in shader.constants]

@@ -112,10 +112,13 @@ def test_a_struct_is_given_by_its_members_where_candidates_differ(own: tuple[Par
     else:
         with pytest.raises(devmod.ArgumentError, match=ORDERS):
             result(f, 2, 3, X)
+    if STRUCT in own:
+        assert result(f, p={"a": 2, "n": 3}) == result(f, p=(2, 3)) == [6, 6]
     with pytest.raises(devmod.ArgumentError) as caught:
-        result(f, p={"a": 2, "n": 3})
+        result(f, q={"a": 2, "n": 3})
     names = "x, a, n" if own[0] is X else "a, n, x"
-    assert str(caught.value) == f"the toy function 'f' has no argument 'p'; it takes 3 arguments ({names})"
+    hint = ". Did you mean 'p'?" if STRUCT in own else ""
+    assert str(caught.value).removesuffix(hint) == f"the toy function 'f' has no argument 'q'; it takes 3 arguments ({names})"
 
 
 def test_the_errors_of_flattened_structs_name_the_member() -> None:
@@ -280,9 +283,11 @@ def test_specialize_keeps_the_rules() -> None:
 def test_the_description_has_the_arguments_of_the_call() -> None:
     f = called(module(X, STRUCT, SCRATCH), unavailable(N, X, A))
     assert str(inspect.signature(f)) == (
-        "(*, x: 'float32* rw', a: 'float32', n: 'int32', scratch: 'local float32' = Local(16), grid=None, block=None, threads=None, "
-        "stream=None) -> None"
+        "(*, x: 'float32* rw', a: 'float32', n: 'int32', scratch: 'local float32' = Local(16), "
+        "p: '{a: float32, n: int32}' = None, grid=None, block=None, threads=None, stream=None) -> None"
     )
-    assert "x : float32* rw\na : float32\nn : int32\nscratch : local float32 = Local(16)\n" in f.__doc__
+    assert (
+        "x : float32* rw\na : float32\nn : int32\nscratch : local float32 = Local(16)\np : record\n    In place of 'a', 'n'.\n" in f.__doc__
+    )
     assert f"Arguments are given by name: {ORDERS}." in f.__doc__
     assert "<tr><td>n</td><td>int32</td></tr><tr><td>scratch</td><td>local float32 = Local(16)</td></tr>" in f._repr_html_()

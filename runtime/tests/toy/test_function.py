@@ -489,6 +489,30 @@ def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyD
 
 
 @pytest.mark.row("R34")
+def test_bytes_for_a_buffer_of_words_are_refused_with_the_two_conversions(devices: list[toy.ToyDevice]) -> None:
+    """A shader without a type for a struct of 18 bytes reads words. `astype` would make a word of each byte."""
+    f, _ = one(Param("x", "buffer", "uint32", "r"))
+    blocks = np.zeros((2, 2), [("scale", "<f2"), ("numbers", "u1", 16)])
+    words = "np.frombuffer(array, np.uint32) for the same bytes"
+    on_device = "device.from_numpy(np.frombuffer(array.numpy(), np.uint32)) for the same bytes"
+    for value, dtype, text in (
+        (np.zeros(8, "uint8"), "uint8", f"array.astype(np.uint32), or {words}"),
+        (bytes(8), "uint8", words),
+        (blocks, "uint8x18", words),
+        (devices[0].from_numpy(blocks), "uint8x18", on_device),
+        (devices[0].zeros(8, "uint8"), "uint8", f"device.from_numpy(array.numpy().astype(np.uint32)), or {on_device}"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(value, grid=1, block=1)
+        assert str(caught.value) == (
+            f"the toy function 'f': argument 1 'x' is an array of {dtype}, and the kernel takes uint32; "
+            f"convert it before the call: array = {text}"
+        )
+    f(np.frombuffer(blocks, np.uint32), grid=1, block=1)
+    f(devices[0].from_numpy(np.frombuffer(devices[0].from_numpy(blocks).numpy(), np.uint32)), grid=1, block=1)
+
+
+@pytest.mark.row("R34")
 def test_invalid_arguments_are_refused_after_valid_calls(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     y, elsewhere = (device.from_numpy(np.ones(8, "float32")) for device in devices)

@@ -23,10 +23,10 @@ from devmod_targets.authoring import CompileRequest, Payload, check_source_text,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Module, TargetSpec
+    from devmod import FunctionInfo, Module, Param, TargetSpec
     from devmod_targets._languages import Compiler
 
     Path = str | os.PathLike[str]
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Dims = int | Sequence[int]
     Blocks = Dims | Mapping[str, Dims]
     Locals = Mapping[str, Local | Mapping[str, Local]]
+    Functions = Mapping[str, FunctionInfo]
 
 
 #: The options of devmod itself, for every target.
@@ -57,6 +58,8 @@ def compile_source(
     name_expressions: Iterable[str],
     block: Blocks | None,
     local: Locals | None,
+    aliases: Mapping[str, Iterable[str]] | None,
+    subgroup: int | None,
     runtime: bool = True,
     listings: bool = True,
 ) -> Module:
@@ -66,7 +69,7 @@ def compile_source(
     ----------
     spec
         The spec of the target's kind. It names a compiler.
-    source, target, name, language, fmap, options, defines, include, name_expressions, block, local
+    source, target, name, language, fmap, options, defines, include, name_expressions, block, local, aliases, subgroup
         The arguments of `devmod.compile`, with the target parsed.
     runtime
         Whether to make the module of an installed runtime. A fallback saves the same bytes, and imports no runtime.
@@ -101,10 +104,11 @@ def compile_source(
             name_expressions=_strings("name_expressions", name_expressions),
             listings=listings,
         )
+        change = partial(_with_arguments, spec.kind, names=_names(aliases), subgroup=_subgroup(subgroup), block=block, local=local)
         modules = []
         for variant in variants(target):
             try:
-                modules.append(_build(spec, compiler, request(variant), block, local, runtime=runtime))
+                modules.append(_build(spec, compiler, request(variant), change, runtime=runtime))
             except CompileError as error:
                 if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
                     error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
@@ -116,7 +120,7 @@ def compile_source(
 
 
 def _build(
-    spec: TargetSpec, compiler: Compiler, request: CompileRequest, block: Blocks | None, local: Locals | None, *, runtime: bool
+    spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
 ) -> Module:
     payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
@@ -130,7 +134,7 @@ def _build(
         raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}")
     if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":  # a text of WGSL has no directives any more
         _check_closed(payload)
-    fmap = _with_defaults(payload.kind, payload.fmap, block, local)
+    fmap = change(payload.fmap)
     if runtime:
         module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
     else:
@@ -361,27 +365,48 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     return spec.languages.get(language, language)
 
 
-# -- The defaults of calls that `devmod.compile` stores in the interfaces: the block of threads, and the sizes of local memory.
+# -- What `devmod.compile` writes into the interfaces: other names of parameters, the size of subgroups, and the defaults of calls. These
+# are the block of threads and the sizes of local memory.
 
 
-def _with_defaults(kind: str, fmap: Mapping[str, FunctionInfo], block: Blocks | None, local: Locals | None) -> Mapping[str, FunctionInfo]:
-    """Return the functions with the defaults in their interfaces.
+#: The kinds for which a size of subgroups can be required though the source does not contain it.
+_REQUIRE_SUBGROUPS = ("vulkan",)
+#: The size of all subgroups of a kind.
+_FIXED_SUBGROUPS = {"cuda": 32}
+#: Why a source contains no size of subgroups, and what to do.
+_SUBGROUP_HINTS = {
+    "opencl": "OpenCL C requires a size by an attribute of the kernel: __attribute__((intel_reqd_sub_group_size({})))",
+    "metal": "Metal cannot require a size: read [[threads_per_simdgroup]] in the kernel",
+    "webgpu": "WebGPU cannot require a size: a device chooses one between its subgroupMinSize and subgroupMaxSize; read "
+    "@builtin(subgroup_size) in the shader",
+}
+
+
+def _with_arguments(
+    kind: str, fmap: Functions, *, names: Mapping[str, str], subgroup: int | None, block: Blocks | None, local: Locals | None
+) -> Functions:
+    """Return the functions with the arguments of `devmod.compile` in their interfaces.
 
     Parameters
     ----------
     kind, fmap
         The kind, for a message, and the functions.
-    block, local
+    names
+        The names of parameters in the source, each with the name to use.
+    subgroup, block, local
         The arguments of `devmod.compile`.
 
     Raises
     ------
     CompileError
-        A default is invalid, contradicts the kernel, or is for a function or a parameter that does not exist.
+        An argument is invalid, contradicts the kernel, or is for a function or a parameter that does not exist.
     """
-    if block is None and local is None:
-        return fmap
     result = dict(fmap)
+    if names:
+        result = {name: _renamed(kind, name, info, names) for name, info in result.items()}
+    if subgroup is not None:
+        result = {name: _with_subgroup(kind, name, info, subgroup) for name, info in result.items()}
+    fmap = dict(result)
     for name, dims in _blocks(fmap, block).items():
         result[name] = _with_block(kind, name, result[name], dims)
     for (name, parameter), default in _locals(fmap, local).items():
@@ -392,7 +417,70 @@ def _with_defaults(kind: str, fmap: Mapping[str, FunctionInfo], block: Blocks | 
     return result
 
 
-def _blocks(fmap: Mapping[str, FunctionInfo], block: Any) -> dict[str, tuple[int, int, int]]:
+def _names(aliases: Mapping[str, Iterable[str]] | None) -> dict[str, str]:
+    """Return the names of `aliases`, each with the name to use."""
+    if aliases is None:
+        return {}
+    if not hasattr(aliases, "items"):
+        raise CompileError(f"aliases= is a map of a parameter's name to its names in the sources, not {aliases!r}")
+    result: dict[str, str] = {}
+    for alias, names in aliases.items():
+        if not (isinstance(alias, str) and alias and is_utf8(alias)):
+            raise CompileError(f"aliases= has the name {alias!r}; a name is a string of UTF-8 with characters")
+        for name in _strings("aliases", names):
+            if result.setdefault(name, alias) != alias:
+                raise CompileError(f"aliases= has {name!r} twice: for {result[name]!r} and for {alias!r}", argument="aliases")
+    return result
+
+
+def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str]) -> FunctionInfo:
+    """Return a function whose parameters and blocks have the names to use."""
+    interface = info.interface
+    if interface is None:
+        return info
+    owners: dict[str, Param] = {}
+    for param in interface.params:
+        new = names.get(param.name, param.name)
+        other = owners.setdefault(new, param)
+        if other.name != param.name:
+            raise CompileError(
+                f"aliases= gives two parameters of the {kind} function {name!r} the name {new!r}: {other.name!r} and {param.name!r}. Only "
+                "one of them can have it",
+                function=name,
+                argument="aliases",
+            )
+    params = [param.replace(name=names.get(param.name, param.name)) for param in interface.params]
+    blocks = [block.replace(name=names.get(block.name, block.name)) for block in interface.blocks]
+    return info.replace(interface=interface.replace(params=params, blocks=blocks))
+
+
+def _subgroup(size: Any) -> int | None:
+    if size is None or (type(size) is int and size in (1, 2, 4, 8, 16, 32, 64, 128)):
+        return size
+    raise CompileError(f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}", argument="subgroup")
+
+
+def _with_subgroup(kind: str, name: str, info: FunctionInfo, size: int) -> FunctionInfo:
+    interface = info.interface
+    own = _FIXED_SUBGROUPS.get(kind, interface.subgroup if interface is not None else None)
+    if own == size:
+        return info
+    if own is not None:
+        raise CompileError(
+            f"subgroup={size} contradicts the source: the {kind} function {name!r} runs with subgroups of {own} threads",
+            function=name,
+            argument="subgroup",
+        )
+    if interface is None or kind not in _REQUIRE_SUBGROUPS:
+        why = "the interface is unknown: declare it with fmap=" if interface is None else "the source does not require one"
+        hint = _SUBGROUP_HINTS.get(kind, "").format(size)
+        raise CompileError(
+            f"subgroup={size} cannot be required of the {kind} function {name!r}: {hint or why}", function=name, argument="subgroup"
+        )
+    return info.replace(interface=interface.replace(subgroup=size))
+
+
+def _blocks(fmap: Functions, block: Any) -> dict[str, tuple[int, int, int]]:
     if block is None:
         return {}
     if not hasattr(block, "items"):
@@ -432,7 +520,7 @@ def _with_block(kind: str, name: str, info: FunctionInfo, block: tuple[int, int,
     return info.replace(interface=interface.replace(default_block=block))
 
 
-def _locals(fmap: Mapping[str, FunctionInfo], local: Locals | None) -> dict[tuple[str, str], Local]:
+def _locals(fmap: Functions, local: Locals | None) -> dict[tuple[str, str], Local]:
     """Return the defaults by function and parameter."""
     if local is None:
         return {}
@@ -472,7 +560,7 @@ def _check_local(parameter: str, value: object) -> Local:
     return value
 
 
-def _check_function(fmap: Mapping[str, FunctionInfo], argument: str, name: str) -> None:
+def _check_function(fmap: Functions, argument: str, name: str) -> None:
     if name not in fmap:
         raise CompileError(
             f"{argument}= has {name!r}, and the source has no such function; it has: {list_names(fmap)}{did_you_mean(str(name), fmap)}",

@@ -32,6 +32,23 @@ SHIFT = FunctionInfo(
     ),
 )
 
+SAMPLE = FunctionInfo(
+    "sample",
+    ["handle", "handle", "handle", "handle"],
+    interface=Interface(
+        [
+            Param("source", "image", "2d", "r", sample="float"),
+            Param("source_sampler", "sampler"),
+            Param("places", "buffer", "float32", "r"),
+            Param("result", "buffer", "float32", "w"),
+        ]
+    ),
+)
+WRITE = FunctionInfo(
+    "write", ["handle"], interface=Interface([Param("destination", "image", "2d", "w", format="rgba8unorm", sample="float")])
+)
+SUBGROUP = FunctionInfo("subgroup", ["handle"], interface=Interface([Param("result", "buffer", "uint32", "w")], subgroup=4))
+
 
 def axpy(x, y, a, n):
     y[:n] += x.dtype.type(a) * x[:n]
@@ -95,3 +112,5 @@ class ToyConformance(Conformance):
         {"wait": devmod.FunctionInfo("wait", ["handle"])},
         calls=[Call("wait", lambda rng: [rng.integers(1, 99, 8, "int32")], wait, grid=1, block=1)],
     )
+    images = (Sample(b"toy 1\nsample\nwrite\n", "toy", {"sample": SAMPLE, "write": WRITE}),)
+    subgroups = (Sample(b"toy 1\nsubgroup\n", "toy", {"subgroup": SUBGROUP}),)

@@ -5,6 +5,7 @@ import time
 
 import devmod
 from devmod.backend import Once
+from devmod_runtime import check_extent
 
 
 def driver():
@@ -42,6 +43,8 @@ class ToyStream(devmod.Stream):
 
 class ToyDevice(devmod.Device):
     kind = "toy"
+    features = frozenset(("fp64", "images"))
+    subgroup_sizes = (4, 8)
 
     def __init__(self, index, name):
         self.index = index
@@ -75,6 +78,20 @@ class ToyDevice(devmod.Device):
 
     def read(self, memory, out, stream):
         out[:] = memory[: out.nbytes]
+
+    def create_image(self, image):
+        check_extent(image, [("driver's limit", 1 << 16)] * 4)
+        return bytearray(image.nbytes)
+
+    def create_sampler(self, sampler):
+        if not sampler.normalized and sampler.address == "repeat":
+            raise devmod.ArgumentError("sampler: the toy repeats no texels", kind="toy", argument="address")
+
+    def write_image(self, image, data, stream):
+        image.handle[:] = data
+
+    def read_image(self, image, out, stream):
+        out[:] = image.handle
 
 
 @functools.cache

@@ -43,6 +43,7 @@ class ToyKernel(Kernel):
 
 class ToyLauncher(Launcher):
     kind = "toy"
+    has_images = True
     kernel_type = ToyKernel
 
     def __init__(self, run):

@@ -128,8 +128,11 @@ def common_signature(name: str, functions: Functions) -> str:
     defaults = {param.name: parameter_text(param) for interface in interfaces for param in interface.params if param.default is not None}
     if common.keywords_only or defaults:
         parts.insert(0 if common.keywords_only else len(parts), "*")
+    owners = [{block.name for block in each.blocks} | common.flattened & {param.name for param in each.params} for each in interfaces]
     blocks = {block_text(interface) for interface in interfaces}
-    return f"{name}({', '.join([*parts, *defaults.values()])}) {blocks.pop() if len(blocks) == 1 else ''}".rstrip()
+    records = sorted(set.intersection(*owners) - {"", *forms[0]})
+    texts = [f"record {', '.join(records)}" if records else "", blocks.pop() if len(blocks) == 1 else ""]
+    return " ".join(filter(None, (f"{name}({', '.join([*parts, *defaults.values()])})", *texts)))
 
 
 def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, Functions]]:

@@ -38,6 +38,8 @@ def compile(  # noqa: A001 - the public name
     name_expressions: Iterable[str] = (),
     block: Dims | Mapping[str, Dims] | None = None,
     local: Mapping[str, Local | Mapping[str, Local]] | None = None,
+    aliases: Mapping[str, Iterable[str]] | None = None,
+    subgroup: int | None = None,
 ) -> Module:
     """Compile a source for a target. The result is the runtime's module if the runtime is installed, and a fallback otherwise.
 
@@ -76,6 +78,12 @@ def compile(  # noqa: A001 - the public name
     local
         The default sizes of ``local`` parameters: a map of parameter to `Local`. Where several functions have a parameter of that name, a
         map of function to such a map.
+    aliases
+        Names of parameters and blocks, each with the names in the sources that it replaces: ``{"data_a": ["data_a_packed16"]}``. Names that
+        the source does not have are ignored, so that one map may be for all variants of a kernel.
+    subgroup
+        The number of threads in a subgroup with which all functions must run, a power of two. For Vulkan it is stored. For the other kinds
+        the source or the architecture must have the same size.
 
     Returns
     -------
@@ -129,6 +137,8 @@ def compile(  # noqa: A001 - the public name
         name_expressions=name_expressions,
         block=block,
         local=local,
+        aliases=aliases,
+        subgroup=subgroup,
     )
     return module
 

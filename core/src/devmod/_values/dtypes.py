@@ -156,6 +156,6 @@ def describe_value(value: object) -> str:
         return text if len(text) < 60 else f"an int of {len(text)} digits"
     name = type(value).__name__
     dimensions = getattr(value, "shape", None)
-    if isinstance(dimensions, tuple) and dimensions:
+    if isinstance(dimensions, tuple) and dimensions and name != "Image":  # devmod's or pyopencl's
         return f"an array of shape {dimensions}"
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

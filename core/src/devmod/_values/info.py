@@ -26,20 +26,27 @@ _CONSTANT_TYPES = NUMBERS | {"bool"}
 
 
 class Block(Value):
-    """A block of memory with scalars: its place ("push", an index or (set, binding)) and its size in bytes."""
+    """A block of memory with scalars: its place ("push", an index or (set, binding)) and its size in bytes.
 
-    __slots__ = ("at", "extra", "size")
+    A call may give its scalars as one record under its `name`; "" if the source has no name for it.
+    """
+
+    __slots__ = ("at", "extra", "name", "size")
     at: Place
     size: int
     extra: Mapping[str, Any]
+    name: str
 
-    def __init__(self, at: Place, size: int, extra: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, at: Place, size: int, extra: Mapping[str, Any] | None = None, name: str = "") -> None:
         check_count(size, "the size of a block")
-        self._set(at=read_place(at, "a block", push=True), size=size, extra=dict(extra or {}))
+        if not isinstance(name, str):
+            raise FormatError(f"a block's name is a string, not {type_name(name)}")
+        self._set(at=read_place(at, "a block", push=True), size=size, extra=dict(extra or {}), name=name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the map that files have."""
-        return {"at": list(self.at) if isinstance(self.at, tuple) else self.at, "size": self.size} | dict(self.extra)
+        """Return the map that files have. An empty name is omitted."""
+        result: dict[str, Any] = {"at": list(self.at) if isinstance(self.at, tuple) else self.at, "size": self.size}
+        return result | ({"name": self.name} if self.name else {}) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object) -> Block:
@@ -49,7 +56,8 @@ class Block(Value):
             at, size = rest.pop("at"), rest.pop("size")
         except KeyError as error:
             raise FormatError(f"a block has no {error.args[0]!r}") from None
-        return cls(at, size, rest)
+        name = rest.pop("name", "")
+        return cls(at, size, rest, name)
 
 
 class PipelineConstant(Value):
@@ -103,13 +111,8 @@ class PipelineConstant(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
-        result: dict[str, Any] = {"name": self.name}
-        if self.id is not None:
-            result["id"] = self.id
-        result["type"] = self.type
-        if self.default is not None:
-            result["default"] = self.default
-        return result
+        names = ("name", "id", "type", "default")
+        return self._written(names, names)
 
     @classmethod
     def from_dict(cls, data: object) -> PipelineConstant:
@@ -139,7 +142,8 @@ class Interface(Value):
     extra
         Unknown keys, unchanged.
     needs
-        What the device must have, by name: "fp16", "fp64", "images", "int64_atomics", "subgroups", … They are sorted.
+        What the device must have, by name: "fp16", "fp64", "image_writes_3d", "images", "int64_atomics", "subgroup_size", "subgroups", …
+        They are sorted.
     subgroup
         The number of threads in a subgroup with which the kernel must run; None for any.
     """
@@ -187,14 +191,8 @@ class Interface(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result: dict[str, Any] = {"params": [param.to_dict() for param in self.params]}
-        if self.blocks:
-            result["blocks"] = [entry.to_dict() for entry in self.blocks]
-        for field in ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup"):
-            value = getattr(self, field)
-            if value:
-                result[field] = list(value) if isinstance(value, tuple) else value
-        return result | dict(self.extra) if self.extra else result
+        names = ("params", "blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
+        return self._written(names, ("params",)) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object) -> Interface:
@@ -310,10 +308,12 @@ def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str
 
 
 def interface_text(interface: Interface, *, short: bool = False) -> str:
-    """Return the parameters, the result, the block and the needs: ``(n: int32) -> int32``, ``(n: int32) block 64×1×1 needs fp16``."""
+    """Return the parameters, the records, the result, the block and the needs: ``(n: int32) record p block 64×1×1 needs fp16``."""
     result = interface.extra.get("result")
+    records = [block.name for block in interface.blocks if block.name]
     parts = [
         f"({join_texts([parameter_text(each) for each in interface.params], short)})",
+        f"record {join_texts(records, short)}" if records else "",
         f"-> {result}" if result else "",
         block_text(interface),
         f"subgroup {interface.subgroup}" if interface.subgroup else "",
@@ -324,9 +324,9 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
 
 def unmet_needs(interface: Interface | None, device: object) -> str:
     """Return what the device lacks for a function, as the end of a sentence; "" if it lacks nothing, or does not report what it has."""
-    features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
     if interface is None or not (interface.needs or interface.subgroup):
         return ""
+    features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
     missing = [need for need in interface.needs if features is not None and need not in features]
     if interface.subgroup and sizes and interface.subgroup not in sizes:
         missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")

@@ -61,13 +61,7 @@ class Origin(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that a bundle's index has."""
-        result: dict[str, Any] = {"target": self.target}
-        if self.toolchain:
-            result["toolchain"] = self.toolchain
-        if self.options:
-            result["options"] = list(self.options)
-        if self.sources:
-            result["sources"] = dict(self.sources)
+        result = self._written(("target", "toolchain", "options", "sources"), ("target",))
         return result | dict(self.extra)
 
     @classmethod

@@ -84,7 +84,8 @@ def _size(name: str, value: Any) -> int:
 
 PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
 ACCESSES = ("", "r", "w", "rw")
-IMAGE_TYPES = ("", "1d", "2d", "3d", "1d_array", "2d_array")
+#: The last is an image over a buffer, which only OpenCL has.
+IMAGE_TYPES = ("", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")
 #: What the kernel reads from an image, or writes to it.
 SAMPLES = ("", "float", "int", "uint")
 
@@ -155,17 +156,8 @@ class Member(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result: dict[str, Any] = {"name": self.name}
-        if self.type:
-            result["type"] = self.type
-        result["offset"] = self.offset
-        if self.members:
-            result["members"] = [each.to_dict() for each in self.members]
-        if self.size:
-            result["size"] = self.size
-        if self.shape:
-            result["shape"], result["strides"] = list(self.shape), list(self.strides)
-        return result | dict(self.extra)
+        names = ("name", "type", "offset", "members", "size", "shape", "strides")
+        return self._written(names, ("name", "offset")) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object, depth: int = 0) -> Member:
@@ -198,8 +190,8 @@ class Param(Value):
     kind
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
-        A buffer's element type or a scalar's type, such as "float32"; "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array" or
-        "2d_array" for an image; "" if it is unknown.
+        A buffer's element type or a scalar's type, such as "float32"; "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array",
+        "2d_array" or "1d_buffer" for an image; "" if it is unknown.
     access
         "r", "w" or "rw" for a buffer or an image; "" if it is unknown.
     at
@@ -306,13 +298,8 @@ class Param(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result: dict[str, Any] = {"name": self.name, "kind": self.kind}
-        for field in ("type", "access", "format", "sample", "at", "align", "size"):
-            value = getattr(self, field)
-            if value or (field == "at" and value is not None):
-                result[field] = list(value) if isinstance(value, tuple) else value
-        if self.members:
-            result["members"] = [each.to_dict() for each in self.members]
+        names = ("name", "kind", "type", "access", "format", "sample", "at", "align", "size", "members")
+        result = self._written(names, ("name", "kind", "at"))
         if isinstance(self.default, int):
             result["default"] = {"value": self.default}
         elif self.default is not None:

@@ -53,6 +53,7 @@ class MetalConformance(Conformance):
     slow = Sample(
         {"spin": _SPIN}, "metal", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)]
     )
+    images = (Sample.compiled((_SAMPLES / "images.metal").read_text(), "metal"),)
     bad_payloads = (
         Sample({"k": b"kernel void k(device float *x) { x[0] = ; }"}, "metal", {"k": _K}),
         Sample({"k": b"\x00\xff"}, "metal", {"k": _K}),

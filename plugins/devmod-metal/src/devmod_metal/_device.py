@@ -7,7 +7,7 @@ from threading import RLock
 
 from devmod import Device, Event, Stream
 from devmod.backend import Once
-from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from devmod import Image, Sampler
     from devmod_metal._driver import Framework
     from devmod_runtime import Lease
 
 
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8
+#: What every device has. None has 64-bit floats, and the atomics of 64-bit integers are two functions alone.
+_FEATURES = frozenset(("fp16", "images", "image_writes_3d"))
 _once = Once()
 #: The one Metal of the process: Apple's framework, or a double that a test has set.
 _opened: list[Framework] = []
@@ -83,6 +86,8 @@ class MetalDevice(Device):
             # space it is that of the type, at most 16.
             "view_alignment": 32,
         }
+        self.read_write_tier, self.filters_float32 = properties.read_write_tier, properties.filters_float32
+        self.features = _FEATURES | {"subgroups"} if properties.has_simdgroups else _FEATURES
         self._once = Once()
         self._number = count()
         #: The lease of each stream. Its value is the stream's commands, which may still run after the stream is deleted.
@@ -166,6 +171,66 @@ class MetalDevice(Device):
 
     def free_memory(self) -> int:
         return max(self.memory - metal().allocated(self.handle), 0)
+
+    def create_image(self, image: Image) -> Any:
+        from devmod_metal._image import LIMITS
+        from devmod_runtime import check_extent
+
+        check_driver("metal")
+        check_extent(image, LIMITS[len(image.shape)])
+        try:
+            handle = metal().texture(self.handle, image.type, image.format, image.extent, image.layers)
+        except MetalError as error:
+            raise self.memory_error(image.nbytes, str(error)) from error
+        zeros = self.allocate(image.nbytes)
+        zeros.view[:] = bytes(image.nbytes)
+        # Other streams may use the image at once.
+        failure = wait_for([self._copy_image(image, handle, zeros, self.default_stream, is_read=False)])
+        if failure:
+            self.default_stream.wait_for_commands()  # removes the failure, which is raised here
+            raise self.launch_error(failure)
+        return handle
+
+    def write_image(self, image: Image, data: memoryview, stream: MetalStream) -> None:
+        check_driver("metal")
+        staging = self.allocate(data.nbytes)
+        staging.view[:] = data.cast("B")
+        self._copy_image(image, image.handle, staging, stream, is_read=False)
+        stream.synchronize()
+
+    def read_image(self, image: Image, out: memoryview, stream: MetalStream) -> None:
+        check_driver("metal")
+        staging = self.allocate(out.nbytes)
+        self._copy_image(image, image.handle, staging, stream, is_read=True)
+        stream.synchronize()
+        out.cast("B")[:] = staging.view
+
+    def _copy_image(self, image: Image, texture: Any, staging: Memory, stream: MetalStream, *, is_read: bool) -> Any:
+        row = image.extent[0] * image.texel.texel_bytes
+        try:
+            return stream.commands.commit(
+                lambda: metal().copy_texture(stream.queue, staging.handle, texture, image.extent, image.layers, row, is_read=is_read)
+            )
+        except MetalError as error:
+            raise LaunchError(f"a copy of {image.nbytes} bytes on {self} failed: {error}", kind="metal") from error
+
+    def create_sampler(self, sampler: Sampler) -> Any:
+        check_driver("metal")
+        if not sampler.normalized and sampler.address in ("repeat", "mirror"):
+            raise ArgumentError(
+                f"sampler: with normalized=False, Metal's normalizedCoordinates, address is 'clamp' or 'border', got {sampler.address!r}",
+                kind="metal",
+                argument="address",
+            )
+        try:
+            return metal().sampler(self.handle, sampler.filter, sampler.address, sampler.normalized)
+        except MetalError as error:
+            raise LaunchError(f"{self} gives no sampler: {error}", kind="metal") from error
+
+    def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name in the runtime
+        from devmod_metal._image import access_problem
+
+        return access_problem(self, format, access, self.read_write_tier)
 
     def view(self, memory: Memory) -> memoryview:
         import ctypes

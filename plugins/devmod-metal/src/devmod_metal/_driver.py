@@ -5,10 +5,12 @@ Importing this file opens the framework. It raises DeviceNotFoundError if that f
 
 from __future__ import annotations
 
+import re
 import sys
+from functools import cache
 
 from devmod.errors import DeviceNotFoundError, pip_install
-from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
+from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
 from devmod_runtime import driver_import_error
 
 try:
@@ -48,6 +50,12 @@ _TYPES = {
     "float16": "Half",
     "float32": "Float",
 }
+#: Metal's types of textures, filters and address modes, by devmod's names.
+_TEXTURE_TYPES = {"1d": "1D", "2d": "2D", "3d": "3D", "1d_array": "1DArray", "2d_array": "2DArray"}
+_FILTERS = {"nearest": "Nearest", "linear": "Linear"}
+_ADDRESS_MODES = {"clamp": "ClampToEdge", "repeat": "Repeat", "mirror": "MirrorRepeat", "border": "ClampToZero"}
+#: The usages of a texture that kernels read and write.
+_USAGES = ("MTLTextureUsageShaderRead", "MTLTextureUsageShaderWrite")
 #: The bytes that `setConstantValue:type:atIndex:` copies for each constant.
 _CONSTANT_BYTES = 8
 
@@ -76,6 +84,8 @@ class Framework:
         """Return the properties of a device."""
         with objc.autorelease_pool():
             threads = device.maxThreadsPerThreadgroup()
+            # Apple's table of features: all functions of SIMD-groups, reductions too.
+            families = (Metal.MTLGPUFamilyApple7, Metal.MTLGPUFamilyMac2)
             return DeviceProperties(
                 str(device.name()),
                 str(Foundation.NSProcessInfo.processInfo().operatingSystemVersionString()),
@@ -83,6 +93,9 @@ class Framework:
                 (int(threads.width), int(threads.height), int(threads.depth)),
                 int(device.maxThreadgroupMemoryLength()),
                 int(device.maxBufferLength()),
+                int(device.readWriteTextureSupport()),
+                bool(device.supports32BitFloatFiltering()),
+                any(device.supportsFamily_(family) for family in families),
             )
 
     def queue(self, device: Any) -> Any:
@@ -97,6 +110,57 @@ class Framework:
         """Return the bytes of a buffer, writable and without a copy. They are valid while the buffer exists."""
         view: memoryview = memoryview(buffer.contents().as_buffer(nbytes)).cast("B")
         return view
+
+    def texture(self, device: Any, type_: str, format_: str, extent: Dims, layers: int) -> Any:
+        """Create a texture that kernels read and write, in memory of the device."""
+        with objc.autorelease_pool():
+            descriptor = Metal.MTLTextureDescriptor.alloc().init()
+            descriptor.setTextureType_(_texture_type(type_))
+            descriptor.setPixelFormat_(_pixel_format(format_))
+            width, height, depth = extent
+            descriptor.setWidth_(width)
+            descriptor.setHeight_(height)
+            descriptor.setDepth_(depth)
+            descriptor.setArrayLength_(max(layers, 1))
+            # A GPU with memory of its own has no shared textures.
+            descriptor.setStorageMode_(Metal.MTLStorageModePrivate)
+            descriptor.setUsage_(sum(getattr(Metal, usage) for usage in _USAGES))
+            return _not_none(device.newTextureWithDescriptor_(descriptor), "no texture")
+
+    def texture_properties(self, value: Any) -> TextureProperties | None:
+        """Return the properties of a texture; None for other objects."""
+        if not _conforms(value, "MTLTexture"):
+            return None
+        with objc.autorelease_pool():
+            types = {_texture_type(name): name for name in _TEXTURE_TYPES}
+            type_, format_, usage = int(value.textureType()), int(value.pixelFormat()), int(value.usage())
+            name = types.get(type_, type_)
+            return TextureProperties(
+                value.device(),
+                name,
+                _formats().get(format_, format_),
+                (int(value.width()), int(value.height()), int(value.depth())),
+                int(value.arrayLength()) if isinstance(name, str) and name.endswith("_array") else 0,
+                tuple(each for each in _USAGES if usage and not usage & getattr(Metal, each)),
+            )
+
+    def sampler(self, device: Any, filter_: str, address: str, normalized: bool) -> Any:
+        """Create a sampler."""
+        with objc.autorelease_pool():
+            descriptor = Metal.MTLSamplerDescriptor.alloc().init()
+            number = getattr(Metal, f"MTLSamplerMinMagFilter{_FILTERS[filter_]}")
+            descriptor.setMinFilter_(number)
+            descriptor.setMagFilter_(number)
+            mode = getattr(Metal, f"MTLSamplerAddressMode{_ADDRESS_MODES[address]}")
+            descriptor.setSAddressMode_(mode)
+            descriptor.setTAddressMode_(mode)
+            descriptor.setRAddressMode_(mode)
+            descriptor.setNormalizedCoordinates_(normalized)
+            return _not_none(device.newSamplerStateWithDescriptor_(descriptor), "no sampler")
+
+    def sampler_device(self, value: Any) -> Any:
+        """Return the device of a sampler; None for other objects."""
+        return value.device() if _conforms(value, "MTLSamplerState") else None
 
     def compile(self, device: Any, text: str, options: Sequence[str]) -> Any:
         """Compile a source to a library. The text of an error is the compiler's whole log."""
@@ -146,10 +210,12 @@ class Framework:
         buffers: Sequence[tuple[int, Any, int]],
         values: Sequence[tuple[int, bytes]],
         local: Sequence[tuple[int, int]],
+        textures: Sequence[tuple[int, Any]],
+        samplers: Sequence[tuple[int, Any]],
         grid: Dims,
         block: Dims,
     ) -> Any:
-        """Commit one launch and return its commands. Buffers, values and sizes of threadgroup memory each have an index.
+        """Commit one launch and return its commands. Buffers, values, sizes of threadgroup memory, textures and samplers have an index.
 
         A buffer has the first byte of the argument in it.
         """
@@ -163,6 +229,10 @@ class Framework:
                 encoder.setBytes_length_atIndex_(data, len(data), index)
             for index, nbytes in local:
                 encoder.setThreadgroupMemoryLength_atIndex_(nbytes, index)
+            for index, texture in textures:
+                encoder.setTexture_atIndex_(texture, index)
+            for index, sampler in samplers:
+                encoder.setSamplerState_atIndex_(sampler, index)
             encoder.dispatchThreadgroups_threadsPerThreadgroup_(Metal.MTLSizeMake(*grid), Metal.MTLSizeMake(*block))
             encoder.endEncoding()
             commands.commit()
@@ -172,6 +242,31 @@ class Framework:
         """Commit a copy from one buffer to another, and return its commands. All numbers are multiples of 4."""
         with objc.autorelease_pool():
             commands = _copy(queue, source, start, target, offset, nbytes)
+            commands.commit()
+            return commands
+
+    def copy_texture(self, queue: Any, buffer: Any, texture: Any, extent: Dims, layers: int, row: int, *, is_read: bool) -> Any:
+        """Commit a copy of a buffer to a texture, or of a texture to a buffer, and return its commands.
+
+        The rows of the texture have `row` bytes each and lie one behind the other in the buffer, as do its planes and its layers.
+        """
+        with objc.autorelease_pool():
+            commands = _not_none(queue.commandBuffer(), "no command buffer")
+            encoder = _not_none(commands.blitCommandEncoder(), "no command encoder")
+            _, height, depth = extent
+            # Metal's validation accepts the bytes of a plane for several planes only.
+            plane, size, origin = row * height if depth > 1 else 0, Metal.MTLSizeMake(*extent), Metal.MTLOriginMake(0, 0, 0)
+            for layer in range(max(layers, 1)):
+                at = layer * row * height
+                if is_read:
+                    encoder.copyFromTexture_sourceSlice_sourceLevel_sourceOrigin_sourceSize_toBuffer_destinationOffset_destinationBytesPerRow_destinationBytesPerImage_(
+                        texture, layer, 0, origin, size, buffer, at, row, plane
+                    )
+                else:
+                    encoder.copyFromBuffer_sourceOffset_sourceBytesPerRow_sourceBytesPerImage_sourceSize_toTexture_destinationSlice_destinationLevel_destinationOrigin_(
+                        buffer, at, row, plane, size, texture, layer, 0, origin
+                    )
+            encoder.endEncoding()
             commands.commit()
             return commands
 
@@ -233,6 +328,30 @@ def _copy(queue: Any, source: Any, start: int, target: Any, offset: int, nbytes:
     encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(source, start, target, offset, nbytes)
     encoder.endEncoding()
     return commands
+
+
+def _conforms(value: object, protocol: str) -> bool:
+    """Return whether a value is an object of a protocol of Metal."""
+    return isinstance(value, objc.objc_object) and bool(value.conformsToProtocol_(objc.protocolNamed(protocol)))
+
+
+def _texture_type(type_: str) -> int:
+    return int(getattr(Metal, f"MTLTextureType{_TEXTURE_TYPES[type_]}"))
+
+
+@cache
+def _formats() -> dict[int, str]:
+    """Return the names of all formats of images by the numbers of Metal."""
+    from devmod_runtime import IMAGE_FORMATS
+
+    return {_pixel_format(name): name for name in IMAGE_FORMATS}
+
+
+def _pixel_format(name: str) -> int:
+    """Return Metal's number of a format: MTLPixelFormatRGBA8Unorm is that of "rgba8unorm"."""
+    match = re.fullmatch(r"([a-z]+)(\d+)([a-z]+)", name)
+    assert match
+    return int(getattr(Metal, f"MTLPixelFormat{match[1].upper()}{match[2]}{match[3].capitalize()}"))
 
 
 def _version(option: str) -> int:

@@ -14,7 +14,10 @@ class MetalError(Exception):
 
 
 class DeviceProperties(NamedTuple):
-    """The properties of a device; the last three are its limits."""
+    """The properties of a device: its name, the system, its memory, and limits.
+
+    `read_write_tier` is its MTLReadWriteTextureTier; `filters_float32` is its supports32BitFloatFiltering.
+    """
 
     name: str
     system: str
@@ -22,6 +25,24 @@ class DeviceProperties(NamedTuple):
     threads: Dims
     threadgroup_memory: int
     buffer_length: int
+    read_write_tier: int
+    filters_float32: bool
+    has_simdgroups: bool
+
+
+class TextureProperties(NamedTuple):
+    """The properties of a texture: its device, and those of a `devmod.Image`.
+
+    `type` is the number of Metal's MTLTextureType, and `format` that of MTLPixelFormat, if devmod has no such images. `usage` has the names
+    of the usages that it lacks.
+    """
+
+    device: Any
+    type: str | int
+    format: str | int
+    extent: Dims
+    layers: int
+    missing_usage: tuple[str, ...]
 
 
 class Pipeline(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from devmod import Block, Interface, Param
-from devmod.backend import constants_of
+from devmod.backend import ConversionError, constants_of, escape
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
 from devmod_metal._device import Memory, MetalDevice, MetalStream, devices, metal, wait_for
 from devmod_metal._interface import ConstantValue, MetalError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo
+    from devmod import Device, FunctionInfo, Image, Sampler
     from devmod_metal._interface import Dims, Pipeline
     from devmod_metal._library import Shader
 
@@ -26,14 +26,15 @@ _MAX_VALUE_BYTES = 4096
 _LOCAL_STEP = 16
 #: The size of a scalar in TVM's struct.
 _TVM_SCALAR = 8
-#: The number of indices for buffers and values, and for threadgroup memory. Metal ignores larger indices without an error.
-_INDEX_COUNT = 31
+#: The number of indices of each table. Metal ignores larger indices without an error.
+_INDEX_COUNTS = {"buffer": 31, "threadgroup": 31, "image": 128, "sampler": 16}
 
 
 class MetalLauncher(Launcher):
     """One function of a Metal module."""
 
     kind = "metal"
+    has_images = True
     no_shared_memory = "in Metal threadgroup memory is an argument; pass devmod.Local(nbytes)"
     interface: Interface
 
@@ -51,10 +52,25 @@ class MetalLauncher(Launcher):
         return devices()[0]
 
     def kernel(self, device: MetalDevice) -> MetalKernel:
+        for number, param in enumerate(self.interface.params):
+            if unsupported := param.extra.get("unsupported"):
+                raise LaunchError(
+                    f"the metal function {self._name!r} cannot be called: argument {number + 1} {param.name!r} is of a type that devmod "
+                    f"does not support: {escape(str(unsupported))}",
+                    kind="metal",
+                    function=self._name,
+                    argument=param.name,
+                )
         return MetalKernel(self._name, self._info, self.interface, self._shader, self._constants, device)
 
     def local(self, nbytes: int) -> int:
         return _round_up(nbytes)
+
+    def adopt(self, value: object) -> tuple[Image | Sampler, None] | None:
+        if not hasattr(type(value), "conformsToProtocol_"):  # no object of pyobjc
+            return None
+        adopted = _adopt(value)
+        return None if adopted is None else (adopted, None)
 
     def specialize(self, constants: Mapping[str, object]) -> MetalLauncher:
         # The interface has the function constants; other names are defines of the source.
@@ -73,6 +89,33 @@ class MetalLauncher(Launcher):
         # The required block may depend on a define. Metal has no query for it, so the caller gives it.
         interface = self.interface.replace(block=None) if defines else self.interface
         return MetalLauncher(self._name, self._info, shader, values, interface)
+
+
+def _adopt(value: object) -> Image | Sampler | None:
+    """Return an image or a sampler over an object of pyobjc; None for other objects."""
+    from devmod_runtime import Image, Sampler
+
+    owner = metal().sampler_device(value)
+    if owner is not None:
+        return Sampler(_device_of(owner, "a sampler"), "", "", True, value)
+    found = metal().texture_properties(value)
+    if found is None:
+        return None
+    device = _device_of(found.device, "a texture")
+    for name, number in (("MTLTextureType", found.type), ("MTLPixelFormat", found.format)):
+        if isinstance(number, int):
+            raise ConversionError(f"is a texture with the {name} {number}, which devmod does not support")
+    if found.missing_usage:
+        raise ConversionError(f"is a texture whose usage lacks {' and '.join(found.missing_usage)}")
+    dimensions = int(str(found.type)[0])
+    return Image(device, found.extent[:dimensions], str(found.format), found.layers, value)
+
+
+def _device_of(handle: Any, subject: str) -> MetalDevice:
+    device = next((each for each in devices() if each.handle == handle), None)
+    if device is None:
+        raise ConversionError(f"is {subject} of a device that devmod does not list")
+    return device
 
 
 def _round_up(nbytes: int) -> int:
@@ -107,6 +150,10 @@ class MetalKernel(Kernel):
         self._buffers: list[tuple[int, int]] = []
         self._values: list[tuple[int, int]] = []
         self._local: list[tuple[int, int]] = []
+        self._textures: list[tuple[int, int]] = []
+        self._samplers: list[tuple[int, int]] = []
+        #: The numbers of the textures that the kernel may read with a sampler.
+        self._sampled = [number for number, param in enumerate(interface.params) if param.kind == "image" and param.extra.get("sampled")]
         self._blocks = [block.at for block in interface.blocks]
         self._pack = block_packer(interface) if interface.blocks else None
         self._assign_indices(interface)
@@ -131,12 +178,12 @@ class MetalKernel(Kernel):
             if isinstance(param.at, tuple) and param.kind in ("scalar", "uniform"):
                 continue  # part of a block
             index = param.at if isinstance(param.at, int) else -1
-            is_invalid = index < 0 or (index >= _INDEX_COUNT and table in ("buffer", "threadgroup"))
+            is_invalid = not 0 <= index < _INDEX_COUNTS[table]
             if is_invalid or (table, index) in bindings:
                 problem = f"the index {param.at!r}" if is_invalid else f"the index of argument {bindings[table, index] + 1}"
                 raise FormatError(
                     f"the metal function {self._name!r}: argument {number + 1} has {problem} in the payload's interface; "
-                    f"expected a unique index from 0 to {_INDEX_COUNT - 1}",
+                    f"expected a unique index from 0 to {_INDEX_COUNTS[table] - 1}",
                     kind="metal",
                 )
             bindings[table, index] = number
@@ -144,13 +191,17 @@ class MetalKernel(Kernel):
                 self._local.append((number, index))
             elif param.kind == "buffer":
                 self._buffers.append((number, index))
-            elif table == "buffer":
+            elif table == "image":
+                self._textures.append((number, index))
+            elif table == "sampler":
+                self._samplers.append((number, index))
+            else:
                 self._values.append((number, index))
         for at in self._blocks:
-            if not isinstance(at, int) or not 0 <= at < _INDEX_COUNT or ("buffer", at) in bindings:
+            if not isinstance(at, int) or not 0 <= at < _INDEX_COUNTS["buffer"] or ("buffer", at) in bindings:
                 raise FormatError(
                     f"the metal function {self._name!r} has a block of scalars at {at!r} in the payload's interface; expected a unique "
-                    f"index from 0 to {_INDEX_COUNT - 1}",
+                    f"index from 0 to {_INDEX_COUNTS['buffer'] - 1}",
                     kind="metal",
                 )
             bindings["buffer", at] = -1
@@ -190,6 +241,20 @@ class MetalKernel(Kernel):
             return ""
         return f"its maxThreadgroupMemoryLength is {limit}, and devmod.Local arguments and the kernel's own memory need {requested} bytes"
 
+    def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        from devmod_metal._image import filter_problem
+        from devmod_runtime import Image, Sampler
+
+        if not any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values()):
+            return None
+        for number in self._sampled:
+            image = images[number]
+            if isinstance(image, Image) and (problem := filter_problem(image, self._device.filters_float32)):
+                return number, (
+                    f"is an image of {image.format}, which a linear sampler cannot read: {problem}. Use a sampler of the filter 'nearest'"
+                )
+        return None
+
     def caller(self, stream: MetalStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         def call(values: Sequence[Any]) -> None:
             self._launch(stream, shape, values)
@@ -218,6 +283,8 @@ class MetalKernel(Kernel):
         local = [(index, values[number]) for number, index in self._local]
         buffers = [(index, values[number].handle, values[number].offset) for number, index in self._buffers]
         data = [(index, bytes(values[number])) for number, index in self._values]
+        textures = [(index, values[number].handle) for number, index in self._textures]
+        samplers = [(index, values[number].handle) for number, index in self._samplers]
         if self._pack is not None:
             data += [(at, block) for at, block in zip(self._blocks, self._pack(values), strict=True) if isinstance(at, int)]
         for index, value in data:
@@ -230,7 +297,7 @@ class MetalKernel(Kernel):
 
         def commit() -> Any:
             try:
-                return driver.launch(queue, pipeline, buffers, data, local, *shape)
+                return driver.launch(queue, pipeline, buffers, data, local, textures, samplers, *shape)
             except MetalError as error:
                 raise LaunchError(
                     f"{self._device} refused a launch of the metal function {self._name!r}: {error}", kind="metal", function=self._name

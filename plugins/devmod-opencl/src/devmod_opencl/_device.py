@@ -13,15 +13,15 @@ from devmod import Device, Event, Stream
 from devmod.backend import Once
 from devmod.errors import LaunchError
 from devmod_opencl import _driver
-from devmod_opencl._driver import cl
+from devmod_opencl._driver import cl, driver_error
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod_runtime import Lease
+    from devmod_runtime import Image, Lease, Sampler
 
 
 # -- Streams and events: in-order command queues, and markers in them.
@@ -121,11 +121,6 @@ def no_time(subject: str, error: Exception) -> LaunchError:
     )
 
 
-def driver_error(subject: str, error: Exception) -> LaunchError:
-    """Return the LaunchError for an error of the driver."""
-    return LaunchError(f"{subject}: {_driver.code_name(error)}", kind="opencl")
-
-
 #: DLPack's kDLOpenCL.
 _DLPACK_OPENCL = 4
 _once = Once()
@@ -167,13 +162,13 @@ class OpenCLDevice(Device):
         self.platform = handle.platform.name.strip()
         self.identity = "\n".join((self.platform, handle.platform.version, self.vendor, self.name, self.driver_version, handle.version))
         self.foreign = context is not None
-        # PoCL allocates at the first use of a buffer, and ends the process there if it has no memory. With this flag it allocates at once.
-        is_cpu = handle.type & cl.device_type.CPU
-        self._buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if is_cpu else 0)
-        self._upload_flags = self._buffer_flags | cl.mem_flags.COPY_HOST_PTR
+        #: PoCL allocates at the first use of a buffer, and ends the process there if it has no memory. With this flag it allocates at once.
+        self.buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if handle.type & cl.device_type.CPU else 0)
+        self._upload_flags = self.buffer_flags | cl.mem_flags.COPY_HOST_PTR
         self._max_bytes = handle.max_mem_alloc_size
         self._once = Once()
         self._limits: dict[str, int] = {}
+        self._image_formats: dict[tuple[str, str], frozenset[str]] = {}
         if context is not None:
             self._once.get("context", lambda: context)
         self._number = count()
@@ -202,6 +197,18 @@ class OpenCLDevice(Device):
                 "view_alignment": max(handle.mem_base_addr_align // 8, 1),
             }
         return self._limits
+
+    @property
+    def features(self) -> frozenset[str]:  # type: ignore[override]
+        """What the device has of what kernels may need, by the names in `devmod.Interface.needs`."""
+        result: frozenset[str] = self._once.get("features", lambda: _features(self.handle))
+        return result
+
+    @property
+    def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
+        """The sizes that the attribute ``intel_reqd_sub_group_size`` may have; () if the driver does not provide them."""
+        result: tuple[int, ...] = self._once.get("subgroup_sizes", lambda: _driver.subgroup_sizes(self.handle))
+        return result
 
     @property
     def context(self) -> Any:
@@ -248,7 +255,7 @@ class OpenCLDevice(Device):
                 self._streams.pop(number, None)
 
     def allocate(self, nbytes: int) -> Any:
-        return self._create_buffer(nbytes, self._buffer_flags, None)
+        return self._create_buffer(nbytes, self.buffer_flags, None)
 
     def upload(self, data: memoryview, stream: OpenCLStream) -> Any:
         # The driver copies when it creates the buffer, which takes a third of the time of a command in the queue.
@@ -312,6 +319,28 @@ class OpenCLDevice(Device):
     def start_read(self, memory: Any, out: memoryview, stream: OpenCLStream) -> None:
         self._keep(self.read(memory, out, stream, wait=False), stream)
 
+    def create_image(self, image: Image) -> Any:
+        return _images().create_image(self, image)
+
+    def create_sampler(self, sampler: Sampler) -> Any:
+        return _images().create_sampler(self, sampler)
+
+    def write_image(self, image: Image, data: memoryview, stream: OpenCLStream) -> None:
+        _images().copy(image, data, stream, write=True)
+
+    def read_image(self, image: Image, out: memoryview, stream: OpenCLStream) -> None:
+        _images().copy(image, out, stream, write=False)
+
+    def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name in the base class
+        return str(_images().image_problem(self, format, access))
+
+    def image_formats(self, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
+        """Return the formats of images of a type for an access, such as "READ_ONLY", as the driver lists them."""
+        formats = self._image_formats.get((flags, type))
+        if formats is None:
+            formats = self._image_formats[flags, type] = _images().supported_formats(self, flags, type)
+        return formats
+
     def _copy_error(self, subject: str, error: Exception, *memories: Any) -> LaunchError:
         """Return the error for a failed copy. The driver may allocate the memories only now."""
         if _driver.is_memory_error(error):
@@ -334,6 +363,37 @@ class OpenCLDevice(Device):
 
     def __repr__(self) -> str:
         return super().__repr__() + (" in another context" if self.foreign else "")
+
+
+def _images() -> Any:
+    """Return the module of images, which most programs do not use."""
+    from devmod_opencl import _image
+
+    return _image
+
+
+#: The extensions of each feature, of which a device has one.
+_FEATURES = {
+    "fp16": ("cl_khr_fp16",),
+    "fp64": ("cl_khr_fp64", "cl_amd_fp64"),
+    "image_writes_3d": ("cl_khr_3d_image_writes",),
+    "int64_atomics": ("cl_khr_int64_base_atomics",),
+    "subgroup_size": ("cl_intel_required_subgroup_size",),
+    "subgroups": ("cl_khr_subgroups", "cl_intel_subgroups"),
+}
+
+
+def _features(handle: Any) -> frozenset[str]:
+    extensions = set(handle.extensions.split())
+    features = {name for name, names in _FEATURES.items() if not extensions.isdisjoint(names)}
+    if handle.image_support:
+        features.add("images")
+    if handle.version.startswith("OpenCL 2."):
+        features.add("image_writes_3d")  # not optional in this version
+    with suppress(_driver.Error, AttributeError):  # before OpenCL 2.1
+        if handle.max_num_sub_groups:
+            features.add("subgroups")
+    return frozenset(features)
 
 
 class Region:

@@ -5,10 +5,11 @@ Importing this file opens the OpenCL loader. It raises DeviceNotFoundError if th
 
 from __future__ import annotations
 
+import ctypes
 import re
 from importlib import import_module
 
-from devmod.errors import CompileError, DeviceNotFoundError, FormatError, pip_install
+from devmod.errors import CompileError, DeviceNotFoundError, FormatError, LaunchError, pip_install
 from devmod_runtime import call_uninterrupted, driver_import_error
 
 #: What pip installs for a device on the CPU.
@@ -73,6 +74,11 @@ def code_name(error: Exception) -> str:
     """Return OpenCL's name of the error, such as "OUT_OF_RESOURCES"."""
     code = getattr(error, "code", None)
     return status_name(code) if isinstance(code, int) else str(error)
+
+
+def driver_error(subject: str, error: Exception) -> LaunchError:
+    """Return the LaunchError for an error of the driver."""
+    return LaunchError(f"{subject}: {code_name(error)}", kind="opencl")
 
 
 def is_memory_error(error: Exception) -> bool:
@@ -147,20 +153,45 @@ def kernel_names(program: Any) -> list[str]:
 
 
 def arguments_of(program: Any, name: str) -> list[list[str]]:
-    """Return the address space and the type of each argument of a kernel, for a program built from source; [] if the driver has none.
+    """Return the address space, the type and the access of each argument of a kernel, for a program built from source.
 
-    The address space is "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value).
+    The address space is "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value). The access is "r", "w" or "rw" for an image, else "". The
+    list is empty if the driver has no such information.
     """
-    info = cl.kernel_arg_info
+    info, qualifier = cl.kernel_arg_info, cl.kernel_arg_access_qualifier
+    accesses: dict[object, str] = {qualifier.READ_ONLY: "r", qualifier.WRITE_ONLY: "w", qualifier.READ_WRITE: "rw"}
     spaces = {value: name for name, value in vars(cl.kernel_arg_address_qualifier).items() if name.isupper()}
     try:
         kernel = cl.Kernel(program, name)
         return [
-            [spaces.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), ""), str(kernel.get_arg_info(number, info.TYPE_NAME))]
+            [
+                spaces.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), ""),
+                str(kernel.get_arg_info(number, info.TYPE_NAME)),
+                accesses.get(kernel.get_arg_info(number, info.ACCESS_QUALIFIER), ""),
+            ]
             for number in range(kernel.num_args)
         ]
     except Error:
         return []
+
+
+#: CL_DEVICE_SUB_GROUP_SIZES_INTEL, which pyopencl does not have.
+_SUBGROUP_SIZES = 0x4108
+
+
+def subgroup_sizes(device: Any) -> tuple[int, ...]:
+    """Return the sizes that the attribute intel_reqd_sub_group_size may have; () if the device or the system does not provide them."""
+    if "cl_intel_required_subgroup_size" not in device.extensions.split():
+        return ()
+    sizes, nbytes = (ctypes.c_size_t * 64)(), ctypes.c_size_t()
+    try:
+        # The symbols of pyopencl's library include those of the OpenCL loader that it is linked to.
+        get_info = ctypes.CDLL(cl._cl.__file__).clGetDeviceInfo
+    except (OSError, AttributeError):  # Windows
+        return ()
+    pointer, number, size = ctypes.c_void_p(device.int_ptr), ctypes.c_uint(_SUBGROUP_SIZES), ctypes.c_size_t(ctypes.sizeof(sizes))
+    failed = get_info(pointer, number, size, sizes, ctypes.byref(nbytes))
+    return () if failed else tuple(sizes[: nbytes.value // ctypes.sizeof(ctypes.c_size_t)])
 
 
 def build_log(program: Any, device: Any) -> str:

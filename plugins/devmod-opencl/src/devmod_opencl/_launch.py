@@ -1,7 +1,8 @@
-"""The programs of an OpenCL module, its kernels and functions, and arrays and queues of pyopencl as their arguments."""
+"""The programs of an OpenCL module, its kernels and functions, and arrays, images and queues of pyopencl as their arguments."""
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate, chain, repeat, starmap
 from math import prod
 from operator import itemgetter
@@ -10,8 +11,8 @@ from struct import Struct, calcsize
 from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
 from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
 from devmod_opencl import _driver
-from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, driver_error, no_time
-from devmod_opencl._driver import cl
+from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, no_time
+from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
 from devmod_opencl._pocl import name_processor
 from devmod_readers.options.opencl import is_supported
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
-    from devmod_runtime import Argument
+    from devmod_runtime import Argument, Image, Sampler
 
 
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
@@ -35,7 +36,7 @@ _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"
 #: compiles every kernel to machine code, and without one those that run.
 _KEEP_BUILDS = (_driver.POCL, "NVIDIA CUDA")
 #: The version of the cache entries: a line of JSON (`arguments_of` each kernel, which a binary does not contain) and the binary.
-_FORM = "arguments and binary"
+_FORM = "arguments with access, and binary"
 _BINARIES = DiskCache("opencl")
 
 
@@ -102,7 +103,7 @@ class OpenCLPrograms(Programs):
         return self._built.get(device, lambda: self._build(device))
 
     def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
-        """Return the address space and type of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
+        """Return the address space, type and access of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
         program = self.get(device)
         if not self.text:
             return ()
@@ -169,22 +170,33 @@ class OpenCLKernel(Kernel):
             raise FormatError(
                 f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap has {len(info.arg_types)}", kind="opencl"
             )
-        kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
+        params = info.interface.params if info.interface is not None else ()
+        kinds = [param.kind for param in params] or list(info.arg_types)
         spaces = programs.arguments(device, info.name)
         # A number in place of a pointer may have its size. The driver would use it as an address and crash.
-        for number, (kind, (space, type_name)) in enumerate(zip(kinds, spaces, strict=False)):
-            if not _is_compatible(kind, space):
-                arg_type = info.arg_types[number] if kind == "scalar" else kind
+        # An image, a sampler and a pointer have the same size too.
+        for number, (kind, (space, type_name, access)) in enumerate(zip(kinds, spaces, strict=False)):
+            image_type = params[number].type if kind == "image" else ""
+            if not _is_compatible(kind, image_type, space, type_name, access):
+                arg_type = info.arg_types[number] if kind == "scalar" else f"{kind} {image_type}".strip()
+                takes = "an image" if _image_type(type_name) or access else "a sampler" if type_name == _SAMPLER else _SPACES[space]
                 raise FormatError(
-                    f"the opencl kernel {info.name!r} takes {_SPACES[space]} ({type_name}) as argument {number + 1}, and the payload's "
-                    f"fmap has {arg_type}",
+                    f"the opencl kernel {info.name!r} takes {takes} ({type_name}) as argument {number + 1}, and the payload's fmap has "
+                    f"{arg_type}",
                     kind="opencl",
                 )
         # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop and list.append are atomic.
         self._free = [handle]
         # One call of pyopencl sets all objects of the driver. Bytes have their own, faster setter.
-        self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
-        self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
+        self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in _OBJECTS])
+        self._scalars = [number for number, kind in enumerate(kinds) if kind not in _OBJECTS]
+        #: The arguments that are images or samplers.
+        self._images = [number for number, kind in enumerate(kinds) if kind in ("image", "sampler")]
+        self._image_arguments = {
+            number: (_image_type(spaces[number][1]), spaces[number][2]) if spaces else ("", param.access or "rw")
+            for number, param in enumerate(params)
+            if param.kind == "image"
+        }
         # Without an interface, any pointer may be __local. The driver may have the address spaces.
         self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
         group = cl.kernel_work_group_info
@@ -280,6 +292,8 @@ class OpenCLKernel(Kernel):
                 raise self._launch_error(error) from error
             give(handle)
 
+        if self._images:
+            return lambda values: call(self._with_handles(values))
         if not self._pointers:
             return call
 
@@ -288,6 +302,18 @@ class OpenCLKernel(Kernel):
             call(values)
 
         return check_and_call
+
+    def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        from devmod_opencl._image import check_images
+
+        return check_images(images, self._image_arguments)
+
+    def _with_handles(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values with pyopencl's objects in place of images and samplers."""
+        result = [*values]
+        for number in self._images:
+            result[number] = result[number].handle
+        return result
 
     def plain_caller(self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]) -> Callable[[Sequence[Any]], Any]:
         # The numbers are packed together into a block of memory, and one call of pyopencl sets them all.
@@ -371,6 +397,7 @@ class OpenCLKernel(Kernel):
     def _with_arguments(self, values: Sequence[Any]) -> Any:
         """Return a new kernel object with its arguments."""
         self._check_pointers(values)
+        values = self._with_handles(values)
         handle = self._new()
         try:
             handle._set_arg_multi(self._object_pairs(values))
@@ -400,10 +427,32 @@ class OpenCLKernel(Kernel):
 _SPACES = {"GLOBAL": "a __global pointer", "CONSTANT": "a __constant pointer", "LOCAL": "a __local pointer", "PRIVATE": "a value"}
 
 
-def _is_compatible(kind: str, space: str) -> bool:
-    """Return whether an argument of a kind can be in an address space. An unknown space is compatible."""
-    if space not in _SPACES or kind in ("image", "sampler"):
+#: The kinds of arguments that are objects of the driver. Without an interface, a pointer is a handle.
+_OBJECTS = ("buffer", "local", "handle", "image", "sampler")
+_SAMPLER = "sampler_t"
+_IMAGE = re.compile(r"\bimage[123]d\w*_t\b")
+
+
+def _image_type(type_name: str) -> str:
+    """Return OpenCL C's type of an image, such as "image2d_t"; "" for other types and for the name of a typedef."""
+    match = _IMAGE.search(type_name)
+    return match[0] if match else ""
+
+
+def _is_compatible(kind: str, image_type: str, space: str, type_name: str, access: str) -> bool:
+    """Return whether an argument of a kind can be what the driver has: an address space, a type and an access.
+
+    An unknown space is compatible. The type may be the name of a typedef.
+    """
+    if space not in _SPACES:
         return True
+    type_of_kernel = _image_type(type_name)
+    if access or type_of_kernel:
+        return kind == "image" and (not image_type or type_of_kernel in ("", f"image{image_type}_t"))
+    if kind == "image":
+        return False
+    if type_name == _SAMPLER:
+        return kind == "sampler"
     if kind == "handle":  # without an interface: any pointer
         return space != "PRIVATE"
     if kind == "buffer":
@@ -445,6 +494,7 @@ class OpenCLLauncher(ProgramLauncher):
     """One function of an OpenCL module."""
 
     kind = "opencl"
+    has_images = True
     no_shared_memory = "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
 
     def default_device(self) -> Device:
@@ -463,13 +513,19 @@ class OpenCLLauncher(ProgramLauncher):
     def local(self, nbytes: int) -> Any:
         return cl.LocalMemory(nbytes)
 
-    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
+    def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
         if isinstance(value, cl.Buffer):
             context = value.context
             device = device_of(context, context.devices[0])
             return DeviceArray(device, value, (value.size,), "void", value, read_only=_is_read_only(value)), None
+        if isinstance(value, (cl.Image, cl.Sampler)):
+            from devmod_opencl._image import adopt_image, adopt_sampler
+
+            context = value.context
+            device = device_of(context, context.devices[0])
+            return (adopt_image(value, device) if isinstance(value, cl.Image) else adopt_sampler(value, device)), None
         if isinstance(value, cl.MemoryObjectHolder):
-            raise ConversionError(f"is a pyopencl {type(value).__name__}; expected a buffer or a pyopencl.array.Array")
+            raise ConversionError(f"is a pyopencl {type(value).__name__}; expected a buffer, an image or a pyopencl.array.Array")
         # By name: importing pyopencl.array for isinstance takes 30 ms.
         if type(value).__module__ == "pyopencl.array" and hasattr(value, "base_data"):
             return _adopt_array(value)

@@ -16,7 +16,7 @@ from devmod_runtime.driver_api.driver import record_open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 
@@ -134,6 +134,11 @@ class RocmDevice(DriverDevice):
     vendor = "AMD"
     dlpack_type = HIP.dlpack_type
     driver: HipDriver
+
+    @property
+    def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
+        """The lanes of a wave in HIP: HIP runs no code object of the other size, also where the hardware has both."""
+        return (self.limits["warp_size"],)
 
 
 def devices() -> list[RocmDevice]:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 #: The number of groups and the largest binding in any WebGPU implementation. The numbers in a file are checked against them.
 _MAX_GROUPS, _MAX_BINDING = 8, 65535
+_BUFFERS = ("uniform", "storage", "read-only-storage")
+#: WebGPU's names of what a shader reads from a texture, and of the access to a storage texture.
+_SAMPLE_TYPES = {"float": "float", "int": "sint", "uint": "uint"}
+ACCESSES = {"r": "read-only", "w": "write-only", "rw": "read-write"}
 
 
 class Binding:
@@ -26,20 +30,55 @@ class Binding:
     group, number
         The group and the binding number.
     type
-        WebGPU's buffer type in the layout: "uniform", "storage" or "read-only-storage".
+        WebGPU's buffer type in the layout: "uniform", "storage" or "read-only-storage". For others the member of the layout: "texture",
+        "storage_texture" or "sampler".
     least
         The minimum size in bytes; 0 if it is unknown.
     argument
         The number of the argument with the buffer or with the bytes of a whole uniform; -1 for a block of scalars.
     block
         The number of the block of scalars; -1 for none.
+    options
+        The rest of the layout for a texture; empty for others.
     """
 
-    __slots__ = ("argument", "block", "group", "least", "number", "type")
+    __slots__ = ("argument", "block", "group", "least", "number", "options", "type")
 
-    def __init__(self, place: tuple[int, int], type: str, least: int, argument: int = -1, block: int = -1) -> None:  # noqa: A002 - WebGPU's name
+    def __init__(
+        self,
+        place: tuple[int, int],
+        type: str,  # noqa: A002 - WebGPU's name
+        least: int = 0,
+        argument: int = -1,
+        block: int = -1,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         self.group, self.number = place
-        self.type, self.least, self.argument, self.block = type, least, argument, block
+        self.type, self.least, self.argument, self.block, self.options = type, least, argument, block, options or {}
+
+    def layout(self, *, filters: bool) -> tuple[int, str, dict[str, Any]]:
+        """Return the binding number, and the member of the layout with its options.
+
+        A texture of floating-point numbers and a sampler have a layout with filters, and one without.
+        """
+        options: dict[str, Any] = dict(self.options)
+        if self.type == "sampler":
+            options["type"] = "filtering" if filters else "non-filtering"
+        elif self.type in _BUFFERS:
+            return self.number, "buffer", {"type": self.type, "min_binding_size": -(-self.least // 4) * 4 if self.type != "uniform" else 0}
+        elif not filters and self.is_float:
+            options["sample_type"] = "unfilterable-float"
+        return self.number, self.type, options
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is a storage texture that the shader may write to."""
+        return "write" in self.options.get("access", "")
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a texture of floating-point numbers, which a sampler may filter."""
+        return self.options.get("sample_type") == "float"
 
 
 class Bindings:
@@ -85,6 +124,8 @@ class Bindings:
                 self.listed.append(Binding(place, "read-only-storage" if mode == "r" else "storage", least, number))
             elif param.kind == "uniform":
                 self.listed.append(Binding(self._place(param.at, f"argument {number + 1} {param.name!r}"), "uniform", 0, number))
+            elif param.kind in ("image", "sampler"):
+                self.listed.append(self._image(param, number))
             elif param.kind == "local":
                 raise self._interface_error(f"argument {number + 1} {param.name!r} is of kind local, which WGSL does not support")
             elif param.kind == "scalar" and not (isinstance(param.at, tuple) and param.at[0] < len(interface.blocks)):
@@ -100,6 +141,28 @@ class Bindings:
         self.groups = max((each.group for each in self.listed), default=-1) + 1
         #: Packs a call's values into the bytes of each block.
         self.pack: Callable[[Sequence[Any]], tuple[bytes, ...]] = block_packer(interface)
+
+    def _image(self, param: Param, number: int) -> Binding:
+        from devmod_runtime import IMAGE_FORMATS
+
+        subject = f"argument {number + 1} {param.name!r}"
+        place = self._place(param.at, subject)
+        if param.kind == "sampler":
+            return Binding(place, "sampler", argument=number)
+        sample_type, access = _SAMPLE_TYPES.get(param.sample), ACCESSES.get(param.access)
+        view = {"view_dimension": param.type.replace("_", "-")}
+        if param.type not in ("1d", "2d", "3d", "2d_array") or sample_type is None:
+            raise self._interface_error(
+                f"{subject} is an image of type {param.type!r} and sample {param.sample!r}, which WGSL does not have"
+            )
+        if not param.format and param.access == "r":
+            return Binding(place, "texture", argument=number, options={"sample_type": sample_type, **view})
+        if param.format not in IMAGE_FORMATS or IMAGE_FORMATS[param.format].sample != param.sample or access is None:
+            raise self._interface_error(
+                f"{subject} has the format {param.format!r}, the sample {param.sample!r} and the access {param.access!r}; expected a "
+                "format of images with its sample and an access, or the access 'r' without a format"
+            )
+        return Binding(place, "storage_texture", argument=number, options={"format": param.format, "access": access, **view})
 
     def _place(self, at: object, subject: str) -> tuple[int, int]:
         if isinstance(at, tuple) and at[0] < _MAX_GROUPS and at[1] <= _MAX_BINDING:

@@ -90,7 +90,7 @@ class Download:
 
     def _copy(self) -> None:
         # After an interrupt this is repeated. A buffer cannot be mapped twice.
-        mapped = call_uninterrupted(self._once.get, "mapped", lambda: _map(self._buffers[0]))
+        mapped = call_uninterrupted(self._once.get, "mapped", lambda: map_copied(self._buffers[0]))
         self._out[:] = mapped[self._skip : self._skip + self._out.nbytes]
 
 
@@ -102,7 +102,7 @@ def download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> Downlo
 def read(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> None:
     """Copy the start of `memory` to the host's memory, and wait."""
     buffer, skip = _download(gpu, staging, memory, out)
-    out[:] = call_uninterrupted(_map, buffer)[skip : skip + out.nbytes]
+    out[:] = call_uninterrupted(map_copied, buffer)[skip : skip + out.nbytes]
     staging.give(buffer)
 
 
@@ -116,7 +116,8 @@ def _download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> tuple
     return buffer, skip
 
 
-def _map(buffer: Any) -> Any:
+def map_copied(buffer: Any) -> Any:
+    """Wait for the submitted copies to a staging buffer, and return its bytes."""
     _driver.map_submitted(buffer)
     return buffer.read_mapped(copy=False)
 

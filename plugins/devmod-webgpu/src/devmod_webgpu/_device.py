@@ -10,6 +10,7 @@ from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
 from devmod_webgpu import _copy, _driver
+from devmod_webgpu._bindings import ACCESSES
 from devmod_webgpu._driver import launch_error, wgpu
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod import Stream
+    from devmod import Image, Sampler, Stream
 
 
 _once = Once()
@@ -43,6 +44,8 @@ class WebGPUDevice(Device):
         The API below WebGPU, such as "Vulkan".
     summary : str
         wgpu's description of the adapter and its driver.
+    features : frozenset of str
+        The enabled features, named as in WebGPU, and as interfaces name them.
     """
 
     kind = "webgpu"
@@ -55,6 +58,9 @@ class WebGPUDevice(Device):
         self.driver_version = str(adapter.info["description"]).strip()
         self.backend = str(adapter.info["backend_type"])
         self.summary = str(adapter.summary)
+        self.features: frozenset[str] = _driver.features_of(adapter)
+        size = _driver.subgroup_size_of(adapter)
+        self.subgroup_sizes = () if size is None else (size,)
         limits = _driver.limits_of(adapter)
         self.limits = {**limits, "view_alignment": limits["minStorageBufferOffsetAlignment"]}
         self._once = Once()
@@ -101,12 +107,6 @@ class WebGPUDevice(Device):
     def opened(self) -> bool:
         """Whether the device is open."""
         return "gpu" in self._once
-
-    @property
-    def features(self) -> frozenset[str]:
-        """The enabled features, named as in WebGPU."""
-        features: frozenset[str] = self._once.get("features", lambda: _driver.features_of(self.gpu))
-        return features
 
     @property
     def default_stream(self) -> WebGPUStream:
@@ -179,6 +179,52 @@ class WebGPUDevice(Device):
             return function(gpu, *values)
         except _COPY_ERRORS as error:
             raise launch_error(f"a copy of {nbytes} bytes {direction} {self} failed", self, error) from error
+
+    # -- images
+
+    def create_image(self, image: Image) -> Any:
+        from devmod_webgpu import _images
+
+        is_storage = any(not self.storage_problem(image.format, access) for access in ("w", "r"))
+        return _images.create(self.gpu, image, is_storage=is_storage)
+
+    def create_sampler(self, sampler: Sampler) -> Any:
+        from devmod_webgpu import _images
+
+        return _images.create_sampler(self.gpu, sampler)
+
+    def write_image(self, image: Image, data: memoryview, stream: WebGPUStream) -> None:
+        from devmod_webgpu import _images
+
+        self._try_copy(_images.write, data.nbytes, "to", image, data, self.limits["maxBufferSize"])
+
+    def read_image(self, image: Image, out: memoryview, stream: WebGPUStream) -> None:
+        from devmod_webgpu import _images
+
+        self._try_copy(_images.read, out.nbytes, "from", self._staging, image, out, self.limits["maxBufferSize"])
+
+    def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the base class's name
+        # With "r" the kernel reads a texture, or a storage texture: the kernel is then built with its layout.
+        return self.storage_problem(format, access) if "w" in access else ""
+
+    def storage_problem(self, format: str, access: str) -> str:  # noqa: A002 - as above
+        """Return why the device has no storage textures of a format and an access, as a clause; "" if it has."""
+
+        def ask() -> str:
+            # WebGPU has a table of formats. With wgpu's features beyond WebGPU, the adapter decides.
+            layout = {"format": format, "access": ACCESSES[access], "view_dimension": "2d"}
+            try:
+                self.gpu.create_bind_group_layout(
+                    entries=[{"binding": 0, "visibility": wgpu.ShaderStage.COMPUTE, "storage_texture": layout}]
+                )
+            except _driver.Error as error:
+                if _driver.is_lost(error):
+                    raise launch_error(f"{self} cannot be asked for its formats", self, error) from error
+                return f"{self} has no storage textures of it with the access {layout['access']} ({_driver.describe_error(error)})"
+            return ""
+
+        problem: str = self._once.get(("storage", format, access), ask)
+        return problem
 
     # -- timestamps
 

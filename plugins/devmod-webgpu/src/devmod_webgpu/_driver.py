@@ -40,10 +40,17 @@ NO_ADAPTER = (
     "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
     "device on the CPU, on Linux: the Vulkan driver lavapipe (Debian: apt install mesa-vulkan-drivers)"
 )
-#: The features that are enabled if the adapter has them: those of compute shaders, and timestamps.
-_REQUESTED = ("shader-f16", "timestamp-query", "subgroups", "subgroup", "subgroup-barrier")
+#: The features that are enabled if the adapter has them: those of compute shaders, timestamps, and those of images: formats, filters and
+#: storage textures.
+_REQUESTED = (
+    *("shader-f16", "timestamp-query", "subgroups", "subgroup", "subgroup-barrier"),
+    *("float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"),
+    *("texture-format16bit-norm", "texture-adapter-specific-format-features"),
+)
 #: wgpu-native's feature names that differ from WebGPU's.
 _NAMES = {"subgroup": "subgroups"}
+#: The features of WebGPU that an interface names otherwise in its needs.
+_NEEDS = {"shader-f16": "fp16"}
 _TYPES = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 _LAST = ("OpenGL", "OpenGLES", "D3D11")
 
@@ -99,22 +106,34 @@ def all_adapters() -> list[Any]:
 
 def open_device(adapter: Any) -> Any:
     """Return a GPUDevice with the limits of the adapter and all its features for compute shaders."""
-    features = [name for name in _REQUESTED if name in adapter.features]
-    return adapter.request_device_sync(required_features=features, required_limits={})
+    return adapter.request_device_sync(required_features=_requested(adapter), required_limits={})
 
 
-def features_of(device: Any) -> frozenset[str]:
-    """Return the enabled features of a device, as WebGPU names them."""
-    return frozenset(_NAMES.get(name, name) for name in device.features)
+def _requested(adapter: Any) -> list[str]:
+    return [name for name in _REQUESTED if name in adapter.features]
+
+
+def features_of(adapter: Any) -> frozenset[str]:
+    """Return the features that `open_device` enables, as WebGPU and as interfaces name them."""
+    names = [_NAMES.get(name, name) for name in _requested(adapter)]
+    return frozenset(["images", *names, *(_NEEDS[name] for name in names if name in _NEEDS)])
+
+
+def subgroup_size_of(adapter: Any) -> int | None:
+    """Return the number of threads in a subgroup; None if it is unknown, or is not always the same."""
+    info = adapter.info
+    # wgpu 0.32 misspells the first part.
+    least, most = (info.get(f"subgroup_{end}_size") or info.get(f"stackgroup_{end}_size") for end in ("min", "max"))
+    return int(least) if least and least == most else None
 
 
 def limits_of(adapter: Any) -> dict[str, int]:
-    """Return the limits that apply to launches, as WebGPU names them."""
+    """Return the limits that apply to launches and to images, as WebGPU names them."""
     limits = {}
     for name, value in sorted(adapter.limits.items()):
         first, *rest = name.split("-")
-        if "texture" not in name and "color" not in name and "vertex" not in name and "inter-stage" not in name:
-            limits[first + "".join(map(str.capitalize, rest))] = int(value)
+        if "color" not in name and "vertex" not in name and "inter-stage" not in name:
+            limits[first + "".join(part.upper() if part[0].isdigit() else part.capitalize() for part in rest)] = int(value)
     return limits
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from devmod.errors import CompileError
 from devmod_readers.wgsl import naga_message
 from devmod_webgpu import _driver
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
     from devmod_webgpu._device import WebGPUDevice
 
-    Groups = Sequence[Sequence[tuple[int, str, int]]]
+    #: For each group, of each binding: its number, the member of the layout, and the options.
+    Groups = Sequence[Sequence[tuple[int, str, Mapping[str, Any]]]]
 
 
 def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
@@ -26,7 +29,7 @@ def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
         naga rejects the text.
     """
     try:
-        return device.gpu.create_shader_module(code=text)
+        return make_shader(device.gpu, text)
     except _driver.Error as error:
         if _driver.is_lost(error):
             raise launch_error("a shader cannot be compiled", device, error) from error
@@ -36,6 +39,37 @@ def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
             function=entry,
             log=str(error),
         ) from error
+
+
+def make_shader(gpu: Any, text: str) -> Any:
+    """Return the shader module of a text.
+
+    Raises
+    ------
+    wgpu.GPUError
+        naga rejects the text.
+    """
+    try:
+        return gpu.create_shader_module(code=text)
+    except _driver.Error as error:
+        # naga 29 has the operations of subgroups, and refuses the directive.
+        plain = _without_subgroups(text) if "`subgroups` enable-extension is not yet supported" in str(error) else text
+        if plain == text:
+            raise
+        return gpu.create_shader_module(code=plain)
+
+
+def _without_subgroups(text: str) -> str:
+    """Return a text whose directives do not enable subgroups. Every other character keeps its place."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"\S", " ", match[0])
+
+    def shorten(match: re.Match[str]) -> str:
+        names = re.sub(r"\bsubgroups\b\s*,?", blank, match[1])
+        return f"enable{names};" if names.strip() else blank(match)
+
+    return re.sub(r"\benable\b([\w\s,]*);", shorten, text)
 
 
 def build_pipeline(gpu: Any, shader: Any, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> tuple[list[Any], Any]:
@@ -54,6 +88,5 @@ def build_pipeline(gpu: Any, shader: Any, entry: str, groups: Groups, constants:
     return layouts, gpu.create_compute_pipeline(layout=layout, compute=stage)
 
 
-def _entry(number: int, buffer_type: str, least: int) -> dict[str, Any]:
-    buffer = {"type": buffer_type, "min_binding_size": least}
-    return {"binding": number, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": buffer}
+def _entry(number: int, member: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"binding": number, "visibility": wgpu.ShaderStage.COMPUTE, member: options}

@@ -59,7 +59,7 @@ def _work() -> None:
 def _answer(request: dict[str, Any], adapters: list[Any], gpus: dict[str, Any]) -> dict[str, str]:
     """Build the requested pipeline. Compile errors are ignored, because the main process compiles again and raises them."""
     from devmod_webgpu import _driver
-    from devmod_webgpu._pipeline import build_pipeline
+    from devmod_webgpu._pipeline import build_pipeline, make_shader
 
     summary = request["adapter"]
     if summary not in gpus:
@@ -69,7 +69,7 @@ def _answer(request: dict[str, Any], adapters: list[Any], gpus: dict[str, Any]) 
         gpus[summary] = _driver.open_device(adapter)
     gpu = gpus[summary]
     try:
-        shader = gpu.create_shader_module(code=request["text"])
+        shader = make_shader(gpu, request["text"])
         build_pipeline(gpu, shader, request["entry"], request["groups"], request["constants"])
     except (_driver.Error, OverflowError, UnicodeError) as error:
         if _driver.is_lost(error):

@@ -87,7 +87,7 @@ def _shader(
     variables = list(module.variables) if include_unused else sorted(module.used_by(entry), key=blocks.order.__getitem__)
     resources: list[Resource] = []
     push: tuple[BlockMember, ...] = ()
-    push_size = 0
+    push_size, push_name = 0, ""
     for number in variables:
         pointer, storage = module.variables[number]
         if storage == _PUSH_CONSTANT:
@@ -95,6 +95,7 @@ def _shader(
                 raise error(f"has two blocks of push constants in the entry {entry.name!r}")
             push, end, _ = blocks.members(_pointee(module, pointer))
             push_size = round_up(end, 4)
+            push_name = module.names.get(number, "") or module.names.get(_pointee(module, pointer), "")
         elif storage in (_UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER):
             resources.append(blocks.resource(number, _pointee(module, pointer), storage))
             if len(resources) > MAX_ARGUMENTS:
@@ -107,6 +108,7 @@ def _shader(
         tuple(resources),
         push=push,
         push_size=push_size,
+        push_name=push_name,
         constants=tuple(_with_names([*constants.listed], sources)),
         block=block,
         block_constants=sources,

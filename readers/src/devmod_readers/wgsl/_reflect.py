@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
 
 #: The WGSL extensions that need a feature of the device, to WebGPU's names of these features.
-FEATURES = {"f16": "shader-f16", "subgroups": "subgroups", "primitive_index": "primitive-index", "clip_distances": "clip-distances"}
+FEATURES = {
+    "f16": "shader-f16",
+    "subgroups": "subgroups",
+    "subgroup_size_control": "subgroup-size-control",
+    "primitive_index": "primitive-index",
+    "clip_distances": "clip-distances",
+}
+#: The extensions that a device must have, to their names in `devmod.Interface.needs`. They are those of the whole module.
+_NEEDS = {"f16": "fp16", "subgroups": "subgroups"}
 
 
 def survey(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
@@ -152,7 +160,14 @@ class _Reader:
                 "split the source",
             )
         shader = ReflectedShader(
-            declared.name, resources, constants=tuple(constants), block=block, block_constants=sources, location=location
+            declared.name,
+            resources,
+            constants=tuple(constants),
+            block=block,
+            block_constants=sources,
+            location=location,
+            needs=tuple(_NEEDS[name] for name in self._module.enabled if name in _NEEDS),
+            subgroup=self._subgroup(declared),
         )
         entry = reflected_function("webgpu", shader)
         added = {
@@ -220,6 +235,19 @@ class _Reader:
         x, y, z = sizes + [1] * (3 - len(sizes))
         return (x, y, z) if is_known else None, (*sources, *[-1] * (3 - len(sources)))
 
+    def _subgroup(self, entry: Declaration) -> int | None:
+        """Return the @subgroup_size of an entry point; None without one, or if an override decides."""
+        arguments = entry.attributes.get("subgroup_size")
+        if arguments is None:
+            return None
+        try:
+            kind, size = self._values.size(arguments[0]) if len(arguments) == 1 else ("", 0)
+        except Unknown:
+            return None
+        if kind not in INTEGERS or size < 1 or size & (size - 1):
+            raise self._error(entry.at, f"the @subgroup_size of {entry.name!r} is {shown_value(size)}; expected one power of two")
+        return None if self._values.used_overrides else int(size)
+
     def _resources(self, entry: Declaration, parts: list[Declaration]) -> tuple[tuple[Resource, ...], dict[tuple[int, int], int]]:
         """Return the bound variables of an entry point, and the minimum binding size of each."""
         resources: list[Resource] = []
@@ -228,9 +256,16 @@ class _Reader:
         for each in parts:
             if each.kind != "var" or "binding" not in each.attributes or each.type is None:
                 continue
+            of = self._variables[each.name]
+            if of.name == "sampler_comparison" or (of.kind == IMAGE and not of.image):
+                raise self._error(
+                    each.at,
+                    f"the compute entry {entry.name!r} uses {each.name!r}, a {of.name}, which devmod does not support; expected "
+                    "texture_1d, _2d, _3d or _2d_array, texture_storage_1d, _2d, _3d or _2d_array, or sampler",
+                )
             if each.name not in self._resources_of:
                 at = (self._types.number(each, "group", 0), self._types.number(each, "binding", 0))
-                self._resources_of[each.name] = (at, read_resource(each, self._variables[each.name], at))
+                self._resources_of[each.name] = (at, read_resource(each, of, at))
             at, resource = self._resources_of[each.name]
             if at in names:
                 raise CompileError(
@@ -242,7 +277,7 @@ class _Reader:
                 )
             names[at] = each.name
             resources.append(resource)
-            min_sizes[at] = self._variables[each.name].min_binding_size
+            min_sizes[at] = of.min_binding_size
         return tuple(resources), min_sizes
 
 
@@ -256,7 +291,7 @@ def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resou
     """Return the resource of a bound variable of the type `of`."""
     name = declared.name
     if of.kind == IMAGE:
-        return Resource(at, name, "image", access=of.access)
+        return Resource(at, name, "image", of.image, of.access, format=of.format, sample=of.sample)
     if of.kind == SAMPLER:
         return Resource(at, name, "sampler")
     if declared.words[0] == "uniform":

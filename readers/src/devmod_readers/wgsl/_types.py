@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from devmod_readers.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_readers.wgsl._values import Unknown, shown_value
 
@@ -44,8 +46,10 @@ class Type:
         Whether it is host-shareable, as WGSL defines it.
     runtime_sized : bool
         Whether it is a runtime-sized array, or ends with one.
-    access : str
-        The access of an image: "r", "w" or "rw".
+    image : str
+        The type of an image as in `devmod.Param`; "" if devmod has no such images.
+    format, sample, access : str
+        The fields of an image in `devmod.Param`.
     natural_align : int
         Its alignment without any @align. naga (wgpu, Firefox) uses it for members of a struct.
     naga_misplaced : tuple or None
@@ -78,7 +82,7 @@ class Type:
         self.members: list[tuple[Declaration, Type, int]] = []
         self.host_shareable = size > 0
         self.runtime_sized = False
-        self.access = ""
+        self.image = self.format = self.sample = self.access = ""
         self.natural_align = align
         self.naga_misplaced: tuple[Declaration, Type] | None = None
         self.first_misplaced: Type | None = None
@@ -99,7 +103,19 @@ def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple if multiple else number
 
 
+#: The types of textures that are images, and those that devmod does not have.
+_SAMPLED = {f"texture_{name}": name for name in ("1d", "2d", "3d", "2d_array")}
+_STORAGE = {f"texture_storage_{name}": name for name in _SAMPLED.values()}
+_OTHER_TEXTURES = frozenset(
+    (
+        *("texture_cube", "texture_cube_array", "texture_multisampled_2d", "texture_external"),
+        *(f"texture_depth_{name}" for name in ("2d", "2d_array", "cube", "cube_array", "multisampled_2d")),
+    )
+)
+#: The types of texels, to what a shader reads and writes.
+_SAMPLES = {"f32": "float", "i32": "int", "u32": "uint"}
 _ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
+_FORMAT = re.compile(r"(?:r|rg|rgba)(?:(?:8|16)(?:unorm|snorm)|(?:8|16|32)(?:uint|sint)|(?:16|32)float)|bgra8unorm")
 _MAX_BYTES = 1 << 62
 #: The name of an array contains its element's name up to this length.
 _LONGEST_NAME = 100
@@ -180,12 +196,39 @@ class Types:
             return Type(OTHER, name)
         if name in ("sampler", "sampler_comparison"):
             return Type(SAMPLER, name)
-        if name.startswith("texture_"):
-            type_ = Type(IMAGE, name)
-            words = [each[1] for each in items if each[0] == "name"]
-            type_.access = next((_ACCESS[word] for word in words if word in _ACCESS), "r")
-            return type_
+        if name in _SAMPLED:
+            return self._sampled(name, items, at)
+        if name in _STORAGE:
+            return self._storage(name, items, at)
+        if name in _OTHER_TEXTURES or name == "binding_array":
+            return Type(IMAGE, name)
         raise self._unknown(name, at)
+
+    def _sampled(self, name: str, arguments: list[Expression], at: int) -> Type:
+        texel = self.of(arguments[0]).name if len(arguments) == 1 else ""
+        if texel not in _SAMPLES:
+            raise self._error(at, f"{name} requires the type of its texels, f32, i32 or u32, for example {name}<f32>")
+        type_ = Type(IMAGE, f"{name}<{texel}>")
+        type_.image, type_.sample, type_.access = _SAMPLED[name], _SAMPLES[texel], "r"
+        return type_
+
+    def _storage(self, name: str, arguments: list[Expression], at: int) -> Type:
+        words = [each[1] if each[0] == "name" and each[2] is None else "" for each in arguments]
+        if len(words) != 2 or words[1] not in _ACCESS:
+            raise self._error(
+                at, f"{name} requires a format and the access read, write or read_write, for example {name}<rgba8unorm, write>"
+            )
+        texel, access = words
+        hidden = next((word for word in words if word in self._module.declared), "")
+        if hidden:
+            raise self._error(at, f"{name} requires a format and an access of WGSL, and this source declares {hidden!r} itself")
+        if not _FORMAT.fullmatch(texel):
+            found = repr(texel) if texel else "the first argument"
+            raise self._error(at, f"{found} is not a format of images in devmod; expected one such as rgba8unorm, r32float or rg16uint")
+        type_ = Type(IMAGE, f"{name}<{texel}, {access}>")
+        type_.image, type_.format, type_.access = _STORAGE[name], texel, _ACCESS[access]
+        type_.sample = "uint" if texel.endswith("uint") else "int" if texel.endswith("sint") else "float"
+        return type_
 
     def _unknown(self, name: str, at: int) -> CompileError:
         return self._error(at, f"unknown type {name!r}: it is neither declared nor predeclared in WGSL")
@@ -373,6 +416,8 @@ class VariableChecker:
         if any(word not in ("read", "read_write") for word in words[1:]) or len(words) > 2:
             return f"{variable} has the access mode {words[1]!r}; expected read or read_write"
         bound = space in ("storage", "uniform") or of.kind in (IMAGE, SAMPLER)
+        if space and of.kind in (IMAGE, SAMPLER):
+            return f"{variable} is a {of.name}, which has no address space; write 'var' without one"
         if not space and not bound:
             return f"{variable} has no address space; write for example var<storage, read_write> or var<private>"
         missing = next((attribute for attribute in ("group", "binding") if bound and attribute not in declared.attributes), "")

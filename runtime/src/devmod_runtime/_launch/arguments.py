@@ -206,27 +206,36 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
     FormatError
         A scalar is outside its block, or its block does not exist.
     """
-    sizes = tuple(block.size for block in interface.blocks)
-    places = [
-        (number, param.at[0], param.at[1])
-        for number, param in enumerate(interface.params)
+    layouts: list[tuple[int, list[tuple[int, int]]]] = [(block.size, []) for block in interface.blocks]
+    for number, param in enumerate(interface.params):
         # A uniform is a separate binding with the value as its content; its place is (set, binding).
-        if param.kind == "scalar" and isinstance(param.at, tuple)
-    ]
-
-    for number, block, offset in places:
-        if block >= len(sizes):
-            raise FormatError(f"argument {number + 1} is in block {block} (counted from 0), and the interface has {len(sizes)}")
-        if offset >= sizes[block]:
-            raise FormatError(f"argument {number + 1} is at byte {offset} of a block of {sizes[block]} bytes")
+        if param.kind != "scalar" or not isinstance(param.at, tuple):
+            continue
+        block, offset = param.at
+        if block >= len(layouts):
+            raise FormatError(f"argument {number + 1} is in block {block} (counted from 0), and the interface has {len(layouts)}")
+        if offset >= layouts[block][0]:
+            raise FormatError(f"argument {number + 1} is at byte {offset} of a block of {layouts[block][0]} bytes")
+        layouts[block][1].append((number, offset))
 
     def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
-        blocks = [bytearray(size) for size in sizes]
-        for number, block, offset in places:
-            value = values[number]
-            # The padding of a value (a three-vector's fourth lane) may reach beyond the block's end; it is dropped.
-            room = len(blocks[block]) - offset
-            blocks[block][offset : offset + len(value)] = value[:room]
-        return tuple(map(bytes, blocks))
+        blocks = []
+        for size, places in layouts:
+            if places and type(values[places[0][0]]) is BlockBytes:
+                blocks.append(bytes(values[places[0][0]]))
+                continue
+            data = bytearray(size)
+            for number, offset in places:
+                value = values[number]
+                # The padding of a value (a three-vector's fourth lane) may reach beyond the block's end; it is dropped.
+                data[offset : offset + len(value)] = value[: size - offset]
+            blocks.append(bytes(data))
+        return tuple(blocks)
 
     return pack
+
+
+class BlockBytes(bytes):
+    """The content of a block that a call gives as a record: the value of each of its scalars."""
+
+    __slots__ = ()

@@ -13,6 +13,7 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.scalars import StructError
 
 TYPE_CHECKING = False
@@ -167,7 +168,7 @@ class Call:
     def _convert(self, argument: Argument, value: Any, bound: bool) -> Any:
         try:
             if argument.pack is not None:
-                return argument.pack(value)
+                return value if type(value) is BlockBytes else argument.pack(value)
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
                 self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
                 return value
@@ -338,19 +339,29 @@ class Call:
         return self.function._error(text, parameter.name or str(parameter.number + 1))
 
 
+#: The types by which a shader reads the bytes of what its language has no type for.
+_WORDS = frozenset({"uint16", "uint32", "uint64"})
+
+
 def _conversion(argument: Argument, dtype: str, value: object) -> str:
     """Return how to convert an array to the kernel's element type, as the end of a message; "" if NumPy cannot."""
     wanted = argument.element
-    if dtype[:7] == "complex":
-        call = f"view(np.float{int(dtype[7:]) // 2})"
-    elif wanted in NUMBERS and dtype in NUMBERS:
-        call = f"astype(np.{wanted})"
-    else:
-        return ""
-    if isinstance(value, DeviceArray):
-        return f"; convert it before the call: array = device.from_numpy(array.numpy().{call})"
+    on_device = isinstance(value, DeviceArray)
+    array = "array.numpy()" if on_device else "array"
+    calls = []
     # Bytes and memoryviews, without astype, may have the right numbers under another type.
-    return f"; convert it before the call: array = array.{call}" if hasattr(value, "astype") else ""
+    if on_device or hasattr(value, "astype"):
+        if dtype[:7] == "complex":
+            calls.append(f"{array}.view(np.float{int(dtype[7:]) // 2})")
+        elif wanted in NUMBERS and dtype in NUMBERS:
+            calls.append(f"{array}.astype(np.{wanted})")
+    same_bytes = ""
+    if wanted in _WORDS and dtype.partition("x")[0] == "uint8":  # bytes, or structs
+        calls.append(f"np.frombuffer({array}, np.{wanted})")
+        same_bytes = " for the same bytes"
+    if on_device:
+        calls = [f"device.from_numpy({call})" for call in calls]
+    return f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}" if calls else ""
 
 
 # -- The copies of the host arrays of a launch.
@@ -453,7 +464,10 @@ class HostCall:
         try:
             for number, pack, expected, plain_pack in self._scalars:
                 value = args[number]
-                values[number] = plain_pack(value) if plain_pack is not None and type(value) is expected else pack(value)
+                if plain_pack is not None and type(value) is expected:
+                    values[number] = plain_pack(value)
+                elif type(value) is not BlockBytes:
+                    values[number] = pack(value)
         except (ConversionError, struct_error, OverflowError):
             return None
         return values

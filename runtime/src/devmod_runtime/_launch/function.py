@@ -27,7 +27,7 @@ from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import current_stream, is_in_stream
 from devmod_runtime._device.stream import entered as _entered
 from devmod_runtime._fork import check_driver
-from devmod_runtime._launch.arguments import Signature
+from devmod_runtime._launch.arguments import BlockBytes, Signature
 from devmod_runtime._launch.call import Call, HostCall
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument, getter
@@ -84,6 +84,9 @@ def describe(function: Function) -> str:
         for argument, name in zip(function._order.arguments, function._order.parameter_names(), strict=True):
             default = f" = {argument.default!r}" if argument.default is not None else ""
             lines.append(f"{name} : {type_of(function, argument)}{default}")
+        for keyword, record in function._order.records.items():
+            names = list_names(function._order.arguments[number].name for number in record.numbers)
+            lines += [f"{keyword} : record", f"    In place of {names}."]
         lines.append("")
     if function._order.keywords_only:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
@@ -274,7 +277,8 @@ class Function(ProcessLocal):
             Dynamic shared memory in bytes, for kinds that have it.
         **keywords
             Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python, or one of the five
-            keywords above, has an underscore behind it.
+            keywords above, has an underscore behind it. A block of scalars may be one argument under its name, in place of its members:
+            a mapping, a tuple, a NumPy record, or bytes.
 
         Returns
         -------
@@ -325,6 +329,8 @@ class Function(ProcessLocal):
                     else:
                         kind = type(value)
                         if kind is not expected and (expected is not float or kind is not int):
+                            if kind is BlockBytes:
+                                continue
                             break
                         values[number] = pack(value)
                 else:
@@ -596,7 +602,7 @@ def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any
         return argument.type, None
     if argument.kind == "local":
         return Local, _unchanged
-    return argument.plain_packer or ("-", None)
+    return argument.plain_packer or ("-", argument.pack)
 
 
 def _are_counts(*dims: Dims) -> bool:

@@ -1,12 +1,18 @@
-"""The order of a call's arguments: by position, by name, and omitted ones that have a default."""
+"""The order of a call's arguments: by position, by name, in records, and omitted ones that have a default."""
 
 from __future__ import annotations
 
+from itertools import accumulate
 from keyword import iskeyword
 from operator import itemgetter
+from typing import NamedTuple
 
-from devmod._values.param import kind_text, members_by_value, type_text
+from devmod import Member
+from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
+from devmod.backend import ConversionError, parse_dtype
 from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
+from devmod_runtime._launch.arguments import BlockBytes
+from devmod_runtime._launch.scalars import StructError, struct_packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +20,12 @@ if TYPE_CHECKING:
     from inspect import Parameter
     from typing import Any
 
-    from devmod import Local
+    from devmod import Local, Param
     from devmod_runtime._launch.arguments import Argument, Signature
 
     Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
     #: The steps for the arguments of calls with the same names: the number of arguments by position; the function that returns those by
-    #: name; and the function that puts all in the kernel's order. It is None if they are in this order.
+    #: name; and the function that puts all in the kernel's order and converts records. It is None if they are the kernel's arguments.
     Plan = tuple[int, Names, Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]
 
 #: The launch's own keywords. The keyword of a parameter of such a name has an underscore behind it.
@@ -46,10 +52,12 @@ class ArgumentOrder:
         The arguments of a call: the kernel's, or members in the place of a struct.
     positional : tuple of Argument or MemberArgument
         The arguments that may be given by position.
+    records : dict of str to Record
+        By keyword, the blocks and flattened structs that may be given in place of their members.
     """
 
     __slots__ = (
-        "_group",
+        "_groups",
         "_kind",
         "_label",
         "_name",
@@ -60,6 +68,7 @@ class ArgumentOrder:
         "flattened",
         "keywords_only",
         "positional",
+        "records",
     )
 
     def __init__(
@@ -68,8 +77,8 @@ class ArgumentOrder:
         self._label, self._kind, self._name = label, kind, name
         self._signature, self.keywords_only, self.flattened = signature, keywords_only, flattened
         self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
-        #: Puts the arguments of the call into the kernel's; None if they are the same.
-        self._group: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None
+        #: For each of the kernel's arguments the names of the members in its place; empty if no struct is flattened.
+        self._groups: list[list[str]] = []
         if flattened:
             self._flatten()
         self._numbers: dict[str, int] = {}
@@ -80,6 +89,7 @@ class ArgumentOrder:
                 self._numbers[name] = number
         self._optional = [each.number for each in self.arguments if each.default is not None and names[each.number] in self._numbers]
         self.positional = tuple(each for each in self.arguments if each.number not in self._optional)
+        self.records = self._find_records({*LAUNCH_KEYWORDS, *names}) if signature.interface is not None else {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,22 +99,52 @@ class ArgumentOrder:
     @property
     def is_plain(self) -> bool:
         """Whether the arguments of a call by position are the kernel's arguments."""
-        return not self._optional and not self.keywords_only and self._group is None
+        return not self._optional and not self.keywords_only and not self._groups
 
     def _flatten(self) -> None:
         """Replace each struct of `flattened` by its members."""
         arguments: list[Argument | MemberArgument] = []
-        groups: list[list[str]] = []
         params = self._signature.interface.params if self._signature.interface is not None else ()
         for argument, param in zip(self._signature.arguments, params, strict=True):
             members = members_by_value(param) if param.name in self.flattened else ()
-            groups.append([each.name for each in members])
+            self._groups.append([each.name for each in members])
             if members:
                 arguments += [MemberArgument(len(arguments) + place, each.name, kind_text(each)) for place, each in enumerate(members)]
             else:
                 arguments.append(MemberArgument(len(arguments), argument.name, type_text(param.replace(default=None)), argument.default))
         self.arguments = arguments
-        self._group = _grouper(groups)
+
+    def _find_records(self, used_names: set[str]) -> dict[str, Record]:
+        """Return the records by keyword: the name of the block or struct, with an underscore behind it if another argument has it."""
+        interface = self._signature.interface
+        assert interface is not None
+        if not self._groups and not any(block.name for block in interface.blocks):
+            return {}
+        found: list[Record] = []
+        #: The number in the call of each of the kernel's arguments, or of its first member.
+        groups: Sequence[Sequence[str]] = self._groups or [()] * len(interface.params)
+        starts = list(accumulate([len(names) or 1 for names in groups], initial=0))
+        for index, block in enumerate(interface.blocks):
+            params = [(number, param) for number, param in enumerate(interface.params) if _is_in_block(param, index)]
+            if block.name and params:
+                found.append(Record(block.name, [starts[number] for number, _ in params], -1, block.size, params))
+        for number, names in enumerate(self._groups):
+            if names:
+                found.append(Record(interface.params[number].name, list(range(starts[number], starts[number + 1])), number))
+        records: dict[str, Record] = {}
+        for record in found:
+            keyword = record.name
+            while keyword in used_names or keyword in records or iskeyword(keyword):
+                keyword += "_"
+            records[keyword] = record
+        return records
+
+    def describe_record(self, record: Record) -> str:
+        """Return the members of a record, as text: ``{n: int32, alpha: float32}``."""
+        params = self._signature.interface.params if self._signature.interface is not None else ()
+        if record.argument >= 0:
+            return type_text(params[record.argument])
+        return f"{{{', '.join(f'{param.name}: {type_text(param.replace(default=None))}' for _, param in record.params)}}}"
 
     def parameter_names(self) -> list[str]:
         """Return a unique Python name for each argument: its keyword if it has one."""
@@ -136,6 +176,9 @@ class ArgumentOrder:
             default = Parameter.empty if argument.number in positions else argument.default
             parameter = Parameter(name, Parameter.KEYWORD_ONLY if keyword_only else kind, default=default, annotation=type_of(argument))
             (behind if keyword_only else parameters).append(parameter)
+        for keyword, record in self.records.items():
+            if keyword.isidentifier() and keyword not in names:
+                behind.append(Parameter(keyword, Parameter.KEYWORD_ONLY, default=None, annotation=self.describe_record(record)))
         return [*parameters, *behind]
 
     def argument_of(self, argument: Argument, path: str) -> Argument | MemberArgument:
@@ -176,35 +219,78 @@ class ArgumentOrder:
         positions = [each.number for each in self.positional[:count]]
         by_name: dict[int, str] = {}
         for name in names:
-            number = self._numbers.get(name)
-            if number is None:
+            if name not in self._numbers and name not in self.records:
                 raise self._unknown(name)
-            if number in positions:
-                twice = self.arguments[number]
-                raise self._error(f"got {twice.label} twice: by position and by name; it takes {self._count_text()}", twice.name)
-            by_name[number] = name
+            for number in self.records[name].numbers if name in self.records else (self._numbers[name],):
+                if number in positions or number in by_name:
+                    twice = self.arguments[number]
+                    keyword = next((each for each in (name, by_name.get(number, "")) if each in self.records), "")
+                    way = "by position" if number in positions else "by name"
+                    other = f"in the record {keyword}=" if keyword else "by name"
+                    raise self._error(f"got {twice.label} twice: {way} and {other}; it takes {self._count_text()}", twice.name)
+                by_name[number] = name
         present = {*positions, *by_name}
         missing = [each for each in self.arguments if each.number not in present and each.number not in self._optional]
         if missing:
             raise self._missing(missing, count)
-        # The arguments by name are taken in the kernel's order, whatever the order of the call.
-        order = [*positions, *sorted(by_name)]
-        get = getter([by_name[number] for number in sorted(by_name)])
-        if order == list(range(len(self.arguments))):
-            return count, get, self._group
-        order += [number for number in self._optional if number not in present]
-        defaults = tuple(self.arguments[number].default for number in order[len(present) :])
-        pick = itemgetter(*map(order.index, range(len(order)))) if len(order) > 1 else tuple
-        group = self._group
-        if group is None:
-            return count, get, lambda values: pick(values + defaults)
-        return count, get, lambda values: group(pick(values + defaults))
+        # The arguments by name are taken in the kernel's order, whatever the order of the call. A record is one of them.
+        given = list(dict.fromkeys(by_name[number] for number in sorted(by_name)))
+        get = getter(given)
+        omitted = [number for number in self._optional if number not in present]
+        defaults = tuple(self.arguments[number].default for number in omitted)
+        places = {number: place for place, number in enumerate(positions)}
+        places |= {number: count + given.index(name) for number, name in by_name.items()}
+        places |= {number: count + len(given) + place for place, number in enumerate(omitted)}
+        groups = list(self._groups)
+        converters: list[tuple[int, Callable[[Any], Any]]] = []
+        for place, record in enumerate(map(self.records.get, given), count):
+            if record is not None and record.argument >= 0:
+                groups[record.argument] = []  # the struct is one argument, which takes the record as it is
+                for number in record.numbers[1:]:
+                    del places[number]
+            elif record is not None:
+                converters.append((place, self._converter(given[place - count], record)))
+        order = [places[number] for number in sorted(places)]
+        group = _grouper(groups) if groups else None
+        if order == list(range(len(self.arguments))) and not converters and not defaults:
+            return count, get, group
+        pick = itemgetter(*order) if len(order) > 1 else tuple
+
+        def rearrange(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            for place, convert in converters:
+                values = (*values[:place], convert(values[place]), *values[place + 1 :])
+            values = pick(values + defaults)
+            return values if group is None else group(values)
+
+        return count, get, rearrange
+
+    def _converter(self, keyword: str, record: Record) -> Callable[[Any], BlockBytes]:
+        """Return the function that converts a record to the content of its block. It raises ArgumentError.
+
+        Raises
+        ------
+        FormatError
+            The scalars have no valid layout: they overlap, or are outside of the block.
+        """
+        members = [_member(param, self._signature.arguments[number].type) for number, param in record.params]
+        check_members(members, record.size, f"the block {quote_name(record.name)} of {self._label}")
+        pack = struct_packer(keyword, members, record.size)
+
+        def convert(value: Any) -> BlockBytes:
+            try:
+                return BlockBytes(pack(value))
+            except ConversionError as error:
+                member = error.path[len(keyword) + 1 :].partition(".")[0].partition("[")[0] if isinstance(error, StructError) else ""
+                raise self._error(f"got an invalid record {keyword}=: {error}", member or keyword) from None
+
+        return convert
 
     def _unknown(self, name: str) -> ArgumentError:
         if any(keyword_of(each) == name for each in self.arguments):
             return self._error(f"has several arguments {name!r}: give them by position", name)
         return self._error(
-            f"has no argument {quote_name(name)}; it takes {self._count_text()}{did_you_mean(name, [*self._numbers, *LAUNCH_KEYWORDS])}",
+            f"has no argument {quote_name(name)}; it takes {self._count_text()}"
+            f"{did_you_mean(name, [*self._numbers, *self.records, *LAUNCH_KEYWORDS])}",
             name,
         )
 
@@ -237,6 +323,28 @@ class ArgumentOrder:
 
     def _error(self, text: str, argument: str = "") -> ArgumentError:
         return ArgumentError(f"{self._label} {text}", kind=self._kind, function=self._name, argument=argument)
+
+
+class Record(NamedTuple):
+    """A block of scalars, or a flattened struct, that a call may give as one argument.
+
+    Attributes
+    ----------
+    name
+        Its name in the source.
+    numbers
+        The arguments of the call in whose place it is given.
+    argument
+        The kernel's argument that it is, for a flattened struct; -1 for a block.
+    size, params
+        A block's size in bytes, and its scalars, each with the number of the kernel's argument.
+    """
+
+    name: str
+    numbers: Sequence[int]
+    argument: int
+    size: int = 0
+    params: Sequence[tuple[int, Param]] = ()
 
 
 class MemberArgument:
@@ -272,6 +380,21 @@ def getter(names: Sequence[str]) -> Names:
         (name,) = names
         return lambda keywords: (keywords[name],)
     return itemgetter(*names)
+
+
+def _is_in_block(param: Param, index: int) -> bool:
+    return param.kind == "scalar" and isinstance(param.at, tuple) and param.at[0] == index
+
+
+def _member(param: Param, type_name: str) -> Member:
+    """Return a scalar of a block as a member of the record. One of unknown type is bytes."""
+    assert isinstance(param.at, tuple)
+    offset, count = param.at[1], parse_dtype(type_name)[2]
+    if is_value(param.members):
+        return param.members[0].replace(name=param.name, offset=offset)
+    if param.members:
+        return Member(param.name, "", offset, param.members, count)
+    return Member(param.name, "uint8", offset, (), 0, (count,), (1,)) if param.align else Member(param.name, type_name, offset)
 
 
 def _given(count: int) -> str:

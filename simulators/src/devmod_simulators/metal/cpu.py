@@ -1,4 +1,6 @@
-"""Metal sources as C++ on the CPU, for the examples. `msl_on_cpu.h` has the names of the language; this file compiles and calls."""
+"""Metal sources as C++ on the CPU, for the examples and tests. `msl_on_cpu.h` and `msl_textures.h` have the names of the language; this
+file compiles and calls.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,55 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
+_KERNEL = re.compile(r"\bkernel\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
+#: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
+_ADDRESS_SPACE = re.compile(r"\bthreadgroup\s+(?=(?:const\s+)?\w+\s*[*&])")
 _TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)
+_TEXTURE = re.compile(r"(texture\w+\s*<[^<>]*>)\s*\w+\s*\[\[\s*(texture)\((\d+)\)\s*\]\]\Z")
+_SAMPLER = re.compile(r"(sampler)\s+\w+\s*\[\[\s*(sampler)\((\d+)\)\s*\]\]\Z")
 _PLACE = re.compile(r"\w+\s+\w+\s*\[\[\s*(\w+)\s*\]\]\Z")
+
+
+#: The formats of texels, without their channels, in the order of `msl_textures.h`.
+_FORMATS = ("8unorm", "8snorm", "8uint", "8sint", "16unorm", "16snorm", "16uint", "16sint", "16float", "32uint", "32sint", "32float")
+_CHANNELS = {"r": 1, "rg": 2, "rgba": 4, "bgra": 4}
+_ADDRESS_MODES = {"border": 0, "clamp": 1, "repeat": 2, "mirror": 3}
+
+
+class Texture(NamedTuple):
+    """A texture: its format by WebGPU's name, its width, height and depth, its layers (0 for no array), and its texels."""
+
+    format: str
+    extent: tuple[int, int, int]
+    layers: int
+    data: bytearray
+
+
+class Sampler(NamedTuple):
+    """A sampler, by the words of `devmod.Device.sampler`."""
+
+    filter: str
+    address: str
+    normalized: bool
+
+
+class _TextureData(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        *((name, ctypes.c_uint) for name in ("width", "height", "depth", "layers", "format", "channels", "bgra")),
+    ]
+
+
+def _texture_data(texture: Texture) -> _TextureData:
+    match = re.fullmatch(r"([a-z]+)(\w+)", texture.format)
+    assert match
+    format_, data = _FORMATS.index(match[2]), (ctypes.c_char * len(texture.data)).from_buffer(texture.data)
+    result = _TextureData(ctypes.addressof(data), *texture.extent, texture.layers, format_, _CHANNELS[match[1]], match[1] == "bgra")
+    result.owner = data
+    return result
 
 
 def _compiler() -> str | None:
@@ -26,56 +72,85 @@ def missing() -> str:
     return "" if _compiler() else "no C++ compiler is installed"
 
 
-@cache
-def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
-    """Compile a kernel, once. Return a function f(arguments, grid, block).
+def _c_object(value: Any) -> Any:
+    """Return an argument as an object of ctypes."""
+    if isinstance(value, Texture):
+        return _texture_data(value)
+    if isinstance(value, Sampler):
+        words = (not value.normalized, value.filter == "linear", _ADDRESS_MODES[value.address])
+        return (ctypes.c_int * 3)(*words)
+    data = bytearray(value) if isinstance(value, int) else value
+    if isinstance(data, (bytearray, memoryview)):
+        return (ctypes.c_char * len(data)).from_buffer(data)
+    return ctypes.create_string_buffer(bytes(data), len(data))
 
-    The key of an argument is ("buffer" or "threadgroup", index). Its value is the data of the buffer, or the bytes of threadgroup memory.
-    """
-    found = re.search(rf"\bkernel\s+void\s+{name}\s*\((.*?)\)\s*\{{", text, re.DOTALL)
-    assert found, f"no kernel {name}"
-    # In a parameter, `threadgroup` is an address space, which C++ lacks. In a body it declares memory that the threads share.
-    signature = re.sub(r"\bthreadgroup\b(?!\s*\()", "", found[1])
-    text = text[: found.start(1)] + signature + text[found.end(1) :]
-    keys, passed = [], []
-    for number, parameter in enumerate(each.strip() for each in signature.split(",")):
-        buffer = _TYPE.match(parameter)
-        if buffer:
-            keys.append((buffer[4], int(buffer[5])))
-            pointer = f"({buffer[1].strip()} *)args[{len(keys) - 1}]"
-            passed.append(pointer if buffer[2] == "*" else f"*{pointer}")
-        else:
-            place = _PLACE.match(parameter)
-            assert place, f"parameter {number + 1} is {parameter!r}"
-            passed.append(f"at.{place[1]}")
-    runner = "run_threads" if "threadgroup_barrier" in text else "run_one_by_one"
-    source = (
-        f'#include "{HEADER}"\n#line 1 "source"\n{text}\n'
-        f'extern "C" void devmod_run(void **args, const uint *grid, const uint *block)\n'
-        f"{{ {runner}([=](Places at) {{ {name}({', '.join(passed)}); }}, grid, block); }}\n"
-    )
+
+class _Kernel(NamedTuple):
+    """A kernel of a source: the keys of its arguments in order, and its function for the CPU, which is C++."""
+
+    keys: list[tuple[str, int]]
+    runner: str
+
+
+def _kernels(text: str) -> dict[str, _Kernel]:
+    """Find the kernels of a source."""
+    kernels = {}
+    for found in _KERNEL.finditer(text):
+        keys, passed = [], []
+        for number, parameter in enumerate(each.strip() for each in re.split(r",(?![^<>]*>)", _ADDRESS_SPACE.sub("", found["signature"]))):
+            buffer, bound = _TYPE.match(parameter), _TEXTURE.match(parameter) or _SAMPLER.match(parameter)
+            if bound:
+                keys.append((bound[2], int(bound[3])))
+                passed.append(f"({bound[1]})args[{len(keys) - 1}]" if bound[2] == "texture" else f"*(sampler *)args[{len(keys) - 1}]")
+            elif buffer:
+                keys.append((buffer[4], int(buffer[5])))
+                pointer = f"({buffer[1].strip()} *)args[{len(keys) - 1}]"
+                passed.append(pointer if buffer[2] == "*" else f"*{pointer}")
+            else:
+                place = _PLACE.match(parameter)
+                assert place, f"parameter {number + 1} of {found['name']} is {parameter!r}"
+                passed.append(f"at.{place[1]}")
+        # Threads that share no memory need no barrier, and run one after the other.
+        run = "run_together" if re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"]) else "run_one_by_one"
+        kernels[found["name"]] = _Kernel(
+            keys,
+            f'extern "C" void devmod_run_{found["name"]}(void **args, const uint *grid, const uint *block)\n'
+            f"{{ {run}([=](Places at) {{ {found['name']}({', '.join(passed)}); }}, grid, block); }}\n",
+        )
+    return kernels
+
+
+@cache
+def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
+    """Compile a source, once."""
+    kernels = _kernels(text)
+    source = f'#include "{HEADER}"\n#line 1 "source"\n{_ADDRESS_SPACE.sub("", text)}\n{"".join(each.runner for each in kernels.values())}'
     folder = tempfile.mkdtemp(prefix="devmod-msl-")
     try:
         (Path(folder) / "metal_stdlib").write_text("")
         (Path(folder) / "k.cpp").write_text(source)
-        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
+        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", f"-I{folder}"]
         process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )
         assert process.returncode == 0, process.stderr
-        library = ctypes.CDLL(f"{folder}/k.so")
+        return ctypes.CDLL(f"{folder}/k.so"), kernels
     finally:
         shutil.rmtree(folder)
 
+
+def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:
+    """Compile a source, once, with all its kernels. Return a function f(arguments, grid, block) for one of them.
+
+    The key of an argument is ("buffer", "threadgroup", "texture" or "sampler", index). Its value is the data of the buffer, the bytes of
+    threadgroup memory, a `Texture` or a `Sampler`.
+    """
+    library, kernels = _compile(text)
+    assert name in kernels, f"no kernel {name}"
+
     def call(arguments: Mapping[tuple[str, int], Any], grid: Any, block: Any) -> None:
-        given = [bytearray(data) if isinstance(data, int) else data for data in (arguments[key] for key in keys)]
-        arrays = [
-            (ctypes.c_char * len(data)).from_buffer(data)
-            if isinstance(data, (bytearray, memoryview))
-            else ctypes.create_string_buffer(bytes(data), len(data))
-            for data in given
-        ]
+        arrays = [_c_object(arguments[key]) for key in kernels[name].keys]
         pointers = (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
-        library.devmod_run(pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
+        library[f"devmod_run_{name}"](pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
 
     return call

@@ -23,7 +23,17 @@ PLAIN = {
     "operatingSystemVersionString": [],
     "processInfo": [],
     "as_buffer": ["Q"],
+    "conformsToProtocol_": ["@"],
+    **{
+        f"set{name}_": ["Q"]
+        for name in (
+            *("TextureType", "PixelFormat", "Width", "Height", "Depth", "ArrayLength", "StorageMode", "Usage"),
+            *("MinFilter", "MagFilter", "SAddressMode", "TAddressMode", "RAddressMode"),
+        )
+    },
 }
+#: The classes of which the driver makes objects.
+CLASSES = ("MTLCompileOptions", "MTLFunctionConstantValues", "MTLTextureDescriptor", "MTLSamplerDescriptor")
 REGISTERED = {"setConstantValue_type_atIndex_": ["^v:n", "Q", "Q"]}
 
 
@@ -35,13 +45,23 @@ class Size(NamedTuple):
     depth: int
 
 
+class Origin(NamedTuple):
+    """MTLOrigin."""
+
+    x: int
+    y: int
+    z: int
+
+
 _CHECKS = {
     "Q": lambda value: type(value) is int and value >= 0,
+    "q": lambda value: type(value) is int,
     "@": lambda value: value is None or isinstance(value, (Object, str, Data)),
     "Z": lambda value: type(value) is bool,
     "^v:n": lambda value: isinstance(value, bytes),
     "^@:o": lambda value: value is None,
     "{MTLSize=QQQ}": lambda value: isinstance(value, Size),
+    "{MTLOrigin=QQQ}": lambda value: isinstance(value, Origin),
 }
 
 
@@ -118,8 +138,8 @@ class FrameworkDouble:
                 **KNOWN["enums"],
                 MTLCopyAllDevices=lambda: [self.device("Intel", low=True), self.device("Apple M1")],
                 MTLSizeMake=lambda x, y, z: Size(x, y, z),
-                MTLCompileOptions=self._class("MTLCompileOptions"),
-                MTLFunctionConstantValues=self._class("MTLFunctionConstantValues"),
+                MTLOriginMake=lambda x, y, z: Origin(x, y, z),
+                **{name: self._class(name) for name in CLASSES},
             ),
             "Foundation": types.SimpleNamespace(
                 NSProcessInfo=self.object(
@@ -127,7 +147,13 @@ class FrameworkDouble:
                 )
             ),
             "libdispatch": types.SimpleNamespace(dispatch_data_create=self._data),
-            "objc": types.SimpleNamespace(autorelease_pool=self._pool, registerMetaDataForSelector=self._register, pyobjc_id=id),
+            "objc": types.SimpleNamespace(
+                autorelease_pool=self._pool,
+                registerMetaDataForSelector=self._register,
+                pyobjc_id=id,
+                objc_object=Object,
+                protocolNamed=str,
+            ),
         }
 
     def object(self, kind: str, **answers: Any) -> Object:
@@ -170,6 +196,11 @@ class FrameworkDouble:
             maxBufferLength=1 << 30,
             recommendedMaxWorkingSetSize=1 << 33,
             currentAllocatedSize=1 << 20,
+            readWriteTextureSupport=2,
+            supports32BitFloatFiltering=False,
+            supportsFamily_=lambda family: family == 1007,
+            newTextureWithDescriptor_=lambda descriptor: self.object("texture"),
+            newSamplerStateWithDescriptor_=lambda descriptor: self.object("sampler"),
             newCommandQueue=lambda: self.queue(),
             newBufferWithLength_options_=lambda nbytes, options: self.buffer(nbytes),
             newSharedEvent=lambda: self.object("event"),

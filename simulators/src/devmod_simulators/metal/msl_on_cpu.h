@@ -1,50 +1,88 @@
 // The part of the Metal shading language that the examples use, as C++ on the CPU, one threadgroup after the other. It checks the
 // results of the examples; it does not show that they run on a GPU.
-#include <barrier>
 #include <cmath>
 #include <cstdint>
-#include <thread>
+#include <cstdlib>
+#include <functional>
+#include <ucontext.h>
 #include <vector>
 
+using uchar = unsigned char;
 using uint = unsigned int;
 using ulong = unsigned long;
-struct uint2 { uint x, y; };
-struct uint3 { uint x, y, z; operator uint() const { return x; } operator uint2() const { return {x, y}; } };
-struct float4 {
-    float x, y, z, w;
-    float4() = default;
-    float4(float all) : x(all), y(all), z(all), w(all) {}
-    float4(float a, float b, float c, float d) : x(a), y(b), z(c), w(d) {}
-    float4 &operator+=(float4 o) { x += o.x, y += o.y, z += o.z, w += o.w; return *this; }
+using ushort = unsigned short;
+using half = _Float16;
+// The operators of a vector, for each member.
+#define VECTOR_OPERATOR(name, op, ...) \
+    friend name operator op(name a, name b) { return {__VA_ARGS__}; } \
+    name &operator op##=(name other) { return *this = *this op other; }
+template <class T> struct vec2 {
+    T x, y;
+    vec2() = default;
+    vec2(T all) : x(all), y(all) {}
+    vec2(T a, T b) : x(a), y(b) {}
+    template <class U> explicit vec2(vec2<U> o) : x(T(o.x)), y(T(o.y)) {}
+    VECTOR_OPERATOR(vec2, +, T(a.x + b.x), T(a.y + b.y))
+    VECTOR_OPERATOR(vec2, -, T(a.x - b.x), T(a.y - b.y))
+    VECTOR_OPERATOR(vec2, *, T(a.x * b.x), T(a.y * b.y))
+    VECTOR_OPERATOR(vec2, /, T(a.x / b.x), T(a.y / b.y))
 };
-inline float4 operator*(float s, float4 v) { return {s * v.x, s * v.y, s * v.z, s * v.w}; }
-struct uint4 {
-    uint x, y, z, w;
-    explicit uint4(float4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
+template <class T> struct vec3 {
+    T x, y, z;
+    vec3() = default;
+    vec3(T all) : x(all), y(all), z(all) {}
+    vec3(T a, T b, T c) : x(a), y(b), z(c) {}
+    template <class U> explicit vec3(vec3<U> o) : x(T(o.x)), y(T(o.y)), z(T(o.z)) {}
+    VECTOR_OPERATOR(vec3, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z))
+    VECTOR_OPERATOR(vec3, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z))
+    VECTOR_OPERATOR(vec3, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z))
+    VECTOR_OPERATOR(vec3, /, T(a.x / b.x), T(a.y / b.y), T(a.z / b.z))
 };
+template <class T> struct vec4 {
+    T x, y, z, w;
+    vec4() = default;
+    vec4(T all) : x(all), y(all), z(all), w(all) {}
+    vec4(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
+    template <class U> explicit vec4(vec4<U> o) : x(T(o.x)), y(T(o.y)), z(T(o.z)), w(T(o.w)) {}
+    VECTOR_OPERATOR(vec4, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z), T(a.w + b.w))
+    VECTOR_OPERATOR(vec4, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z), T(a.w - b.w))
+    VECTOR_OPERATOR(vec4, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z), T(a.w * b.w))
+    VECTOR_OPERATOR(vec4, /, T(a.x / b.x), T(a.y / b.y), T(a.z / b.z), T(a.w / b.w))
+};
+#define VECTORS(T) using T##2 = vec2<T>; using T##3 = vec3<T>; using T##4 = vec4<T>;
+VECTORS(float) VECTORS(half) VECTORS(int) VECTORS(uint) VECTORS(short) VECTORS(ushort)
+// A position converts to what a kernel declares.
+struct Position {
+    uint x, y, z;
+    operator uint() const { return x; }
+    operator uint2() const { return {x, y}; }
+    operator uint3() const { return {x, y, z}; }
+};
+inline float rsqrt(float v) { return 1 / sqrtf(v); }
 inline float max(float a, float b) { return a > b ? a : b; }
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 inline float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 inline float4 clamp(float4 v, float low, float high) { return {clamp(v.x, low, high), clamp(v.y, low, high), clamp(v.z, low, high), clamp(v.w, low, high)}; }
 inline float4 rint(float4 v) { return {rintf(v.x), rintf(v.y), rintf(v.z), rintf(v.w)}; }
 namespace precise {
+inline float cos(float v) { return cosf(v); }
 inline float exp(float v) { return expf(v); }
 inline float log2(float v) { return log2f(v); }
+inline float sin(float v) { return sinf(v); }
 }
 namespace metal {}
+#include "msl_textures.h"
 namespace mem_flags { constexpr int mem_threadgroup = 0; }
-inline std::barrier<> *all_threads;
-inline void threadgroup_barrier(int) { all_threads->arrive_and_wait(); }
 
 struct Places {
-    uint3 threadgroup_position_in_grid, thread_position_in_threadgroup, thread_position_in_grid, threadgroups_per_grid, threads_per_threadgroup,
+    Position threadgroup_position_in_grid, thread_position_in_threadgroup, thread_position_in_grid, threadgroups_per_grid, threads_per_threadgroup,
         threads_per_grid;
 };
 
 inline Places place(const uint *grid, const uint *block, uint group, uint thread)
 {
-    const uint3 g{group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
-    const uint3 t{thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]};
+    const Position g{group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
+    const Position t{thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]};
     return {g, t, {g.x * block[0] + t.x, g.y * block[1] + t.y, g.z * block[2] + t.z}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
             {grid[0] * block[0], grid[1] * block[1], grid[2] * block[2]}};
 }
@@ -57,22 +95,46 @@ template <class F> void run_one_by_one(F kernel_of, const uint *grid, const uint
             kernel_of(place(grid, block, group, thread));
 }
 
-// One thread of the CPU for each thread of a threadgroup. No thread may return while others wait at a barrier, as in Metal.
-template <class F> void run_threads(F kernel_of, const uint *grid, const uint *block)
+// The threads of a threadgroup as coroutines of one thread of the CPU: each runs to its next barrier, then the next one runs.
+// No thread may return while others wait at a barrier, as in Metal.
+struct Coroutine {
+    ucontext_t context;
+    std::vector<char> stack = std::vector<char>(64 << 10);
+    bool done = false;
+};
+inline std::vector<Coroutine> coroutines;
+inline ucontext_t scheduler;
+inline uint running;
+inline std::function<void(uint)> body;
+inline void threadgroup_barrier(int) { swapcontext(&coroutines[running].context, &scheduler); }
+inline void run_coroutine()
+{
+    body(running);
+    coroutines[running].done = true;
+}
+
+template <class F> void run_together(F kernel_of, const uint *grid, const uint *block)
 {
     const uint count = block[0] * block[1] * block[2];
-    std::barrier<> barrier(count);
-    all_threads = &barrier;
-    std::vector<std::thread> threads;
-    for (uint thread = 0; thread < count; thread++)
-        threads.emplace_back([=] {
-            for (uint group = 0; group < grid[0] * grid[1] * grid[2]; group++) {
-                kernel_of(place(grid, block, group, thread));
-                threadgroup_barrier(0); // the next threadgroup uses the same memory
-            }
-        });
-    for (auto &thread : threads)
-        thread.join();
+    coroutines = std::vector<Coroutine>(count);
+    for (uint group = 0; group < grid[0] * grid[1] * grid[2]; group++) {
+        body = [=](uint thread) { kernel_of(place(grid, block, group, thread)); };
+        for (auto &each : coroutines) {
+            each.done = false;
+            getcontext(&each.context);
+            each.context.uc_stack.ss_sp = each.stack.data();
+            each.context.uc_stack.ss_size = each.stack.size();
+            each.context.uc_link = &scheduler;
+            makecontext(&each.context, run_coroutine, 0);
+        }
+        while (!coroutines[0].done) {
+            for (running = 0; running < count; running++)
+                swapcontext(&scheduler, &coroutines[running].context);
+            for (auto &each : coroutines)
+                if (each.done != coroutines[0].done)
+                    abort(); // a barrier that some threads do not reach
+        }
+    }
 }
 
 #define kernel static

@@ -36,6 +36,7 @@ Examples:
   devmod compile k.cl -t opencl -o k.devmod
   devmod compile matmul.cl -t opencl -D TILE=8 -I include --option=-cl-fast-relaxed-math -o matmul.devmod
   devmod compile reduce.cl -t opencl --block 256 --local scratch=4/thread
+  devmod compile matvec.comp -t vulkan --alias data_a=data_a_packed16,data_a_packed32 --subgroup 32
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
   devmod compile k.cl k.comp -t opencl -t vulkan    # each source for the targets that take its language
   devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
@@ -64,6 +65,9 @@ Examples:
               help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
 @click.option("--local", "locals_", multiple=True, metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
               help="The default size of a parameter of local memory: in all, or for each thread of a block.")  # fmt: skip
+@click.option("--alias", "aliases", multiple=True, metavar="NAME=NAME[,NAME...]",
+              help="A parameter's name, and the names in the sources that it replaces.")  # fmt: skip
+@click.option("--subgroup", type=int, metavar="THREADS", help="The threads of a subgroup with which the functions must run.")
 @click.option("--function", "functions", multiple=True, metavar="NAME[=SYMBOL](TYPE,...)",
               help="A function and the types of its arguments, as in --function 'scale(handle, float32, int32)'. For sources that "
                    "contain no types, such as PTX, where it also selects the functions.")  # fmt: skip
@@ -86,6 +90,8 @@ def command(
     name: str | None,
     blocks: tuple[str, ...],
     locals_: tuple[str, ...],
+    aliases: tuple[str, ...],
+    subgroup: int | None,
     functions: tuple[str, ...],
     compress: str | None,
     with_sources: bool,
@@ -131,6 +137,8 @@ def command(
                 include=include,
                 block=block,
                 local=local,
+                aliases=parse_aliases(aliases),
+                subgroup=subgroup,
             )
             for each in assignments
         ]
@@ -145,7 +153,8 @@ def command(
             _write_payload(modules[0], output)
     if not quiet:
         for module in modules:
-            echo(f"{module.kind} {module.format}: {', '.join(module.functions)}{_validation(module)}")
+            kind = f"{module.kind} {module.format}".rstrip()  # several variants are a bundle, which has no format
+            echo(f"{kind}: {', '.join(module.functions)}{_validation(module)}")
         echo(f"{output}: {size(output.stat().st_size)}")
 
 
@@ -288,7 +297,7 @@ def _no_taker(source: Path, name: str, language: str | None, specs: dict[str, Ta
     return f"{source} is {other.languages[name]}, which none of the targets takes: {takes}. Add -t {other.kind}, or give --language"
 
 
-# -- The options --block, --local and --function of `devmod compile`.
+# -- The options --block, --local, --alias and --function of `devmod compile`.
 
 
 #: ``name(types)`` or ``name=symbol(types)``. The name of an overload contains brackets and commas.
@@ -343,6 +352,18 @@ def parse_locals(texts: Sequence[str]) -> dict[str, Local | dict[str, Local]] | 
             raise click.UsageError(f"--local {text}: {names} is given twice")
         group[parameter] = default
     return result or None
+
+
+def parse_aliases(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the argument `aliases` of `devmod.compile`. Raise UsageError for an invalid text."""
+    result: dict[str, list[str]] = {}
+    for text in texts:
+        alias, _, names = text.partition("=")
+        parts = names.split(",")
+        if not alias or not all(parts):
+            raise click.UsageError(f"--alias {text}: expected names, such as data_a=data_a_packed16,data_a_packed32")
+        result.setdefault(alias, []).extend(parts)
+    return result
 
 
 def parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:

@@ -265,14 +265,15 @@ class Checks:
             own = [text for text in targets if any(covers(parse_target(each.target), variant) for variant in variants(text))]
             sections.append(((*keys, "target", each.target), each, own))
         for place, section, takers in sections:
-            seen: set[str] = set()
+            seen: set[tuple[str, str]] = set()
             kinds = [*dict.fromkeys(parse_target(text).kind for text in takers)]
             for index, source in enumerate(section.sources or ()):
                 where = (*place, "sources", index)
-                if source.path in seen:
+                language = source.language or section.language or kernel.section.language
+                if (source.path, language) in seen:
                     self._add(where, f"{source.path!r} is listed twice")
-                seen.add(source.path)
-                self._check_source(kernel, source, source.language or section.language or kernel.section.language, kinds, where)
+                seen.add((source.path, language))
+                self._check_source(kernel, source, language, kinds, where)
         return len(self._problems) == before
 
     def _check_source(self, kernel: KernelEntry, source: Source, language: str, kinds: Sequence[str], keys: KeyPath) -> None:

@@ -28,12 +28,17 @@ _TITLE = "devmod build"
 class _Shown(Progress):
     """What the log and the live display have in common. `show` prints lines in a colour."""
 
+    def __init__(self) -> None:
+        self._reports: set[str] = set()
+
     def add(self, result: JobResult) -> None:
-        """Show the warnings and the reports of a job."""
+        """Show the warnings and the reports of a job. A report that another job had too, such as a missing tool, is shortened."""
         for text in result.warnings:
             self.warn(f"{result.job}: {text}")
         for text in result.reports:
-            self.report(f"{result.job}: {text}")
+            subject, separator, _ = text.partition(": ")
+            self.report(f"{result.job}: {subject}, as above" if separator and text in self._reports else f"{result.job}: {text}")
+            self._reports.add(text)
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -56,6 +61,7 @@ class LogProgress(_Shown):
     """A line for each compile on standard error."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._total = self._count = 0
 
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
@@ -86,6 +92,7 @@ class LiveProgress(_Shown):
     """A bar for each target in the terminal, with the failures above it. It needs rich."""
 
     def __init__(self, console: Any) -> None:
+        super().__init__()
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
 

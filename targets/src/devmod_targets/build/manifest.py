@@ -9,6 +9,8 @@ Define = str | int | float | bool
 Blocks = tuple[tuple[str, tuple[int, ...]], ...]
 #: The default sizes of local memory: function ("" for the one with the parameter), parameter, bytes, and whether they are per thread.
 Locals = tuple[tuple[str, str, int, bool], ...]
+#: Names of parameters, each with the names in the sources that it replaces.
+Aliases = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Source(NamedTuple):
@@ -37,6 +39,8 @@ class Section(NamedTuple):
     functions: tuple[tuple[str, str], ...] = ()
     block: Blocks = ()
     local: Locals = ()
+    aliases: Aliases = ()
+    subgroup: int = 0
 
 
 class KernelEntry(NamedTuple):

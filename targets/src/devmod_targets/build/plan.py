@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from devmod import Module
-    from devmod_targets.build.manifest import Blocks, Constants, Define, Locals, Manifest, Source
+    from devmod_targets.build.manifest import Aliases, Blocks, Constants, Define, Locals, Manifest, Source
     from devmod_targets.build.matrix import Use
 
 
@@ -47,6 +47,10 @@ class Job(NamedTuple):
         The threads of a block by function; "" is all functions.
     local
         The default sizes of local memory: function or "", parameter, bytes, and whether they are per thread.
+    aliases
+        Names of parameters, each with the names in the sources that it replaces.
+    subgroup
+        The required number of threads in a subgroup; 0 for any.
     """
 
     kernel: str
@@ -62,6 +66,8 @@ class Job(NamedTuple):
     fmap: str = ""
     block: Blocks = ()
     local: Locals = ()
+    aliases: Aliases = ()
+    subgroup: int = 0
 
     @property
     def path(self) -> str:
@@ -97,6 +103,8 @@ class Job(NamedTuple):
             "name_expressions": self.name_expressions,
             "block": block.get("", block or None),
             "local": local or None,
+            "aliases": dict(self.aliases) or None,
+            "subgroup": self.subgroup or None,
         }
 
     def __str__(self) -> str:
@@ -208,13 +216,17 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
     defines: dict[str, Define] = {}
     functions: dict[str, Any] = {}
     local: dict[tuple[str, str], tuple[int, bool]] = {}
+    aliases: dict[str, tuple[str, ...]] = {}
     block: Blocks = ()
+    subgroup = 0
     name = use.kernel.name if len(use.sources) == 1 else ""
     for section in sections:
         defines |= dict(section.defines)
         functions |= {key: json.loads(text) for key, text in section.functions}
         local |= {(function, parameter): (size, per_thread) for function, parameter, size, per_thread in section.local}
+        aliases |= dict(section.aliases)
         block = section.block or block
+        subgroup = section.subgroup or subgroup
         name = section.name or name
     return Job(
         kernel=use.kernel.name,
@@ -230,4 +242,6 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
         fmap=json.dumps({"func_info": functions}) if functions else "",
         block=block,
         local=tuple((*key, *size) for key, size in local.items()),
+        aliases=tuple(aliases.items()),
+        subgroup=subgroup,
     )

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from devmod_targets.build.document import Document, KeyPath
-    from devmod_targets.build.manifest import Define
+    from devmod_targets.build.manifest import Aliases, Define
 
 
 #: Keys of a kernel that are not for all kernels.
-_KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local")
+_KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local", "subgroup")
 #: Likely mistakes at the top of a manifest, each with the end of the message about an unknown key.
 _HINTS = {
     "kernel": ". Did you mean 'kernels', as in [kernels.twice]?",
@@ -167,6 +167,7 @@ _SECTION_HINTS = {
     "args": ". Did you mean 'options', or the table 'functions'?",
     "arguments": ". Did you mean the table 'functions', which declares the arguments of a function?",
     "fmap": ". Did you mean the table 'functions'?",
+    "alias": ". Did you mean 'aliases'?",
     "includes": ". Did you mean 'include'?",
     "include_dirs": ". Did you mean 'include'?",
     "macros": ". Did you mean 'defines'?",
@@ -198,7 +199,7 @@ def read_target_tables(table: Table, *, in_kernel: bool) -> Iterator[Section]:
 
 def read_common(table: Table, target: str = "") -> Section:
     """Return the settings that any table may have."""
-    return Section(target=target, options=_options(table), defines=_defines(table), include=_include(table))
+    return Section(target=target, options=_options(table), defines=_defines(table), include=_include(table), aliases=_aliases(table))
 
 
 def read_section(table: Table, target: str = "") -> Section:
@@ -215,6 +216,8 @@ def read_section(table: Table, target: str = "") -> Section:
         functions=tuple(_functions(table)),
         block=tuple(_blocks(table)),
         local=tuple(_locals(table)),
+        aliases=_aliases(table),
+        subgroup=_subgroup(table),
     )
 
 
@@ -241,6 +244,24 @@ def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
         else:
             result.append((macro, text))
     return tuple(result)
+
+
+def _aliases(table: Table) -> Aliases:
+    result: list[tuple[str, tuple[str, ...]]] = []
+    for alias, names in (table.typed("aliases", dict, 'a table of names, such as { data_a = ["data_a_packed16"] }') or {}).items():
+        if isinstance(names, list):
+            result.append((alias, tuple(table.check_string(name, "aliases", alias, index) for index, name in enumerate(names))))
+        else:
+            table.add(f'expected an array of names, such as ["data_a_packed16"], got {describe(names)}', "aliases", alias)
+    return tuple(result)
+
+
+def _subgroup(table: Table) -> int:
+    size: Any = table.get("subgroup")
+    if size is None or (type(size) is int and size in (1, 2, 4, 8, 16, 32, 64, 128)):
+        return size or 0
+    table.add(f"expected the threads of a subgroup, a power of two from 1 to 128, got {describe(size)}", "subgroup")
+    return 0
 
 
 def _sources(table: Table) -> tuple[Source, ...] | None:

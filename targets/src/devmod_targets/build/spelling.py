@@ -25,7 +25,7 @@ def in_manifest(error: DevmodError, kernel: str) -> str:
         return f"local = {{ {key_text((function,))} = {_size(parameter, size)} }}"
 
     table = key_text(("kernels", kernel, "target", "KIND"))
-    hint = f". To set it for one kind alone: [{table}]" if error.argument in ("block", "local") else ""
+    hint = f". To set it for one kind alone: [{table}]" if error.argument in ("block", "local", "subgroup") else ""
     return _respell(str(error), kernel, local) + hint
 
 
@@ -62,6 +62,8 @@ def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> s
 def _value(name: str, values: list[str]) -> str:
     if name == "block":
         return f"block = [{', '.join(values)}]"
+    if name == "subgroup":
+        return f"subgroup = {values[0]}"
     return f"{name} = {json.dumps(values[0] if name in ('language', 'name') else values, ensure_ascii=False)}"
 
 

@@ -246,6 +246,8 @@ ARRAY_PARAMETER = "parameter may not be qualified with an address space"
 _PLAIN_ERRORS = re.compile(
     r"redefinition of '|no member named '\w+' in '(?!metal::|__devmod|\w+\s*\(vector)|statement not in (?:a )?(?:loop|switch)"
 )
+#: At the end of a text: a name for C++, which is an address space or a kind of function for Metal. The header's macros replace it.
+_KEYWORD = re.compile(r"\b(thread|device|constant|threadgroup|kernel)\s*\Z")
 _UNKNOWN = re.compile(
     r"(?:use of undeclared identifier|unknown type name|no template named) '(?!__)|no (?:member|type|template) named '(?!__).* in namespace"
 )
@@ -292,7 +294,9 @@ def diagnostics(
             last = position.offset
         elif not certain:
             continue
-        (errors if certain else warnings).append(f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}")
+        keyword = _KEYWORD.search(source, max(0, origin - 20), origin) if certain and file else None
+        hint = f"; '{keyword[1]}' is a keyword of Metal" if keyword else ""
+        (errors if certain else warnings).append(f"{location}: {'error' if certain else 'warning'}: {diagnostic.spelling}{hint}")
         if len(errors) == MAX_ERRORS:
             break
     return errors, warnings, unknown
@@ -315,9 +319,16 @@ _VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
 _SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
 _OPERATORS = {"Add": int.__add__, "Sub": int.__sub__, "Mult": int.__mul__}
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
-_TEXTURE = re.compile(r"^(?:const )?(?:metal::array<)?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
-_SAMPLER = re.compile(r"^(?:const )?(?:metal::array<)?metal::sampler\b")
+_TEXTURE = re.compile(
+    r"^(?:const )?(?P<array>metal::array<)?metal::(?P<name>(?:texture|depth)\w*)<(?P<texel>[^,>]+)"
+    r"(?:, (?:metal::access::|\(metal::access\))(?P<access>\w+))?"
+)
+_SAMPLER = re.compile(r"^(?:const )?(?P<array>metal::array<)?metal::sampler\b")
 _ACCESS = {"sample": "r", "read": "r", "write": "w", "read_write": "rw", "0": "r", "1": "r", "2": "w", "3": "rw"}
+_IMAGE_TYPES = {f"texture{type_}": type_ for type_ in ("1d", "2d", "3d", "1d_array", "2d_array")}
+_SAMPLES = {"float": "float", "_Float16": "float", "int": "int", "short": "int", "unsigned int": "uint", "unsigned short": "uint"}
+#: The keys of a parameter's `extra`: a type that devmod does not support, and whether the kernel may read the texture with a sampler.
+UNSUPPORTED, SAMPLED = "unsupported", "sampled"
 #: The tables of arguments, by their attributes.
 _TABLES = ("buffer", "texture", "sampler", "threadgroup")
 #: The number of indices of each table.
@@ -438,6 +449,9 @@ class KernelReader:
             argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
             if argument is not None:
                 arguments.append(argument)
+        extent = (pattern or cursor.get_definition() or cursor).extent
+        text = self._names.text(extent.start.offset, extent.end.offset)
+        arguments = [(table, index, kind, param.replace(extra=_sampled(param, text))) for table, index, kind, param in arguments]
         params = _order_arguments(arguments)
         self._check_indices(name, location, [param for _, param in params], any("function_constant" in value for _, value, _ in parameters))
         extra: dict[str, Any] = {}
@@ -493,8 +507,8 @@ class KernelReader:
         if any(word not in _ARGUMENT_ATTRIBUTES for word in attributes):
             return None
         kind, spelling = type_kind(type_), type_.spelling
-        texture = _TEXTURE.match(spelling)
-        table = "sampler" if _SAMPLER.match(spelling) else "texture" if texture else "buffer"
+        texture, sampler = _TEXTURE.match(spelling), _SAMPLER.match(spelling)
+        table = "sampler" if sampler else "texture" if texture else "buffer"
         if kind in (POINTER, REFERENCE):
             target = type_.get_pointee().get_canonical()
             if target.get_address_space() == self._threadgroup:
@@ -509,9 +523,9 @@ class KernelReader:
                         function, location, name, f"has the attribute [[{word}({text})]], whose value is unknown; write a number"
                     )
         if table == "texture" or (unknown and "texture" in attributes):
-            return "texture", index, "handle", Param(name, "image", "", _ACCESS.get((texture[1] if texture else "") or "sample", ""))
-        if table == "sampler":
-            return table, index, "handle", Param(name, "sampler")
+            return "texture", index, "handle", _image_param(name, texture)
+        if sampler:
+            return table, index, "handle", Param(name, "sampler", extra={UNSUPPORTED: "arrays of samplers"} if sampler["array"] else {})
         if kind not in (POINTER, REFERENCE):
             if unknown:
                 return table, index, "", Param(name, "scalar")
@@ -534,6 +548,31 @@ class KernelReader:
     def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
         argument = f"the argument {name!r}" if name else "an argument"
         return CompileError(f"{location}: {argument} of the kernel {function!r} {text}", kind="metal", function=function, argument=name)
+
+
+def _image_param(name: str, texture: re.Match[str] | None) -> Param:
+    """Return the parameter of a texture; None is a texture whose type is unknown."""
+    if texture is None:
+        return Param(name, "image")
+    access = texture["access"] or "sample"
+    param = Param(name, "image", access=_ACCESS.get(access, ""))
+    type_, sample = _IMAGE_TYPES.get(texture["name"], ""), _SAMPLES.get(texture["texel"], "")
+    # Only a call is refused, so that other kernels of the source can be used.
+    if texture["array"]:
+        return param.replace(extra={UNSUPPORTED: "arrays of textures"})
+    if not type_ or not sample:
+        return param.replace(extra={UNSUPPORTED: f"{texture['name']} of {texture['texel']}" if type_ else texture["name"]})
+    return param.replace(type=type_, sample=sample, extra={SAMPLED: True} if access in ("sample", "0") else {})
+
+
+def _sampled(param: Param, text: str) -> Mapping[str, object]:
+    """Return a parameter's extra, without `SAMPLED` if the kernel uses the texture only for methods that take no sampler.
+
+    A texture has `access::sample` by default, and is often read by `read`.
+    """
+    extra = param.extra
+    uses = re.findall(rf"\b{re.escape(param.name)}\b(?!\s*\.\s*(?:read|write|get_\w+|fence)\b)", text) if SAMPLED in extra else ()
+    return extra if len(uses) > 1 else {key: value for key, value in extra.items() if key != SAMPLED}
 
 
 def _order_arguments(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:

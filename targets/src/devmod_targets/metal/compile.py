@@ -5,6 +5,8 @@ A runtime uses these parts of a function's interface:
 - The arguments are ordered by table: buffers and scalars by their indices, then threadgroup memory, textures and samplers. ``at`` is
   the index in the table. The param's `kind` determines the table: "buffer" and "scalar" share one; "local", "image" and "sampler" have
   one each. A ``constant T &`` is one scalar, which is set as bytes.
+- The params of a texture have two keys in their `extra`: "sampled" for a texture that the kernel may read with a sampler
+  (``access::sample``), and "unsupported", the name of a type that devmod cannot pass: a call of the kernel is an error.
 - ``block`` is the block that the kernel requires (``[[required_threads_per_threadgroup]]``). ``extra`` contains
   "max_total_threads_per_threadgroup" if the kernel declares it, and "constants", the function constants that it uses, by `id`.
 - The shader map contains the whole source under each function's name. FunctionInfo.name is the kernel's name in the library.

@@ -26,10 +26,12 @@ from devmod_targets.authoring import (
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring.c_functions import with_struct
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
+from devmod_targets.opencl._needs import find_needs
+from devmod_targets.opencl._samples import read_samples
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod_targets.authoring import SelfContainedSource
@@ -105,6 +107,9 @@ _BUILTIN = (
 #: The kinds of arrays. A parameter of such a type is a pointer to the elements.
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
+#: libclang's names of the types of images.
+_IMAGE = re.compile(r"OCLIMAGE([123])D(ARRAY|BUFFER)?(?:RO|WO|RW)")
+_SUBGROUP = re.compile(r"\bintel_reqd_sub_group_size\((\d+)[uUlL]*\)")
 #: clang's numbers of the address spaces of a kernel's pointers.
 _LOCAL, _CONSTANT = 2, 3
 
@@ -151,7 +156,16 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
             raise request.error(
                 f"{location}: the file of this include cannot be embedded in the payload; write #include and its name in quotes"
             )
+
+    def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
+        first_error = () if calls else ("-ferror-limit=1",)  # it decides, unless it may be one of the undeclared functions
+        without, problems, _, undeclared = _parse(library, request, source, standard, arguments=(*arguments, *first_error))
+        return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
+
     kernels = _kernels(library, unit, "" if warnings else source.text)
+    needs = find_needs(source.text, kernels, calls, parse_without)
+    samples = read_samples(library, unit, source.text)
+    kernels = {name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()}
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
         messages.append("\n".join([_DEVICES_DECIDE, *warnings]))
@@ -174,15 +188,22 @@ def _hidden_errors(library: Libclang, request: CompileRequest, source: SelfConta
 
 
 def _parse(
-    library: Libclang, request: CompileRequest, source: SelfContainedSource, standard: str, stand_ins: str = ""
+    library: Libclang,
+    request: CompileRequest,
+    source: SelfContainedSource,
+    standard: str,
+    stand_ins: str = "",
+    arguments: Sequence[str] = (),
 ) -> tuple[Any, list[str], list[str], _Calls]:
     """Return the translation unit, its errors, what devmod reports as warnings, and the undeclared functions.
 
-    With `stand_ins`, the definitions of undeclared functions, only syntax errors count, because their types are unknown.
+    With `stand_ins`, the definitions of undeclared functions, only syntax errors count, because their types are unknown. `arguments` are
+    further arguments of clang.
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
-    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", "-Xclang", "-fdeclare-opencl-builtins"]
+    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", *arguments]
+    arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
     arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
     arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]
     arguments += [f"-cl-std=CL{standard}"] if standard else []
@@ -278,6 +299,7 @@ def _first_word(cursor: Any) -> str:
 def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:
     kernels: dict[str, ReflectedFunction] = {}
     blocks: dict[str, dict[str, tuple[int, int, int]]] = {"reqd_work_group_size": {}, "work_group_size_hint": {}}
+    subgroups: dict[str, int] = {}
     for cursor in unit.cursor.get_children():
         if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
             continue
@@ -289,16 +311,41 @@ def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunc
             size = re.search(rf"\b{attribute}\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration)
             if size:
                 block[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
+        subgroup = _SUBGROUP.search(declaration)
+        if subgroup:
+            subgroups[cursor.spelling] = int(subgroup[1])
         if cursor.is_definition():
             kernels[cursor.spelling] = _kernel(cursor)
     fixed, hints = blocks.values()
     open_names = open_functions(text)
     return {
         name: kernel.replace(
-            block=fixed.get(name), default_block=hints[name] if all(hints.get(name, (0,))) else None, open_block=name in open_names
+            block=fixed.get(name),
+            default_block=hints[name] if all(hints.get(name, (0,))) else None,
+            open_block=name in open_names,
+            subgroup=subgroups.get(name) or None,
         )
         for name, kernel in kernels.items()
     }
+
+
+def _definitions(library: Libclang, unit: Any) -> Iterator[Any]:
+    """Yield the functions that have a body."""
+    for cursor in unit.cursor.get_children():
+        if cursor.kind == library.cindex.CursorKind.FUNCTION_DECL and cursor.is_definition():
+            yield cursor
+
+
+def _with_needs(name: str, kernel: ReflectedFunction, needs: set[str], samples: Mapping[tuple[str, int], str]) -> ReflectedFunction:
+    """Return a kernel with what the program needs, what its own arguments and attributes need, and the samples of its images."""
+    params = [
+        param.replace(sample=samples[name, number]) if (name, number) in samples else param for number, param in enumerate(kernel.params)
+    ]
+    if any(param.kind in ("image", "sampler") for param in params):
+        needs = needs | {"images"}
+    if kernel.subgroup is not None:
+        needs = needs | {"subgroup_size"}
+    return kernel.replace(params=tuple(params), needs=tuple(sorted(needs)))
 
 
 def _kernel(cursor: Any) -> ReflectedFunction:
@@ -341,8 +388,10 @@ def _param(argument: Any) -> tuple[str, Param]:
         param = Param(name, "buffer", element, access, align=align, size=max(size, 0))
         return "handle", with_struct(param, target, _element_type)
     if kind.startswith("OCLIMAGE"):
+        image = _IMAGE.fullmatch(kind)
+        shape = f"{image[1]}d{f'_{image[2].lower()}' if image[2] else ''}" if image else ""  # "": depth or several samples
         access = {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]]
-        return "handle", Param(name, "image", "", access)
+        return "handle", Param(name, "image", shape, access)
     if kind == "OCLSAMPLER":
         return "handle", Param(name, "sampler")
     if kind in _UNSUPPORTED:

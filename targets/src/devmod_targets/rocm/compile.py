@@ -92,7 +92,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     """Compile a source to a code object. Return the payload, the warnings, and the reports that options request.
 
-    With `has_host` the source may have a host's half, and so include the standard library.
+    With `has_host` the source may have a host's half, and so include the standard library. A source that the receiver compiles has
+    none, and its waves are those of the receiver's device.
     """
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
@@ -160,7 +161,11 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
         tags = (DYNAMIC_SHARED_MEMORY,)  # an image does not contain this
-        reflected = {name: each.replace(tags=tags) if each.symbol in dynamic else each for name, each in reflected.items()}
+        waves = {name: kernel.wave for name, kernel in kernels.items() if has_host}
+        reflected = {
+            name: each.replace(tags=tags if each.symbol in dynamic else each.tags, subgroup=waves.get(each.symbol))
+            for name, each in reflected.items()
+        }
     fmap = _fmap(request, kernels, reflected)
     return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files), warnings, reports
 

@@ -11,7 +11,9 @@
 #define __opencl_c_pipes 1
 #define __opencl_c_program_scope_global_variables 1
 #define __opencl_c_read_write_images 1
+#ifndef DEVMOD_NO_SUBGROUPS
 #define __opencl_c_subgroups 1
+#endif
 #define __opencl_c_work_group_collective_functions 1
 #define __opencl_c_atomic_order_acq_rel 1
 #define __opencl_c_atomic_order_seq_cst 1
@@ -25,7 +27,9 @@
 #ifndef __opencl_c_generic_address_space
 #define __opencl_c_named_address_space_builtins 1
 #endif
+#ifndef DEVMOD_NO_SUBGROUPS
 #define __opencl_subgroup_builtins 1
+#endif
 #define __opencl_depth_image_builtins 1
 #define __OPENCL_VERSION__ __OPENCL_C_VERSION__
 #define __half half
@@ -49,7 +53,14 @@ typedef uint cl_mem_fence_flags;
   typedef number number##8 __attribute__((ext_vector_type(8))); \
   typedef number number##16 __attribute__((ext_vector_type(16)));
 DEVMOD_VECTORS(char) DEVMOD_VECTORS(uchar) DEVMOD_VECTORS(short) DEVMOD_VECTORS(ushort) DEVMOD_VECTORS(int) DEVMOD_VECTORS(uint)
-DEVMOD_VECTORS(long) DEVMOD_VECTORS(ulong) DEVMOD_VECTORS(float) DEVMOD_VECTORS(double) DEVMOD_VECTORS(half)
+DEVMOD_VECTORS(long) DEVMOD_VECTORS(ulong) DEVMOD_VECTORS(float)
+// devmod also parses programs as for devices without an extension.
+#ifdef cl_khr_fp16
+DEVMOD_VECTORS(half)
+#endif
+#ifdef cl_khr_fp64
+DEVMOD_VECTORS(double)
+#endif
 #undef DEVMOD_VECTORS
 #define as_char(x) __builtin_astype((x), char)
 #define as_char2(x) __builtin_astype((x), char2)

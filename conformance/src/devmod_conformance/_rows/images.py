@@ -1,0 +1,328 @@
+"""Images, samplers, needs and the sizes of subgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import devmod
+from devmod_conformance._case import Call, Conformance, Sample
+from devmod_conformance._row import Skip
+from devmod_conformance._rows._tools import (
+    applicable,
+    check_call,
+    compare_arrays,
+    expect_argument_error,
+    expect_error,
+    get_function,
+    import_numpy,
+    launch,
+    list_devices,
+    require,
+    require_equal,
+    row,
+    runnable_samples,
+    runtime_module,
+    samples_with_calls,
+)
+from devmod_conformance._sampling import sample_image, texel_values
+from devmod_conformance._turn import device_turn
+
+if TYPE_CHECKING:
+    from devmod import Image, Sampler
+
+_SAMPLING = ("source", "source_sampler", "places", "result")
+_WRITING = ("destination",)
+#: The number of places at which a kernel samples, and the width and the height of the image that a kernel writes.
+_PLACES = 128
+_WIDTH, _HEIGHT = 16, 8
+#: The images of `new_images`: shapes, layers and formats. A device may refuse all but the first.
+_IMAGES = (
+    ((7, 5), 0, "rgba8unorm"),
+    ((7, 5), 0, "r32float"),
+    ((3, 200), 0, "rgba32float"),
+    ((16, 16), 0, "rgba16float"),
+    ((9, 3), 0, "r8unorm"),
+    ((7, 5), 0, "rgba32uint"),
+    ((6, 4), 0, "r32sint"),
+    ((11,), 0, "rgba8unorm"),
+    ((3, 4, 5), 0, "rgba8unorm"),
+    ((4, 3), 3, "rgba8unorm"),
+    ((5,), 2, "r32float"),
+)
+#: The formats of the sampled images. A device may refuse a linear sampler for all but the first.
+_SAMPLED_FORMATS = ("rgba8unorm", "r32float", "rgba32float", "rgba16float", "bgra8unorm")
+#: A GPU has eight bits or more for the weights of a filter.
+_FILTER_ERROR = 0.02
+
+
+@row("R37-images")
+def new_images(case: Conformance) -> None:
+    """An image is zeros when it is new, and then has what was copied to it."""
+    np = import_numpy()
+    _image_samples(case)
+    device = list_devices(case)[0]
+    rng = np.random.default_rng(20260)
+    for number, (shape, layers, format_) in enumerate(_IMAGES):
+        for _ in range(2):
+            try:
+                image = device.image(shape, format_, layers=layers)
+            except devmod.ArgumentError:
+                require(number, f"Device.image{(shape, format_)} is an ArgumentError")
+                break
+            subject = f"an image of {format_} with the shape {shape}{f' and {layers} layers' if layers else ''}"
+            zeros = image.numpy()
+            require_equal((zeros.shape, str(zeros.dtype)), (image.array_shape, image.texel.dtype), f"the shape and dtype of {subject}")
+            require(not zeros.any(), f"{subject} has other values than zero")
+            values = rng.integers(0, 100, zeros.shape).astype(zeros.dtype)
+            image.copy_from(values)
+            require(np.array_equal(image.numpy(), values), f"{subject} has other values after a copy from the host and back")
+            with expect_error(devmod.ArgumentError, f"copy_from an array of another shape to {subject}"):
+                image.copy_from(np.zeros((*zeros.shape, 2), zeros.dtype))
+            del image
+    picture = rng.integers(0, 255, (5, 7, 4), "uint8")
+    image = device.image_from_numpy(picture)
+    require_equal((image.shape, image.format), ((7, 5), "rgba8unorm"), "the shape and the format of Device.image_from_numpy")
+    require(np.array_equal(image.numpy(), picture), "an image of Device.image_from_numpy has other values")
+    with expect_error(devmod.ArgumentError, "an image that is wider than any device supports"):
+        device.image((1 << 30, 1), "rgba8unorm")
+
+
+@row("R37-written")
+def written_images(case: Conformance) -> None:
+    """A kernel writes to an image, in the order of the stream."""
+    np = import_numpy()
+    _image_samples(case)
+    device = list_devices(case)[0]
+    for name, info, function in applicable(
+        _functions(case, _WRITING), "no function of the case's images has the parameter 'destination' alone"
+    ):
+        (param,) = info.interface.params
+        call, shape = _call(name), _threads(function, (_WIDTH, _HEIGHT), (8, 8))
+        image = device.image((_WIDTH, _HEIGHT), param.format or "rgba8unorm")
+        x, y = np.meshgrid(np.arange(_WIDTH), np.arange(_HEIGHT))
+        expected = np.stack([x, y, x + y, np.full_like(x, 255)], axis=-1) / (1 if image.texel.sample != "float" else 255)
+        expected = expected[..., : image.texel.channels]
+        bound = function.bind(image, **shape)
+        stream = device.stream()
+        for how, launch_once in (
+            ("called", partial(function, image, **shape)),
+            ("bound", bound),
+            ("on another stream", partial(function, image, **shape, stream=stream)),
+            ("timed", bound.time),
+        ):
+            with device_turn(case.kind):
+                launch_once()
+                stream.synchronize()
+                actual = texel_values(image.numpy(), image.format, 2)
+                image.copy_from(np.zeros(image.array_shape, image.texel.dtype))  # over what the launch has written
+            compare_arrays(call, [actual], [expected.astype("float32")], f"{how}, which writes to an image")
+            require(not image.numpy().any(), f"{name!r} {how}: a copy to the image is not after the launch")
+
+
+@row("R37-sampled")
+def sampled_images(case: Conformance) -> None:
+    """A kernel reads an image by each sampler of the device, at places inside and outside of it."""
+    _image_samples(case)
+    device = list_devices(case)[0]
+    names = ", ".join(map(repr, _SAMPLING))
+    for name, info, function in applicable(_functions(case, _SAMPLING), f"no function of the case's images has the parameters {names}"):
+        param = info.interface.params[_names(info).index("source")]
+        for format_ in [param.format] if param.format else _SAMPLED_FORMATS:
+            needed = format_ == (param.format or _SAMPLED_FORMATS[0])
+            image = _filled(device, param.type or "2d", format_, needed)
+            for sampler in _samplers(device) if image is not None else ():
+                try:
+                    _check_sampling(case, name, function, image, sampler)
+                except devmod.ArgumentError:
+                    if needed and sampler.address == "clamp" and sampler.normalized:
+                        raise
+
+
+def _check_sampling(case: Conformance, name: str, function: Any, image: Image, sampler: Sampler) -> None:
+    np = import_numpy()
+    layered, dimensions = bool(image.layers), len(image.shape)
+    sizes = np.array(image.shape)
+    places = np.random.default_rng(7).uniform(-0.75, 1.75, (_PLACES, dimensions)) * sizes
+    if sampler.filter == "nearest":  # away from the borders between texels, where rounding decides
+        places = np.floor(places) + 0.1 + 0.8 * (places - np.floor(places))
+    if sampler.normalized:
+        places = places / sizes
+    if layered:
+        places = np.concatenate([places, np.arange(_PLACES)[:, None] % image.layers], axis=1)
+    places = places.astype("float32")
+    result = np.full((_PLACES, 4), -7, "float32")
+    arguments = {"source": image, "source_sampler": sampler, "places": places, "result": result}
+    launch(case, function, (), **arguments, **_threads(function, (_PLACES,), (8,)))
+    values = texel_values(image.numpy(), image.format, dimensions + layered)
+    expected = sample_image(values, places, filter=sampler.filter, address=sampler.address, normalized=sampler.normalized, layered=layered)
+    call = _call(name, atol=_FILTER_ERROR if sampler.filter == "linear" else 1e-5)
+    subject = f"of an image of type {image.type} and format {image.format} with {sampler!r}"
+    compare_arrays(call, [result[:, : expected.shape[1]]], [expected.astype("float32")], subject)
+
+
+@row("R34-images")
+def invalid_images(case: Conformance) -> None:
+    """An invalid image or sampler raises ArgumentError, which names the argument, before any launch."""
+    np = import_numpy()
+    _image_samples(case)
+    devices = list_devices(case)
+    for kind in (_SAMPLING, _WRITING):
+        for name, info, function in _functions(case, kind):
+            param = next(each for each in info.interface.params if each.kind == "image")
+            image, sampler = _filled(devices[0], param.type or "2d", param.format or "rgba8unorm", True), devices[0].sampler()
+            result = np.full((_PLACES, 4), -7, "float32")
+            valid = {
+                "source": image,
+                "source_sampler": sampler,
+                "places": np.zeros((_PLACES, len(image.shape) + bool(image.layers)), "float32"),
+            }
+            valid = {**valid, "result": result, "destination": image}
+            valid = {key: value for key, value in valid.items() if key in kind}
+            for fault, argument, value in _invalid_images(devices, param, image, sampler, "source_sampler" in kind):
+                with expect_argument_error(case, _call(name), f"with {fault}", argument, "the kernel was launched"):
+                    launch(
+                        case, function, (), **{**valid, argument: value}, **_threads(function, (8, 8) if kind == _WRITING else (8,), (8, 8))
+                    )
+                require((result == -7).all(), f"{name!r} with {fault} changes an array")
+
+
+def _invalid_images(
+    devices: Sequence[Any], param: Any, image: Image, sampler: Sampler, has_sampler: bool
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield what a kernel cannot take: a description, the name of the argument, and the value."""
+    yield "a host array as an image", param.name, image.numpy()
+    yield "a device array as an image", param.name, devices[0].zeros((4,), "float32")
+    yield "None as an image", param.name, None
+    yield "a sampler as an image", param.name, sampler
+    others = [("an image of another type", "3d" if param.type == "2d" else "2d", image.format, param.type)]
+    others.append(("an image of integers", image.type, "rgba8uint", param.sample == "float"))
+    others.append(("an image of another format", image.type, "rgba16float", param.format and param.format != "rgba16float"))
+    for fault, type_, format_, applies in others:
+        other = _filled(devices[0], type_, format_, False) if applies else None
+        if other is not None:
+            yield fault, param.name, other
+    if len(devices) > 1 and has_sampler:
+        yield "a sampler of another device", "source_sampler", devices[1].sampler()
+    if has_sampler:
+        yield "an image as a sampler", "source_sampler", image
+        yield "None as a sampler", "source_sampler", None
+
+
+@row("R40-needs")
+def needs(case: Conformance) -> None:
+    """A function whose needs the device lacks raises DeviceNotFoundError, which names them, before it is built."""
+    device = list_devices(case)[0]
+    if device.features is None:
+        raise Skip(f"{device} does not report what it has of the needs of interfaces (Device.features)")
+    pairs = [(sample, call) for sample, call in samples_with_calls(case) if sample.fmap[call.function].interface is not None]
+    for sample, call in applicable(pairs, "no called function has an interface"):
+        _check_refused(case, sample, call, "no_such_need", needs=["no_such_need"])
+        if device.subgroup_sizes:
+            size = 2 * max(device.subgroup_sizes)
+            _check_refused(case, sample, call, str(size), subgroup=size)
+        module = _module_with(case, sample, call.function, needs=sorted(device.features))
+        check_call(case, call, get_function(module, call.function), "that needs what the device has")
+
+
+def _check_refused(case: Conformance, sample: Sample, call: Call, need: str, **fields: Any) -> None:
+    subject = f"{call.function!r} with {fields}"
+    with expect_error(devmod.DeviceNotFoundError, subject, "it was launched") as caught:
+        function = _module_with(case, sample, call.function, **fields).get_function(call.function)
+        launch(case, function, call.make_arguments(), **call.keywords)
+    require(need in str(caught[0]), f"{subject}: the error does not name what is missing: {caught[0]}")
+
+
+@row("R40-subgroup")
+def subgroup_sizes(case: Conformance) -> None:
+    """A function that requires a size of subgroups runs with it."""
+    np = import_numpy()
+    if not case.subgroups:
+        raise Skip("the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it")
+    device = list_devices(case)[0]
+    for sample in runnable_samples(case, case.subgroups):
+        interfaces = [(name, info.interface) for name, info in sample.fmap.items() if info.interface is not None]
+        required = [(name, each.subgroup) for name, each in interfaces if [param.name for param in each.params] == ["result"]]
+        able = [(name, size) for name, size in required if size in device.subgroup_sizes]
+        for name, size in applicable(
+            able, f"no function with the parameter 'result' requires one of the sizes {tuple(device.subgroup_sizes)}"
+        ):
+            result = np.zeros(_PLACES, "uint32")
+            function = get_function(runtime_module(case, sample), name)
+            launch(case, function, (result,), **_threads(function, (_PLACES,), (_PLACES,)))
+            compare_arrays(_call(name), [result], [np.full(_PLACES, size, "uint32")], f"that requires subgroups of {size} threads")
+
+
+# -- The functions of a case.
+
+
+def _image_samples(case: Conformance) -> list[Sample]:
+    if not case.images:
+        raise Skip("the case has no images: the backend does not support them, or gives no kernels with images")
+    import_numpy()
+    return runnable_samples(case, case.images)
+
+
+def _functions(case: Conformance, names: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the functions of the case's images that have exactly these parameters: the name, the description and the function."""
+    for sample in _image_samples(case):
+        for name, info in sample.fmap.items():
+            require(
+                info.interface is not None and set(_names(info)) in (set(_SAMPLING), set(_WRITING)),
+                f"the function {name!r} of the case's images: expected the parameters {', '.join(_SAMPLING)}, or {_WRITING[0]}",
+            )
+            if set(_names(info)) == set(names):
+                yield name, info, get_function(runtime_module(case, sample), name)
+
+
+def _names(info: Any) -> list[str]:
+    return [param.name for param in info.interface.params]
+
+
+def _call(name: str, atol: float = 1e-5) -> Call:
+    """Return a call that has only the function's name, for messages, and a tolerance."""
+    return Call(name, lambda _: (), lambda: None, atol=atol)
+
+
+def _threads(function: Any, threads: tuple[int, ...], block: tuple[int, ...]) -> dict[str, Any]:
+    """Return the launch of a function with these threads, and this block unless the function has one."""
+    return {"threads": threads} if function.block is not None else {"threads": threads, "block": block[: len(threads)]}
+
+
+def _samplers(device: Any) -> Iterator[Sampler]:
+    """Yield all samplers of a device. It may refuse those that have another address mode than "clamp", or texels as coordinates."""
+    for filter_ in ("nearest", "linear"):
+        for address in ("clamp", "repeat", "mirror", "border"):
+            for normalized in (True, False):
+                try:
+                    yield device.sampler(filter=filter_, address=address, normalized=normalized)
+                except devmod.ArgumentError:
+                    if address == "clamp" and normalized:
+                        raise
+
+
+def _filled(device: Any, type_: str, format_: str, needed: bool) -> Any:
+    """Return an image of a type and a format with random values; None if the device refuses it and it is not needed."""
+    np = import_numpy()
+    shape, layers = (7, 5, 4)[: int(type_[0])], 3 if type_.endswith("_array") else 0
+    try:
+        image = device.image(shape, format_, layers=layers)
+    except devmod.ArgumentError:
+        if needed:
+            raise
+        return None
+    rng = np.random.default_rng(20260)
+    if image.texel.dtype.startswith("float"):
+        image.copy_from(rng.random(image.array_shape).astype(image.texel.dtype))
+    else:
+        image.copy_from(rng.integers(0, 120, image.array_shape).astype(image.texel.dtype))
+    return image
+
+
+def _module_with(case: Conformance, sample: Sample, name: str, **fields: Any) -> devmod.Module:
+    """Return the backend's module of a sample, in which the interface of a function has other fields."""
+    info = sample.fmap[name]
+    assert info.interface is not None
+    fmap = {**sample.fmap, name: info.replace(interface=info.interface.replace(**fields))}
+    return devmod.create(case.kind, sample.code, sample.fmt, fmap)

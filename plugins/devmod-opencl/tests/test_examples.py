@@ -1,0 +1,14 @@
+"""The programs of examples/applications with OpenCL. The demo runs the other examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformer_port import check_transformer
+
+
+@pytest.mark.row("R37")
+def test_the_transformer(device: Any, tmp_path: Path) -> None:
+    check_transformer(device, "opencl", tmp_path)

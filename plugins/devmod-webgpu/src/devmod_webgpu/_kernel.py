@@ -1,0 +1,397 @@
+"""Pipelines and launches of a function on a device. WebGPU's command buffers can be used once, so a prepared launch encodes its commands
+each time.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+from devmod.errors import ArgumentError, FormatError, LaunchError
+from devmod_runtime import Kernel, LaunchConfig
+from devmod_webgpu import _driver
+from devmod_webgpu._copy import Region
+from devmod_webgpu._driver import launch_error
+from devmod_webgpu._pipeline import build_pipeline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod import FunctionInfo, Interface
+    from devmod_webgpu._bindings import Binding, Bindings
+    from devmod_webgpu._device import WebGPUDevice, WebGPUStream
+
+    #: Returns the shader module of a text; the last argument is its name in messages.
+    Compile = Callable[[WebGPUDevice, str, str], Any]
+
+#: The key for the bytes of workgroup memory in an interface's `extra`.
+MEMORY = "workgroup_memory"
+#: The most blocks in x with which TVM's shaders are launched unfolded.
+_FOLD = 65535
+#: WebGPU's limits on the bindings of a shader, and the bindings that each counts.
+_COUNTED = (
+    ("StorageBuffers", ("storage", "read-only-storage")),
+    ("UniformBuffers", ("uniform",)),
+    ("SampledTextures", ("texture",)),
+    ("StorageTextures", ("storage_texture",)),
+    ("Samplers", ("sampler",)),
+)
+
+
+class Built(NamedTuple):
+    """A pipeline, the layouts of its groups, and the bind groups of those without bindings."""
+
+    pipeline: Any
+    layouts: Sequence[Any]
+    empty: Mapping[int, Any]
+
+
+class WebGPUKernel(Kernel):
+    """A pipeline on one device."""
+
+    def __init__(
+        self,
+        name: str,
+        info: FunctionInfo,
+        interface: Interface,
+        bindings: Bindings,
+        text: str,
+        compile_text: Compile,
+        device: WebGPUDevice,
+        constants: Mapping[str, bool | int | float] | None,
+    ) -> None:
+        self._name, self._device, self._bindings = name, device, bindings
+        self._invalid_launch = partial(device.invalid_launch, name)
+        self._interface = interface
+        self._blocks = [each for each in bindings.listed if each.type == "uniform"]
+        self._buffers = [each for each in bindings.listed if each.type in ("storage", "read-only-storage")]
+        self._images = [each for each in bindings.listed if each.type in ("texture", "storage_texture", "sampler")]
+        #: Whether the shader declares some buffers as read-only and others as writable.
+        self._is_mixed = len({each.type for each in self._buffers}) > 1
+        # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is
+        # queued, because the next write follows the launch in the queue.
+        self._free: list[list[list[Any]]] = []
+        self._check_limits()
+        if constants is not None:  # else a call is refused
+            self._build = partial(self._build_with, compile_text, text, info.name, constants)
+            self._default = self._build(self._first_unfiltered())
+
+    def _first_unfiltered(self) -> Sequence[int]:
+        """Return the arguments without filters in the pipeline that is built first (`ImageKernel`)."""
+        return ()
+
+    def _built(self, values: Any) -> Built:
+        """Return the pipeline for the arguments of a call."""
+        return self._default
+
+    def _build_with(
+        self, compile_text: Compile, text: str, entry: str, constants: Mapping[str, bool | int | float], unfiltered: Sequence[int]
+    ) -> Built:
+        if "\0" in entry:  # C strings end there
+            raise FormatError(
+                f"the webgpu function {self._name!r} has the entry point {entry!r}, expected a name without null characters", kind="webgpu"
+            )
+        groups: list[list[tuple[int, str, dict[str, Any]]]] = [[] for _ in range(self._bindings.groups)]
+        for each in self._bindings.listed:
+            groups[each.group].append(each.layout(filters=each.argument not in unfiltered))
+        from devmod_webgpu._trial import try_shader
+
+        try_shader(self._device, self._name, text, entry, groups, constants)
+        shader = compile_text(self._device, text, entry)
+        gpu = self._device.gpu
+        try:
+            layouts, pipeline = build_pipeline(gpu, shader, entry, groups, constants)
+            empty = {number: gpu.create_bind_group(layout=layouts[number], entries=[]) for number, group in enumerate(groups) if not group}
+            return Built(pipeline, layouts, empty)
+        except (_driver.Error, OverflowError, UnicodeError) as error:  # the other two: names and numbers that cffi cannot convert
+            if _driver.is_lost(error):
+                raise launch_error(f"the webgpu function {self._name!r} cannot be built", self._device, error) from error
+            raise FormatError(
+                f"{self._device.name} cannot build the webgpu function {self._name!r} (entry {entry!r}) with the arguments that the "
+                f"payload's fmap gives it: {_driver.describe_error(error)}",
+                kind="webgpu",
+                function=self._name,
+            ) from error
+
+    def _check_limits(self) -> None:
+        """Raise LaunchError if the function exceeds a limit of the device, FormatError if the device lacks a feature."""
+        interface, bindings, limits = self._interface, self._bindings, self._device.limits
+        features = interface.extra.get("features", [])
+        # A file may have a value that is not a list. The message then names that value.
+        missing = [each for each in (features if isinstance(features, list) else [features]) if str(each) not in self._device.features]
+        if missing:
+            raise FormatError(
+                f"the webgpu function {self._name!r} needs the feature {missing[0]}, which {self._device} does not support",
+                kind="webgpu",
+                function=self._name,
+            )
+        memory, block = interface.extra.get(MEMORY, 0), interface.block
+        uses = [("maxBindGroups", bindings.groups, f"the function uses {bindings.groups} groups")]
+        for limit, types in _COUNTED:
+            count = sum(each.type in types for each in bindings.listed)
+            uses.append((f"max{limit}PerShaderStage", count, f"the function uses {count}"))
+        for each in self._images:
+            param = interface.params[each.argument]
+            problem = self._device.storage_problem(param.format, param.access) if each.type == "storage_texture" else ""
+            if problem:
+                raise FormatError(
+                    f"the webgpu function {self._name!r}: {self._label(each)} is an image of {param.format}: {problem}",
+                    kind="webgpu",
+                    function=self._name,
+                )
+        sizes, can_choose = self._device.subgroup_sizes, "subgroup-size-control" in self._device.features
+        if interface.subgroup is not None and interface.subgroup not in sizes and not can_choose:
+            raise FormatError(
+                f"the webgpu function {self._name!r} needs subgroups of {interface.subgroup} threads, and {self._device} chooses the size",
+                kind="webgpu",
+                function=self._name,
+            )
+        if isinstance(memory, int):
+            uses.append(("maxComputeWorkgroupStorageSize", memory, f"the shader uses {memory} bytes of workgroup memory"))
+        for block_ in interface.blocks:
+            uses.append(("maxUniformBufferBindingSize", block_.size, f"the function has a uniform of {block_.size} bytes"))
+        if block is not None:
+            uses += [
+                (f"maxComputeWorkgroupSize{axis}", count, f"the shader's workgroup is {block}")
+                for axis, count in zip("XYZ", block, strict=True)
+            ]
+            uses.append(("maxComputeInvocationsPerWorkgroup", prod(block), f"the shader's workgroup {block} has {prod(block)} threads"))
+        for limit, used, use in uses:
+            if used > limits[limit]:
+                raise self._invalid_launch(f"its {limit} is {limits[limit]}, but {use}")
+
+    # -- launch configuration
+
+    def shape(self, launch: LaunchConfig) -> tuple[int, int, int, bytes]:
+        """Return the dispatched blocks in x, y and z, and the bytes of TVM's packGridDimX."""
+        if launch.cluster != (1, 1, 1):
+            raise self._invalid_launch(f"WebGPU does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
+        x, y, z = launch.grid
+        most = self._device.limits["maxComputeWorkgroupsPerDimension"]
+        pack, limit = b"", f"its maxComputeWorkgroupsPerDimension is {most}, but grid={launch.grid} has more blocks in"
+        if self._bindings.folded:
+            if z > 1:
+                raise self._invalid_launch(f"grid={launch.grid} has {z} blocks in z, expected 1: TVM's shaders fold large x into z")
+            # As TVM's runtime does: halve x until it fits, so that few blocks are idle.
+            while x > _FOLD:
+                x, z = -(-x // 2), z * 2
+            if z > most:
+                raise self._invalid_launch(f"{limit} x than fit into x and z")
+            pack = (launch.grid[0] - 1).to_bytes(4, "little")
+        for axis, count in zip("xyz", (x, y, z), strict=True):
+            if count > most:
+                raise self._invalid_launch(f"{limit} {axis}", "" if self._bindings.folded else "grid")
+        # As in devmod-vulkan: Mesa's CPU device multiplies the three numbers in 32 bits.
+        if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
+            raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
+        return x, y, z, pack
+
+    # -- launching
+
+    def caller(self, stream: WebGPUStream, shape: Any) -> Callable[[Sequence[Any]], None]:
+        gpu, (x, y, z, pack) = stream.gpu, shape
+        free, error_type = self._free, _driver.Error
+
+        def call(values: Sequence[Any]) -> None:
+            try:
+                uniforms = free.pop()
+            except IndexError:
+                uniforms = []
+            try:
+                self._fill(uniforms, values, pack)
+                built = self._built(values)
+                _dispatch(gpu, built.pipeline, self._groups(built, uniforms, values), x, y, z)
+            except error_type as error:
+                raise self._launch_error(error) from error
+            free.append(uniforms)
+
+        return call
+
+    def prepare(self, stream: WebGPUStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+        gpu, (x, y, z, pack) = stream.gpu, shape
+        error_type = _driver.Error
+        uniforms: list[list[Any]] = []
+        try:
+            self._fill(uniforms, values, pack)
+            built = self._built(values)
+            groups = self._groups(built, uniforms, values)
+        except error_type as error:
+            raise self._launch_error(error) from error
+        if not self._owns(values):
+            # The caller may destroy or map its own buffers and textures. Binding them raises; submitting them would end the process.
+            arguments = tuple(values)
+
+            def launch_checked() -> None:
+                try:
+                    _dispatch(gpu, built.pipeline, self._groups(built, uniforms, arguments), x, y, z)
+                except error_type as error:
+                    raise self._launch_error(error) from error
+
+            return launch_checked
+        encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, built.pipeline
+
+        def launch() -> None:
+            try:
+                encoder = encode()
+                run = encoder.begin_compute_pass()
+                run.set_pipeline(pipeline)
+                for number, group in groups:
+                    run.set_bind_group(number, group)
+                run.dispatch_workgroups(x, y, z)
+                run.end()
+                submit(gpu, (encoder.finish(),))
+            except error_type as error:
+                raise self._launch_error(error) from error
+
+        return launch
+
+    def time(self, stream: WebGPUStream, shape: Any, values: Sequence[Any]) -> float:
+        gpu, (x, y, z, pack) = stream.gpu, shape
+        device = self._device
+        uniforms: list[list[Any]] = []
+        try:
+            self._fill(uniforms, values, pack)
+            built = self._built(values)
+            groups = self._groups(built, uniforms, values)
+            if not device.timed:
+                # Without timestamps, the host's clock measures from an empty queue to an empty queue.
+                from time import perf_counter
+
+                device.synchronize()
+                start = perf_counter()
+                _dispatch(gpu, built.pipeline, groups, x, y, z)
+                device.synchronize()
+                return perf_counter() - start
+            queries = gpu.create_query_set(type="timestamp", count=2)
+            _dispatch(gpu, built.pipeline, groups, x, y, z, _driver.pass_times(queries, 1))
+            start, end = device.times(queries, 2)
+            return max(end - start, 0.0)
+        except _driver.Error as error:
+            raise self._launch_error(error) from error
+
+    def _owns(self, values: Sequence[Any]) -> bool:
+        """Return whether no other code can destroy or map the memory of a call."""
+        return all(self._device.owns(values[each.argument]) for each in self._buffers)
+
+    def _fill(self, uniforms: list[list[Any]], values: Sequence[Any], pack: bytes) -> None:
+        """Write a call's scalars to the uniform buffers, which are made first, except for those that have the same bytes already.
+
+        Each of `uniforms` has a buffer, its bytes and its entry of a bind group.
+        """
+        if not self._blocks:
+            return
+        blocks = self._bindings.pack(values)
+        for number, each in enumerate(self._blocks):
+            data = values[each.argument] if each.block < 0 else blocks[each.block]
+            if pack:
+                data = data[:-4] + pack
+            if number == len(uniforms):
+                buffer = self._device.uniform(len(data))
+                uniforms.append([buffer, None, {"binding": each.number, "resource": buffer}])
+            uniform = uniforms[number]
+            if uniform[1] != data:
+                self._device.gpu.queue.write_buffer(uniform[0], 0, data.ljust(-(-len(data) // 4) * 4, b"\0"))
+                uniform[1] = data
+
+    def _groups(self, built: Built, uniforms: list[list[Any]], values: Sequence[Any]) -> list[tuple[int, Any]]:
+        """Return the bind groups of a call."""
+        entries: list[list[dict[str, Any]]] = [[] for _ in range(self._bindings.groups)]
+        for each, (_, _, entry) in zip(self._blocks, uniforms, strict=True):
+            entries[each.group].append(entry)
+        bound = set()
+        for each in self._buffers:
+            memory = values[each.argument]
+            if memory.size < each.least or memory.map_state != "unmapped":
+                memory = self._replacement(each, memory)
+            root = memory
+            if type(memory) is Region:
+                if memory.splits_a_word:
+                    raise self._invalid_argument(
+                        each,
+                        f"is a view of {memory.nbytes} bytes, and WebGPU binds whole words of 4 bytes: the last word has elements that are "
+                        "not in the view; end it at a word",
+                    )
+                root, memory = memory.buffer, memory.resource
+            bound.add(root)
+            entries[each.group].append({"binding": each.number, "resource": memory})
+        for each in self._images:
+            entries[each.group].append({"binding": each.number, "resource": values[each.argument].handle})
+        if self._is_mixed and len(bound) < len(self._buffers):
+            self._check_shared(values)
+        create = self._device.gpu.create_bind_group
+        try:
+            return [
+                (number, create(layout=built.layouts[number], entries=items) if items else built.empty[number])
+                for number, items in enumerate(entries)
+            ]
+        except _driver.Error as error:
+            most = self._device.limits["maxStorageBufferBindingSize"]
+            for each in self._buffers:
+                size = values[each.argument].size
+                if size > most:
+                    raise self._invalid_launch(
+                        f"its maxStorageBufferBindingSize is {most}, but {self._label(each)} has {size} bytes"
+                    ) from error
+            self._check_adopted(values, _driver.describe_error(error))
+            raise
+
+    def _check_adopted(self, values: Sequence[Any], reason: str) -> None:
+        """Raise ArgumentError if wgpu refuses an object of the caller, which devmod cannot check (`ImageKernel`)."""
+
+    def _replacement(self, binding: Binding, memory: Any) -> Any:
+        """Return the buffer to bind for an empty array, whose one word is too small. Raise LaunchError for other unusable buffers."""
+        if memory.map_state != "unmapped":
+            problem = "is a wgpu.GPUBuffer that is mapped; call its unmap() first"
+        elif memory.size == 4 and self._device.owns(memory):
+            return self._device.allocate(binding.least)
+        else:
+            problem = f"has {memory.size} bytes, but the shader's variable needs at least {binding.least}"
+        raise LaunchError(
+            f"the webgpu function {self._name!r} cannot be launched: {self._label(binding)} {problem}", kind="webgpu", function=self._name
+        )
+
+    def _label(self, binding: Binding) -> str:
+        name = self._interface.params[binding.argument].name
+        return f"argument {binding.argument + 1} {name!r}" if name else f"argument {binding.argument + 1}"
+
+    def _check_shared(self, values: Sequence[Any]) -> None:
+        """Raise ArgumentError if one buffer is bound as read-only and as writable. WebGPU forbids that in one dispatch."""
+        first: dict[int, Binding] = {}
+        for each in self._buffers:
+            memory = values[each.argument]
+            is_view = type(memory) is Region
+            other = first.setdefault(id(memory.buffer if is_view else memory), each)
+            if other.type != each.type:
+                views = is_view or type(values[other.argument]) is Region
+                raise self._invalid_argument(
+                    each,
+                    f"and {self._label(other)} are {'views of one buffer' if views else 'the same buffer'}, and the shader declares one of "
+                    "them as read-only. WebGPU forbids this in one launch; pass a copy for one of them",
+                )
+
+    def _invalid_argument(self, binding: Binding, text: str) -> ArgumentError:
+        return ArgumentError(
+            f"the webgpu function {self._name!r}: {self._label(binding)} {text}",
+            kind="webgpu",
+            function=self._name,
+            argument=self._interface.params[binding.argument].name or str(binding.argument + 1),
+        )
+
+    def _launch_error(self, error: Exception) -> LaunchError:
+        return launch_error(f"a launch of the webgpu function {self._name!r} failed", self._device, error)
+
+
+def _dispatch(gpu: Any, pipeline: Any, groups: Sequence[tuple[int, Any]], x: int, y: int, z: int, times: Any = None) -> None:
+    """Encode one dispatch and submit it."""
+    encoder = gpu.create_command_encoder()
+    run = encoder.begin_compute_pass(timestamp_writes=times)
+    run.set_pipeline(pipeline)
+    for number, group in groups:
+        run.set_bind_group(number, group)
+    run.dispatch_workgroups(x, y, z)
+    run.end()
+    # finish() raises for an error or a lost device; submit() would end the process.
+    _driver.submit(gpu, [encoder.finish()])

@@ -1,0 +1,75 @@
+"""Find what the kernels of an OpenCL C program read from each image and write to it: floats, ints or uints."""
+
+from __future__ import annotations
+
+import re
+
+from devmod_readers.closure import closure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod_targets.authoring.clang import Libclang
+
+    #: A parameter of a function: the function's identity in libclang, and the parameter's number.
+    _Place = tuple[str, int]
+
+_ACCESS = re.compile(r"\b(?:read|write)_image(f|h|i|ui)\b")
+_BITS = {"f": 1, "h": 1, "i": 2, "ui": 4}
+_NAMES = {1: "float", 2: "int", 4: "uint"}
+
+
+def read_samples(library: Libclang, unit: Any, text: str) -> dict[tuple[str, int], str]:
+    """Return the `sample` of each kernel's image, by the kernel's name and the number of the argument.
+
+    An image that several types are read from, or none, has no entry. If branches that are not compiled here may have other types, no image
+    has one: a receiver may compile them.
+
+    Parameters
+    ----------
+    library, unit
+        libclang, and the program.
+    text
+        The program with its includes and all branches.
+    """
+    named = {_BITS[suffix] for suffix in _ACCESS.findall(text)}
+    if not named:
+        return {}
+    kinds = library.cindex.CursorKind
+    parts: dict[_Place, int] = {}
+    uses: dict[_Place, set[_Place]] = {}
+    functions: dict[str, str] = {}
+    takers = []  # other functions have no image to pass on
+    for function in unit.cursor.get_children():
+        if function.kind == kinds.FUNCTION_DECL and function.is_definition():
+            numbers = {str(each.spelling): number for number, each in enumerate(function.get_arguments()) if _is_image(each)}
+            if numbers:
+                takers.append((function, function.get_usr(), numbers))
+    names_of_takers = {function.spelling for function, _, _ in takers}
+    for function, identity, numbers in takers:
+        functions[identity] = str(function.spelling)
+        parts |= {(identity, number): 0 for number in numbers.values()}
+        for call in library.descendants(function, (kinds.CALL_EXPR,)):
+            access = _ACCESS.fullmatch(call.spelling)
+            if not access and call.spelling not in names_of_takers:
+                continue
+            callee = call.referenced
+            for position, argument in enumerate(call.get_arguments()):
+                if not _is_image(argument):
+                    continue
+                # An image is always a parameter, in parentheses or not.
+                names = [each.spelling for each in (argument, *library.descendants(argument, (kinds.DECL_REF_EXPR,)))]
+                place = (identity, next((numbers[name] for name in names if name in numbers), -1))
+                if access:
+                    parts[place] = parts.get(place, 0) | _BITS[access[1]]
+                elif callee is not None:
+                    uses.setdefault(place, set()).add((callee.get_usr(), position))
+    if named != {bit for value in parts.values() for bit in _NAMES if value & bit}:
+        return {}
+    reached = closure(parts, uses)
+    return {(functions[identity], number): _NAMES[value] for (identity, number), value in reached.items() if value in _NAMES}
+
+
+def _is_image(cursor: Any) -> bool:
+    return bool(cursor.type.get_canonical().kind.name.startswith("OCLIMAGE"))
