@@ -551,6 +551,15 @@ def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:
             "buffer X { float x[]; } many[2];",
             "has the variable 'many', an array of bindings, which devmod does not support; use one buffer",
         ),
+        (
+            "uniform sampler2D many[2];",
+            "has the variable 'many', an array of bindings, which devmod does not support; use a variable for each, or the layers of one image",
+        ),
+        ("uniform samplerCube t;", "has the variable 't', a cube map, which devmod does not support; use a 2-D image with 6 layers"),
+        (
+            "uniform sampler2DShadow t;",
+            "has the variable 't', an image for depth comparison, which devmod does not support; compare in the shader",
+        ),
         ("uniform U { float table[20000]; } u;", ""),
     ],
 )

@@ -106,19 +106,20 @@ def test_a_picture_of_numpy_and_back(device: Any) -> None:
     assert device.image_from_numpy(picture[:, :, 0]).format == "r8unorm"
 
 
-def test_memory_of_collected_images_is_used_again(device: Any) -> None:
+@pytest.mark.parametrize("side", [16, 1024])
+def test_memory_of_collected_images_is_used_again(side: int, device: Any) -> None:
     def blocks() -> int:
         return sum(len(heap.blocks) for heap in device.logical.image_heaps.values())
 
-    images = [device.image((1024, 1024), "rgba32float") for _ in range(4)]
+    images = [device.image((side, side), "rgba32float") for _ in range(4)]
     gc.collect()
     before, handles = blocks(), len(device.logical._owned)
     for _ in range(20):
         images.pop(0)
-        images.append(device.image((1024, 1024), "rgba32float"))
-        assert not images[-1].numpy().any()
+        images.append(device.image((side, side), "rgba32float"))
     assert blocks() <= before + 1
     assert len(device.logical._owned) <= handles + 2
+    assert not images[-1].numpy().any()
     del images
     device.synchronize()
     assert len(device.logical._owned) <= handles - 8
@@ -226,6 +227,33 @@ def test_atomic_operations_on_an_image(device: Any) -> None:
     assert bins.numpy().tolist() == [[64] * 8]
 
 
+def test_atomic_additions_of_floats(device: Any) -> None:
+    feature = "atomics.shaderImageFloat32AtomicAdd"
+    if feature not in device.physical.features:
+        pytest.skip(f"{device} has no {feature}")
+    version, rest = HEAD.split("\n", 1)
+    f = kernel(
+        f"{version}\n#extension GL_EXT_shader_atomic_float : require\n{rest} layout(binding = 0, r32f) uniform image2D sums;"
+        "void main() { imageAtomicAdd(sums, ivec2(gl_LocalInvocationID.x, 0), 0.5); }"
+    )
+    sums = device.image((8, 1), "r32float")
+    f(sums, threads=(64, 8))
+    assert sums.numpy().tolist() == [[32.0] * 8]
+
+
+def test_gathers_with_offsets_from_the_program(device: Any) -> None:
+    """They need the capability ImageGatherExtended."""
+    if "10.shaderImageGatherExtended" not in device.physical.features:
+        pytest.skip(f"{device} has no shaderImageGatherExtended")
+    f = kernel(
+        f"{HEAD} layout(binding = 0) uniform sampler2D t; layout(binding = 1) buffer X {{ vec4 x[]; }};"
+        "layout(push_constant) uniform P { int offset; }; void main() { x[0] = textureGatherOffset(t, vec2(0.5), ivec2(offset, 0)); }"
+    )
+    x = np.zeros((1, 4), "float32")
+    f(device.image_from_numpy(np.arange(16, dtype="float32").reshape(4, 4)), device.sampler(), x, 1, grid=1)
+    assert x.tolist() == [[10, 11, 7, 6]]
+
+
 def test_images_without_a_format_in_the_shader(device: Any) -> None:
     """A write needs the capability StorageImageWriteWithoutFormat, which the device's features are compared with."""
     f = kernel(f"{HEAD} layout(binding = 0) uniform writeonly image2D to; void main() {{ {AT} imageStore(to, at, vec4(at, 3, 4)); }}")
@@ -287,6 +315,7 @@ def test_copies_are_in_the_order_of_the_stream(device: Any) -> None:
         source, to = device.image((100, 200), "rgba8unorm"), device.image((100, 200), "rgba8unorm")
         for number in range(10):
             source.copy_from(picture + number)
+            assert not stream.pending  # the copy is done, so any other stream may use the image next
             f(source, to, threads=(100, 200))
             np.testing.assert_array_equal(to.numpy(), 255 - (picture + number))
         stream.synchronize()
@@ -573,6 +602,10 @@ def image_param(at: int, type_: str = "2d", **fields: str) -> Param:
             [image_param(0), image_param(1, sample="int")],
             "has an image of the sample 'float' at (set 0, binding 1), 'to', but the payload's fmap gives 'int'",
         ),
+        (
+            [image_param(0), Param("s", "sampler", at=(0, 1))],
+            "has an image at (set 0, binding 1), 'to', but the payload's fmap has sampler there",
+        ),
         ([image_param(0)], "has an image at (set 0, binding 1), 'to', but the payload's fmap has nothing there"),
         (
             [image_param(0), Param("x", "buffer", at=(0, 1))],
@@ -623,6 +656,10 @@ def test_two_images_of_a_stranger_at_one_binding(device: Any) -> None:
     image = device.image((4, 4), "rgba8unorm")
     devmod.create("vulkan", {"k": packed(same)}, "spv", {"k": info})["k"](image, threads=(4, 4))
     assert (image.numpy() == 255).all()
+    # One of them without a format: images have that of the other.
+    open_ = words(INVERT.replace("binding = 0, rgba8", "binding = 9, rgba8").replace("binding = 1, rgba8", "binding = 0"))
+    f = devmod.create("vulkan", {"k": packed(open_.replace(binding, binding[:4] + bytes(4)))}, "spv", {"k": info})["k"]
+    assert refused(lambda: f(device.image((4, 4), "r32float"), threads=(4, 4))).endswith("r32float, and the kernel takes rgba8unorm")
     mixed = words(RESAMPLE.replace("binding = 2, rgba32f", "binding = 9, rgba32f")).replace(binding, binding[:4] + bytes(4))
     assert refused(lambda: devmod.create("vulkan", {"k": packed(mixed)}, "spv", {"k": info})["k"], devmod.FormatError) == (
         "the SPIR-V of the vulkan function 'k' has two variables at (set 0, binding 0), 'to' and 'picture', which cannot be one argument"
@@ -637,8 +674,8 @@ def test_the_module_through_a_file(device: Any, tmp_path: Any) -> None:
     devmod.save(compiled(RESAMPLE, "resample"), tmp_path / "k.devmod")
     f = devmod.load(tmp_path / "k.devmod")["resample"]
     assert str(f.__signature__) == (
-        "(picture: 'image 2d float r', how: 'sampler', to: 'image 2d rgba32float w', scale: 'float32x2', offset: 'float32x2', *, grid=None, "
-        "block=None, threads=None, stream=None) -> None"
+        "(picture: 'image 2d float r', how: 'sampler', to: 'image 2d rgba32float w', scale: 'float32x2', offset: 'float32x2', *, "
+        "P: '{scale: float32x2, offset: float32x2}' = None, grid=None, block=None, threads=None, stream=None) -> None"
     )
     to = device.image((2, 1), "rgba32float")
     f(device.image_from_numpy(np.array([[0, 100]], "float32")), device.sampler(filter="linear"), to, (0.5, 1), (0, 0), threads=(2, 1))

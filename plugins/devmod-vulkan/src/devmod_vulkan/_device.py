@@ -153,7 +153,7 @@ class VulkanDevice(Device):
         from devmod_vulkan import _images
 
         handle = image.handle = _images.DeviceImage(self.logical, image)
-        stream = self.default_stream
+        stream: Any = self.current_stream
         _submit(stream, lambda commands: _images.record_zeros(stream.logical.calls, commands, image), handle)
         stream.synchronize()  # any other stream may use the image next
         return handle

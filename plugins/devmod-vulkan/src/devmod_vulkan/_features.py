@@ -22,6 +22,7 @@ NEEDS: dict[int, tuple[str, ...]] = {
     11: ("10.shaderInt64",),
     12: ("12.shaderBufferInt64Atomics", "12.shaderSharedInt64Atomics"),
     22: ("10.shaderInt16",),
+    25: ("10.shaderImageGatherExtended",),
     27: ("10.shaderStorageImageMultisample",),
     28: ("10.shaderUniformBufferArrayDynamicIndexing",),
     29: ("10.shaderSampledImageArrayDynamicIndexing",),
@@ -85,6 +86,8 @@ WITHOUT_CAPABILITY = (
     "atomics.shaderBufferFloat64Atomics",
     "atomics.shaderSharedFloat32Atomics",
     "atomics.shaderSharedFloat64Atomics",
+    "atomics.shaderImageFloat32Atomics",
+    "atomics.shaderImageFloat32AtomicAdd",
 )
 
 #: The structures of the features beyond Vulkan 1.0 ("10"): the name, and the Vulkan version or the extension that defines it. Vulkan 1.3

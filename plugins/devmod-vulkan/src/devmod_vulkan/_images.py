@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device
-    from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._logical import Logical
     from devmod_vulkan._physical import Physical
     from devmod_vulkan._shader import Shader
@@ -172,7 +171,8 @@ def create_sampler(logical: Logical, sampler: Sampler) -> Any:
 
 
 def unfit_image(
-    device: VulkanDevice,
+    device: Device,
+    physical: Physical,
     shader: Shader,
     places: Sequence[tuple[tuple[int, int], int, int]],
     images: Mapping[int, Image | Sampler],
@@ -181,8 +181,10 @@ def unfit_image(
 
     Parameters
     ----------
-    device, shader
-        The device and the shader.
+    device, physical
+        The device.
+    shader
+        The shader.
     places
         `devmod_vulkan._pipeline.Places.images`.
     images
@@ -190,7 +192,7 @@ def unfit_image(
     """
 
     def problem_with(image: Image, feature: str) -> str:
-        return problem_of(device, device.physical, image.format, (feature,))
+        return problem_of(device, physical, image.format, (feature,))
 
     for at, number, _ in places:
         image = images.get(number)

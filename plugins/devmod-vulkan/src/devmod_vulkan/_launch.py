@@ -128,7 +128,7 @@ class VulkanKernel(Kernel):
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         from devmod_vulkan._images import unfit_image
 
-        return unfit_image(self._device, self._shader, self._pipeline.places.images, images)
+        return unfit_image(self._device, self._device.physical, self._shader, self._pipeline.places.images, images)
 
     def caller(self, stream: VulkanStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         pipeline, submit, submission, number = self._pipeline, stream.submit, stream.submission, stream.number

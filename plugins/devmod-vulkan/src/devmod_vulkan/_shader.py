@@ -113,7 +113,7 @@ class Shader:
         params = list(self.interface.params)
         for number, param in enumerate(params):
             resource = self.images.get(param.at) if param.kind == "image" else None
-            if resource is None:
+            if resource is None or resource.kind == "sampler":
                 continue
             for field in ("type", "format", "sample"):
                 given, needed = getattr(param, field), getattr(resource, field)

@@ -14,7 +14,7 @@ from devmod_readers.closure import bits, closure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 MAGIC = 0x07230203
 #: The newest version that this reader supports.
@@ -61,7 +61,7 @@ _POINTER_OPERANDS: dict[int, tuple[int, int | None]] = {
     250: (0, 1), 251: (0, 1), 4457: (2, 3), 4458: (0, 2),
     **dict.fromkeys((*range(86, 108), *range(305, 317), *range(333, 367)), (9, 9)),
 }  # fmt: skip
-#: OpImageSampleDref… and OpImageDrefGather. Their operands are no pointers.
+#: OpImageSampleDref… and OpImageDrefGather.
 _DEPTH_COMPARISONS = frozenset((89, 90, 93, 94, 97))
 _BINDING, _SET = 33, 34
 
@@ -216,7 +216,16 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
     called = {entry.function for entry in module.entries}.union(*module.calls.values())
     if not called <= module.uses.keys():
         raise error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
+    if any(opcode in (26, 27) for opcode, _ in module.types.values()):  # a sampler
+        module.compares_depth = not _DEPTH_COMPARISONS.isdisjoint(_opcodes(words))
     return module
+
+
+def _opcodes(words: array[int]) -> Iterator[int]:
+    at = 5
+    while at < len(words):
+        yield words[at] & 0xFFFF
+        at += words[at] >> 16
 
 
 def _in_function(module: SpirvModule, function: int, opcode: int, operands: tuple[int, ...], debug: set[int]) -> None:
@@ -225,8 +234,6 @@ def _in_function(module: SpirvModule, function: int, opcode: int, operands: tupl
     elif opcode == 12 and len(operands) > 2 and operands[2] in debug:
         return
     first, last = _POINTER_OPERANDS.get(opcode, (0, None))
-    if first == 9 and opcode in _DEPTH_COMPARISONS:
-        module.compares_depth = True
     module.uses[function].update(operand for operand in operands[first:last] if operand in module.variables)
 
 
