@@ -255,6 +255,7 @@ def test_mixed_bundles_and_loading_are_not_checked(tmp_path: Path) -> None:
         devmod.bundle(*devmod.load(path).imports)
 
 
+IMAGE = Param("t", "image", "2d", "r", sample="float")
 SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
 
 
@@ -269,6 +270,8 @@ SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
         ((X, STRUCT), (X, *FLAT), "f(x: float32* rw, a: float32, n: integer)"),
         ((X, STRUCT), (X, PADDED), "f(x: float32* rw, p: {a: float32, n: int32})"),
         ((X, STRUCT), (X, scalar("p", "uint8x8", align=4)), "f(x: float32* rw, p: struct)"),
+        ((IMAGE,), (IMAGE.replace(format="r32float", access="w"),), "f(t: image 2d float rw)"),
+        ((IMAGE,), (IMAGE.replace(sample="", access=""),), "f(t: image 2d float r)"),
         ((X, SCRATCH), (X,), "f(x: float32* rw, *, scratch: local float32 = Local(per_thread=4))"),
         ((X, SCRATCH, FLAT[0]), (FLAT[0], X), "f(*, x: float32* rw, a: float32, scratch: local float32 = Local(per_thread=4))"),
         ((X,), (X.replace(name="y"),), "f: its candidates take different arguments"),

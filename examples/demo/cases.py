@@ -104,6 +104,27 @@ def gaussian_blur(module: Any, device: Any, repository: Path, *, part: float = 1
     return Result(_largest(pixels, reference), 0.502, {"blur.png": both})
 
 
+def resize(module: Any, device: Any, repository: Path, *, part: float = 1) -> Result:
+    """The picture of the lake in another size, by a linear sampler."""
+    original = np.asarray(Image.open(repository / "examples" / "images" / "lake.png").convert("RGBA"))
+    original = original[: int(original.shape[0] * part), : int(original.shape[1] * part)]
+    width, height = original.shape[1] * 5 // 3, original.shape[0] * 4 // 7
+    source, result = device.image_from_numpy(original), device.image((width, height), "rgba8unorm")
+    how = device.sampler(filter="linear", address="clamp")
+    module["resize"](source=source, source_sampler=how, result=result, width=width, height=height, threads=(width, height))
+
+    reference = original.astype(np.float64)
+    for axis, count in ((0, height), (1, width)):
+        old = reference.shape[axis]
+        place = (np.arange(count) + 0.5) / count * old - 0.5
+        first = np.floor(place).astype(int)
+        weight = np.expand_dims(place - first, (1, 2) if axis == 0 else (0, 2))
+        before, after = (np.take(reference, np.clip(each, 0, old - 1), axis=axis) for each in (first, first + 1))
+        reference = before * (1 - weight) + after * weight
+    # Half a level by rounding, and up to a level because samplers have weights of 8 bits.
+    return Result(_largest(result.numpy(), reference), 1.502)
+
+
 def mandelbrot(module: Any, device: Any, _: Path, *, width: int = 720, height: int = 480, steps: int = 300) -> Result:
     """The whole set; the reference takes the same steps in float32."""
     left, top, pixel = np.float32(-2.25), np.float32(1.15), np.float32(3.456 / width)
@@ -149,6 +170,7 @@ CASES: dict[str, tuple[Callable[..., Result], tuple[str, ...]]] = {
     "softmax": (softmax, ("softmax",)),
     "tiled matmul": (matmul_tiled, ("matmul_tiled",)),
     "Gaussian blur": (gaussian_blur, ("blur_rows", "blur_columns")),
+    "resize": (resize, ("resize",)),
     "Mandelbrot": (mandelbrot, ("mandelbrot",)),
     "sum": (total, ("sum",)),
     "TVM's matmul": (tvm_matmul, ("matmul_kernel",)),
@@ -159,6 +181,7 @@ SMALL_CASES: dict[str, Callable[..., Result]] = {
     "softmax": partial(softmax, rows=6, columns=100),
     "tiled matmul": partial(matmul_tiled, m=20, n=35, k=18),
     "Gaussian blur": partial(gaussian_blur, part=0.1),
+    "resize": partial(resize, part=0.1),
     "Mandelbrot": partial(mandelbrot, width=96, height=64, steps=50),
     "sum": partial(total, n=3000, groups=4),
 }
@@ -212,7 +235,7 @@ def _largest(result: np.ndarray, reference: np.ndarray) -> float:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, devmod.Array):
+    if isinstance(value, (devmod.Array, devmod.Image, devmod.Sampler)):
         return "…"
     return f"{value:g}" if isinstance(value, float) else repr(value)
 

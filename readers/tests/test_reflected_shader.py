@@ -78,6 +78,33 @@ def test_several_variables_at_one_binding_are_one_argument() -> None:
     )
 
 
+def test_several_images_at_one_binding_are_one_argument_if_they_have_one_type() -> None:
+    read = Resource((0, 0), "from", "image", "2d", "r", format="rgba8unorm", sample="float", storage=True)
+    for write in (read._replace(name="to", access="w"), read._replace(name="to", access="w", format="")):
+        for pair in ([read, write], [write, read]):
+            (param,) = interface(ReflectedShader("main", pair))[1].params
+            assert param == Param(pair[0].name, "image", "2d", "rw", (0, 0), format="rgba8unorm", sample="float")
+    others = [{"type": "3d"}, {"format": "r32float"}, {"sample": "int"}, {"storage": False}, {"kind": "combined"}]
+    for other in others:
+        with pytest.raises(devmod.CompileError, match="which cannot be one argument"):
+            interface(ReflectedShader("main", [read, read._replace(**other)]))  # type: ignore[arg-type]
+
+
+def test_an_image_with_its_sampler_is_two_arguments() -> None:
+    shader = ReflectedShader("main", [Resource((0, 1), "t", "combined", "2d", "r", sample="float"), Resource((0, 0), "", "combined", "1d")])
+    assert interface(shader) == (
+        ("handle",) * 4,
+        Interface(
+            [
+                Param("", "image", "1d", at=(0, 0)),
+                Param("", "sampler", at=(0, 0)),
+                Param("t", "image", "2d", "r", (0, 1), sample="float"),
+                Param("t_sampler", "sampler", at=(0, 1)),
+            ]
+        ),
+    )
+
+
 def test_a_block_of_nothing_is_no_argument() -> None:
     assert interface(ReflectedShader("main", [Resource((0, 0), "nothing", "uniform")])) == ((), Interface())
 

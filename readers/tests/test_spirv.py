@@ -17,7 +17,7 @@ from work import work
 import devmod
 from devmod import Interface, Param
 from devmod_readers.reflection import ReflectedShader, reflected_function
-from devmod_readers.spirv import read_module, reflect
+from devmod_readers.spirv import read_module, read_samplings, reflect
 
 KERNELS = Path(__file__).parents[2] / "targets" / "tests" / "kernels" / "vulkan"
 needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
@@ -442,6 +442,98 @@ def read_large_and_deep_modules() -> None:
     assert refused(words(*HEAD, *many)) == "has more than 1024 entry points"
 
 
+# -- images
+
+
+def image_module(
+    *image: int, sampled: tuple[int, ...] = (22, 10, 32), combined: bool = False, rest: tuple[int, ...] = (), body: tuple[int, ...] = ()
+) -> bytes:
+    """Return a module with one image: the operands of its type are the dimension, depth, arrayed, multisampled, sampled and format."""
+    entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1), *op(5, 13, int.from_bytes(b"pic", "little")), *op(71, 13, 33, 4))
+    types = (*op(*sampled), *op(25, 11, 10, *image), *op(27, 14, 11), *rest)
+    function = (*op(54, 2, 1, 0, 3), *body, *op(56))
+    return words(*HEAD, *entry, *types, *op(32, 12, 0, 14 if combined else 11), *op(59, 12, 13, 0), *function)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (image_module(0, 0, 0, 0, 1, 0), "pic: image 1d float r"),
+        (image_module(0, 0, 1, 0, 1, 0), "pic: image 1d_array float r"),
+        (image_module(1, 2, 1, 0, 1, 0), "pic: image 2d_array float r"),
+        (image_module(2, 0, 0, 0, 1, 0, combined=True), "pic: image 3d float r, pic_sampler: sampler"),
+        (image_module(1, 0, 0, 0, 2, 4), "pic: image 2d rgba8unorm rw"),
+        (image_module(1, 0, 0, 0, 2, 0), "pic: image 2d float rw"),
+        (image_module(1, 0, 0, 0, 2, 24, sampled=(21, 10, 32, 1)), "pic: image 2d r32sint rw"),
+        (image_module(1, 0, 0, 0, 1, 0, sampled=(21, 10, 32, 0)), "pic: image 2d uint r"),
+    ],
+)
+def test_images(data: bytes, text: str) -> None:
+    (shader,) = read(data)
+    assert repr(Interface(reflected_function("vulkan", shader).params)) == f"<Interface ({text})>"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (image_module(3, 0, 0, 0, 1, 0), "a cube map, which devmod does not support; use a 2-D image with 6 layers"),
+        (image_module(4, 0, 0, 0, 1, 0), "a rectangle image, which Vulkan does not support"),
+        (image_module(5, 0, 0, 0, 2, 3), "a texel buffer (samplerBuffer, imageBuffer), which devmod does not support; use a buffer"),
+        (image_module(6, 0, 0, 0, 2, 0), "a subpass input, which compute shaders do not have"),
+        (image_module(9, 0, 0, 0, 1, 0), "an image of the dimension 9, which devmod does not support"),
+        (image_module(1, 0, 0, 1, 1, 0), "a multisampled image, which devmod does not support"),
+        (image_module(1, 1, 0, 0, 1, 0), "an image for depth comparison, which devmod does not support; compare in the shader"),
+        (image_module(1, 0, 0, 0, 2, 8), "an image of the format r11f_g11f_b10f, which devmod does not support"),
+        (image_module(1, 0, 0, 0, 2, 99), "an image of the format 99, which devmod does not support"),
+        (image_module(1, 0, 0, 0, 2, 41, sampled=(21, 10, 64, 1)), "an image of the format r64i, which devmod does not support"),
+        (
+            image_module(1, 0, 0, 0, 1, 0, sampled=(22, 10, 16)),
+            "an image whose texels are no 32-bit numbers, which devmod does not support",
+        ),
+        (image_module(1, 0, 0, 0, 1, 0, sampled=(19, 10)), "an image whose texels are no 32-bit numbers, which devmod does not support"),
+    ],
+)
+def test_images_that_are_not_supported(data: bytes, text: str) -> None:
+    assert refused(data) == f"has the variable 'pic', {text}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        image_module(1, 0, 0, 0, 0, 0),  # OpenCL's, known when the kernel runs
+        image_module(1, 0, 0, 0, 3, 0),
+        image_module(1, 0, 0, 0, 2, 0, combined=True),
+        image_module(2, 0, 1, 0, 1, 0),
+    ],
+)
+def test_types_of_images_that_vulkan_does_not_have(data: bytes) -> None:
+    assert refused(data) == "is damaged: the type of the image 'pic' is invalid"
+
+
+@pytest.mark.parametrize("opcode", [89, 90, 93, 94, 97])
+def test_depth_comparisons_of_an_image_that_does_not_say_so(opcode: int) -> None:
+    """dxc leaves it open in the image's type."""
+    data = image_module(1, 2, 0, 0, 1, 0, combined=True, body=op(opcode, 10, 20, 21, 22, 23))
+    assert refused(data) == "samples an image by depth comparison, which devmod does not support; compare in the shader"
+
+
+def test_pairs_of_images_and_samplers() -> None:
+    sampler = (*op(26, 15), *op(32, 16, 0, 15), *op(59, 16, 17, 0), *op(71, 17, 33, 9))
+    loaded = (*op(61, 11, 20, 13), *op(83, 11, 21, 20), *op(61, 15, 22, 17), *op(86, 14, 23, 21, 22))
+    place, sampler_place = (0, 4), (0, 9)
+    for instructions, expected in (
+        (op(88, 10, 24, 23, 30, 2, 31), {(place, sampler_place): False}),
+        (op(88, 10, 24, 23, 30, 2 | 8, 31, 32), {(place, sampler_place): True}),
+        (op(91, 10, 24, 23, 30), {(place, sampler_place): True}),
+        ((*op(96, 10, 24, 23, 30, 31), *op(92, 10, 25, 23, 30, 2, 31)), {(place, sampler_place): True}),
+        (op(88, 10, 24, 99, 30, 2, 31), {}),  # an id that is no image
+        (op(87, 10), {}),
+        ((), {}),
+    ):
+        data = image_module(1, 0, 0, 0, 1, 0, rest=sampler, body=(*loaded, *instructions))
+        assert read_samplings(data, read_module(data)) == expected
+
+
 # -- damage
 
 
@@ -461,6 +553,7 @@ def survives(data: bytes) -> None:
     """Read a module; only devmod's errors may be raised."""
     for include_unused in (True, False):
         try:
+            read_samplings(data, read_module(data))
             for shader in read(data, include_unused=include_unused):
                 reflected_function("vulkan", shader)
         except (devmod.FormatError, devmod.CompileError):
@@ -512,7 +605,7 @@ def test_entry_points_are_immutable(modules: list[bytes]) -> None:
 
 
 INSTRUCTION = st.tuples(
-    st.sampled_from((5, 6, 11, 12, 15, 16, 17, 19, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 32, 41, 43, 44, 50, 51, 52, 54, 56, 57, 59, 61, 65, 71, 72, 331)),
+    st.sampled_from((5, 6, 11, 12, 15, 16, 17, 19, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 32, 41, 43, 44, 50, 51, 52, 54, 56, 57, 59, 61, 65, 71, 72, 86, 88, 91, 331)),
     st.lists(st.one_of(st.integers(0, 8), st.sampled_from((MAIN, 17, 33, 34, 35, 38, 2**32 - 1))), max_size=9),
 )  # fmt: skip
 

@@ -159,6 +159,14 @@ def test_a_size_that_the_architecture_has(target: str, size: int, expected: int 
     assert caught.value.argument == "subgroup"
 
 
+def test_a_size_that_the_source_requires() -> None:
+    source = "__attribute__((intel_reqd_sub_group_size(16))) kernel void f(global float *x) { x[0] = get_sub_group_size(); }"
+    assert subgroup(devmod.compile(source, "opencl", subgroup=16)) == subgroup(devmod.compile(source, "opencl")) == 16
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, "opencl", subgroup=32)
+    assert str(caught.value) == "subgroup=32 contradicts the source: the opencl function 'f' runs with subgroups of 16 threads"
+
+
 START = "cannot be required of the"
 
 

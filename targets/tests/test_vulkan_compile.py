@@ -67,8 +67,12 @@ def scalar(name: str, element: str, at: tuple[int, int], align: int = 0) -> Para
     return Param(name, "scalar", element, at=at, align=align)
 
 
-def image(name: str, at: int, access: str = "r") -> Param:
-    return Param(name, "image", "", access, (0, at))
+def image(name: str, type_: str, at: int, access: str = "r", format_: str = "", sample: str = "float") -> Param:
+    return Param(name, "image", type_, access, (0, at), format=format_, sample=sample)
+
+
+def sampler(name: str, at: int) -> Param:
+    return Param(name, "sampler", at=(0, at))
 
 
 SCENE = (
@@ -172,13 +176,15 @@ INTERFACES: dict[str, dict[str, Interface]] = {
     "images.comp": {
         "images": Interface(
             [
-                image("picture", 0),
-                image("from", 1),
-                image("to", 2, "w"),
-                image("counts", 3, "rw"),
-                image("volume", 4),
-                Param("how", "sampler", at=(0, 5)),
-                image("many", 6),
+                image("picture", "2d", 0),
+                sampler("picture_sampler", 0),
+                image("from", "2d", 1, format_="rgba8unorm"),
+                image("to", "2d", 2, "w", "rgba8unorm"),
+                image("counts", "2d", 3, "rw", "r32uint", "uint"),
+                image("volume", "3d", 4),
+                sampler("how", 5),
+                image("layers", "2d_array", 6),
+                sampler("layers_sampler", 6),
                 buffer("total", "float32", (0, 7), size=4),
             ],
             block=(8, 8, 1),
@@ -544,6 +550,15 @@ def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:
         (
             "buffer X { float x[]; } many[2];",
             "has the variable 'many', an array of bindings, which devmod does not support; use one buffer",
+        ),
+        (
+            "uniform sampler2D many[2];",
+            "has the variable 'many', an array of bindings, which devmod does not support; use a variable for each, or the layers of one image",
+        ),
+        ("uniform samplerCube t;", "has the variable 't', a cube map, which devmod does not support; use a 2-D image with 6 layers"),
+        (
+            "uniform sampler2DShadow t;",
+            "has the variable 't', an image for depth comparison, which devmod does not support; compare in the shader",
         ),
         ("uniform U { float table[20000]; } u;", ""),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pictures_port import check_pictures
 from standin_cuda import on_hardware
 from transformer_port import check_transformer
 
@@ -59,3 +60,9 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
     check_transformer(device, f"cuda -arch={arch}", tmp_path)
+
+
+@pytest.mark.row("R37")
+def test_the_pictures(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_pictures(device, f"cuda -arch={arch}", tmp_path)

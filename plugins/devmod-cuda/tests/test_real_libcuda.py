@@ -238,7 +238,7 @@ def test_each_call_of_devmod_has_an_answer_of_the_driver(driver: VendorRuntime) 
     elapsed = "NOT_SUPPORTED" if version < NEWER["cuEventElapsedTime_v2"] else "INVALID_HANDLE"
     assert lines.pop("elapsed_time_v2") == f"CUDA_ERROR_{elapsed}"
     assert lines.pop("max_active_clusters") == "CUDA_ERROR_INVALID_VALUE"
-    null = ("destroy_stream", "destroy_event", "synchronize_event", "is_event_done", "elapsed_time")
+    null = ("destroy_stream", "destroy_event", "synchronize_event", "is_event_done", "elapsed_time", "array_form")
     assert {lines.pop(name) for name in null} == {"CUDA_ERROR_INVALID_HANDLE"}
     assert lines.pop("function_attribute") == ("CUDA_ERROR_NOT_INITIALIZED" if version < 12040 else "CUDA_ERROR_INVALID_HANDLE")
     assert len(lines) > 45

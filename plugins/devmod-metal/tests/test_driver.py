@@ -14,7 +14,6 @@ import pytest
 import devmod
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError
 from devmod_simulators.metal import FrameworkDouble
-from devmod_simulators.metal.framework import CLASSES
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ def test_pyobjcs_metadata_have_every_selector_of_the_driver() -> None:
     called = {node.func.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
     assert called - own - python == FrameworkDouble.selectors
     named = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute) and node.attr.startswith("MTL")}
-    assert named - own - set(CLASSES) <= FrameworkDouble.enums
+    assert named - own - set(FrameworkDouble.classes) <= FrameworkDouble.enums
 
 
 def test_devices_and_their_properties(framework: FrameworkDouble, driver: Any) -> None:

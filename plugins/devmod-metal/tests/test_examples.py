@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pictures_port import check_pictures
 from transformer_port import check_transformer
 
 import devmod
@@ -47,3 +48,8 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
 @pytest.mark.row("R37")
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     check_transformer(device, "metal", tmp_path)
+
+
+@pytest.mark.row("R37")
+def test_the_pictures(device: Any, tmp_path: Path) -> None:
+    check_pictures(device, "metal", tmp_path)

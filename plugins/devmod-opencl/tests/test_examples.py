@@ -6,9 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pictures_port import check_pictures
 from transformer_port import check_transformer
 
 
 @pytest.mark.row("R37")
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     check_transformer(device, "opencl", tmp_path)
+
+
+@pytest.mark.row("R37")
+def test_the_pictures(device: Any, tmp_path: Path) -> None:
+    check_pictures(device, "opencl", tmp_path)

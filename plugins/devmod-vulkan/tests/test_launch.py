@@ -393,24 +393,6 @@ def test_several_entries_of_one_module(device: Any, tmp_path: Path) -> None:
         assert x.tolist() == [number, 0]
 
 
-def test_images_and_samplers_are_refused_at_the_call(device: Any) -> None:
-    source = """
-        #version 450
-        layout(local_size_x = 1) in;
-        layout(binding = 0, rgba8) writeonly uniform image2D picture;
-        layout(binding = 1) buffer X { float x[]; };
-        void main() { imageStore(picture, ivec2(0), vec4(x[0])); }
-    """
-    f = kernel(source)
-    assert [param.kind for param in f.info.interface.params] == ["image", "buffer"]  # type: ignore[union-attr]
-    for call in (f, f.bind):
-        with pytest.raises(devmod.LaunchError) as caught:
-            call(np.zeros(4, "float32"), np.zeros(4, "float32"), grid=1)
-        assert str(caught.value) == (
-            "the vulkan function 'k' cannot be called: argument 1 'picture' is of kind image, and the vulkan backend does not support images"
-        )
-
-
 # -- constants
 
 

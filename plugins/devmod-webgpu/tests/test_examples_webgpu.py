@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pictures_port import check_pictures
 from transformer_port import check_transformer
 
 import devmod
@@ -43,3 +44,8 @@ def test_the_tile_is_an_override(device: Any) -> None:
 @pytest.mark.row("R37")
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     check_transformer(device, "webgpu", tmp_path)
+
+
+@pytest.mark.row("R37")
+def test_the_pictures(device: Any, tmp_path: Path) -> None:
+    check_pictures(device, "webgpu", tmp_path)

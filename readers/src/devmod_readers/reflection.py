@@ -296,6 +296,8 @@ class Resource(NamedTuple):
         The members of the structs in a buffer; () if they are unknown.
     format, sample
         For an image, as in `devmod.Param`.
+    storage
+        Whether an image is a storage image, which shaders access without a sampler.
     """
 
     at: Place
@@ -309,6 +311,7 @@ class Resource(NamedTuple):
     structs: Sequence[Member] = ()
     format: str = ""
     sample: str = ""
+    storage: bool = False
 
 
 class ReflectedShader(NamedTuple):
@@ -433,7 +436,7 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         other = resource_at.setdefault(resource.at, resource)
         if other is resource:
             continue
-        if other.kind != resource.kind or resource.kind == "uniform":
+        if not is_one_argument(other, resource):
             hint = (
                 ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
                 if "$Global" in (other.name, resource.name)
@@ -451,8 +454,18 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         size = max(other.size, resource.size)
         structs = other.structs if same and other.structs == resource.structs else ()
         type_, align = (other.type, other.align) if same else ("", 0)
-        resource_at[resource.at] = other._replace(type=type_, access=access, size=size, align=align, structs=structs)
+        resource_at[resource.at] = other._replace(
+            type=type_, access=access, size=size, align=align, structs=structs, format=other.format or resource.format
+        )
     return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
+
+
+def is_one_argument(one: Resource, other: Resource) -> bool:
+    """Return whether one argument can be passed for two resources at one binding: for buffers, and for images of one type."""
+    if one.kind != other.kind or one.kind == "uniform":
+        return False
+    same = (one.type, one.sample, one.storage) == (other.type, other.sample, other.storage)
+    return one.kind == "buffer" or (same and (one.format == other.format or not (one.format and other.format)))
 
 
 def _shown_place(at: Place) -> str:

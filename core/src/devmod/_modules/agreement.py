@@ -309,6 +309,8 @@ def _common_text(params: Sequence[Param | Member]) -> str:
     access = "".join(letter for letter in "rw" if any(letter in getattr(each, "access", "") for each in params))
     if kind == "buffer":
         return f"{params[0].name}: {details[0] if details else 'void'}* {access}".rstrip()
+    if kind == "image":
+        return f"{params[0].name}: {' '.join(filter(None, ('image', *details, access)))}"
     if not details:
         return texts[0]
     lanes = f"x{details[1]}" if details[0] != "struct" and details[1] != 1 else ""

@@ -1,18 +1,65 @@
 """Entry point ``devmod.conformance.cuda``: kernels with their expected results, for `devmod conformance cuda` and this plugin's tests.
 
-The kernels are stored as PTX (`samples.ptx`), so that the kit needs no compiler. One more kernel is compiled by the receiver.
+The kernels are stored as PTX (`samples.ptx`, `images.ptx`), so that the kit needs no compiler. One more kernel is compiled by the receiver.
 """
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-from devmod import FunctionInfo
+from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
 PTX = (files("devmod_cuda") / "samples.ptx").read_text("ascii")
+#: The source of `images.ptx`.
+IMAGE_SOURCE = """extern "C" __global__ void sample_1d(cudaTextureObject_t source, const float *places, float4 *result)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    result[i] = tex1D<float4>(source, places[i]);
+}
+extern "C" __global__ void sample_2d(cudaTextureObject_t source, const float *places, float4 *result)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    result[i] = tex2D<float4>(source, places[2 * i], places[2 * i + 1]);
+}
+extern "C" __global__ void sample_3d(cudaTextureObject_t source, const float *places, float4 *result)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    result[i] = tex3D<float4>(source, places[3 * i], places[3 * i + 1], places[3 * i + 2]);
+}
+extern "C" __global__ void sample_layers(cudaTextureObject_t source, const float *places, float4 *result)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    result[i] = tex2DLayered<float4>(source, places[3 * i], places[3 * i + 1], places[3 * i + 2]);
+}
+extern "C" __global__ void draw(cudaSurfaceObject_t destination)
+{
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    surf2Dwrite(make_uchar4(x, y, x + y, 255), destination, x * 4, y);
+}
+"""
+
+
+def _sampling(name: str, type_: str) -> FunctionInfo:
+    """Return the function that reads an image at places."""
+    params = (
+        Param("source", "image", type_, "r", 0, sample="float"),
+        Param("source_sampler", "sampler", at=0),
+        Param("places", "buffer", "float32", "r"),
+        Param("result", "buffer", "float32x4", "rw"),
+    )
+    return FunctionInfo(name, ("handle",) * 4, GRID_TAGS, interface=Interface(params))
+
+
+_IMAGES = {
+    **{name: _sampling(name, type_) for name, type_ in (("sample_1d", "1d"), ("sample_2d", "2d"), ("sample_3d", "3d"))},
+    "sample_layers": _sampling("sample_layers", "2d_array"),
+    "draw": FunctionInfo(
+        "draw", ("handle",), GRID_TAGS, interface=Interface([Param("destination", "image", "2d", "w", 0, format="rgba8unorm")])
+    ),
+}
 #: Compiled by the receiver.
 _SCALE = """extern "C" __global__ void scale(float *x)
 {
@@ -58,6 +105,7 @@ class CudaConformance(Conformance):
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
         ),
     )
+    images = (Sample((files("devmod_cuda") / "images.ptx").read_bytes(), "ptx", _IMAGES, source={"cuda": IMAGE_SOURCE}),)
     bad_payloads = (
         Sample(b"", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "ptx", {"k": FunctionInfo("k", ["handle"])}),

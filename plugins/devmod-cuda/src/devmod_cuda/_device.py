@@ -163,6 +163,9 @@ class CudaDevice(DriverDevice):
     dlpack_type = CUDA.dlpack_type
     stream_type = CudaStream
     driver: CudaDriver
+    #: Each device that the drivers support, sm_50 and newer, has all of these.
+    features = frozenset({"fp16", "fp64", "images", "image_writes_3d", "int64_atomics", "subgroups"})
+    subgroup_sizes = (32,)
 
     def create_image(self, image: Image) -> ImageArray:
         from devmod_cuda._textures import new_array

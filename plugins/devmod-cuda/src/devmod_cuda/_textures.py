@@ -116,7 +116,9 @@ def new_array(device: DriverDevice, image: Image) -> ImageArray:
     """
     texel = image.texel
     if texel.name.startswith("bgra"):
-        raise ArgumentError(f"image: CUDA has no array format (CUarray_format) for {texel.name}; use rgba8unorm", kind="cuda", argument="format")
+        raise ArgumentError(
+            f"image: CUDA has no array format (CUarray_format) for {texel.name}; use rgba8unorm", kind="cuda", argument="format"
+        )
     try:
         limits = [(name, device.driver.call("device_attribute", each, device.handle)) for name, each in _LIMITS[image.type].items()]
     except DriverError as error:

@@ -9,6 +9,7 @@ from devmod import Device, Event, Stream
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_earlier_event, check_event, lend
+from devmod_vulkan import _features
 from devmod_vulkan._driver import array, ffi, make, vk
 from devmod_vulkan._logical import AFTER, BEFORE, ONE_TIME, Logical, Waiter
 from devmod_vulkan._physical import Physical, physical_devices
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from devmod import Image, Sampler
+    from devmod_vulkan._images import DeviceImage
     from devmod_vulkan._logical import Timer
     from devmod_vulkan._memory import Memory
 
@@ -54,6 +57,8 @@ class VulkanDevice(Device):
         self.memory = physical.memory
         self.arch = physical.arch
         self.limits = physical.limits
+        self.features = _features.needs_met(physical.features)
+        self.subgroup_sizes = physical.subgroup_sizes
         self._once = Once()
 
     @property
@@ -103,14 +108,7 @@ class VulkanDevice(Device):
         if memory.address and not memory.used:
             self.write(memory, data, stream)
             return
-        pending: list[int] = []
-        for start, size in _pieces(data.nbytes):
-            if len(pending) >= _MAX_PENDING:
-                stream.wait_until(pending.pop(0))
-            staged = logical.staging.allocate(size)
-            ffi.memmove(ffi.cast("char *", staged.address), data[start : start + size], size)
-            _submit_copy(stream, staged, 0, memory, start, size)
-            pending.append(stream.flush())
+        _upload(data, stream, lambda staged, start, size: _submit_copy(stream, staged, 0, memory, start, size))
 
     def read(self, memory: Memory, out: memoryview, stream: VulkanStream) -> None:
         """Copy the start of `memory` to `out`, and wait until the copy is done."""
@@ -119,7 +117,7 @@ class VulkanDevice(Device):
             stream.synchronize()
             ffi.memmove(out, ffi.cast("char *", memory.address), out.nbytes)
             return
-        for download in _download(memory, out, stream):
+        for download in _download_array(memory, out, stream):
             _finish(download, stream)
 
     def start_read(self, memory: Memory, out: memoryview, stream: VulkanStream) -> None:
@@ -127,7 +125,7 @@ class VulkanDevice(Device):
 
         The staging memory is limited, so the call waits for the first part of a large array.
         """
-        for download in _download(memory, out, stream):
+        for download in _download_array(memory, out, stream):
             stream.finish_later(download)
 
     def copy(self, source: Memory, target: Memory, nbytes: int, stream: VulkanStream) -> None:
@@ -142,6 +140,7 @@ class VulkanDevice(Device):
         if memory.address:
             ctypes.memset(memory.address, 0, nbytes)
             return
+        memory.used = True
         size = -(-nbytes // 4) * 4  # pieces of memory are whole words
 
         def fill(handle: Any) -> None:
@@ -149,6 +148,40 @@ class VulkanDevice(Device):
 
         _submit(stream, fill, memory)
         stream.synchronize()  # any other stream may use the array next
+
+    def create_image(self, image: Image) -> DeviceImage:
+        from devmod_vulkan import _images
+
+        handle = image.handle = _images.DeviceImage(self.logical, image)
+        stream: Any = self.current_stream
+        _submit(stream, lambda commands: _images.record_zeros(stream.logical.calls, commands, image), handle)
+        stream.synchronize()  # any other stream may use the image next
+        return handle
+
+    def create_sampler(self, sampler: Sampler) -> Any:
+        from devmod_vulkan import _images
+
+        return _images.create_sampler(self.logical, sampler)
+
+    def write_image(self, image: Image, data: memoryview, stream: VulkanStream) -> None:
+        stream.logical.check_open()
+        _upload(
+            data, stream, lambda staged, start, size: _submit_image_copy(stream, image, staged, start, size, write=True), _image_step(image)
+        )
+        stream.synchronize()  # any other stream may use the image next
+
+    def read_image(self, image: Image, out: memoryview, stream: VulkanStream) -> None:
+        downloads = _download(
+            out, stream, lambda staged, start, size: _submit_image_copy(stream, image, staged, start, size, write=False), _image_step(image)
+        )
+        for download in downloads:
+            _finish(download, stream)
+
+    def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name of the caller's argument
+        from devmod_vulkan import _images
+
+        features = (_images.STORAGE,) if "w" in access else (_images.SAMPLED, _images.STORAGE)
+        return _images.problem_of(self, self.physical, format, features)
 
     def slice(self, memory: Memory, offset: int, nbytes: int) -> Memory:
         self.logical.check_open()
@@ -214,22 +247,38 @@ class Download:
         self._once.get("copied", lambda: ffi.memmove(self._out, source, self._out.nbytes))
 
 
-def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, nbytes, _PIECE):
-        yield start, min(_PIECE, nbytes - start)
+def _pieces(nbytes: int, step: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, nbytes, step):
+        yield start, min(step, nbytes - start)
 
 
-def _download(memory: Memory, out: memoryview, stream: VulkanStream) -> Iterable[Download]:
-    """Submit the copies of all pieces to staging memory. Return the last ones, which are not finished."""
+def _upload(data: memoryview, stream: VulkanStream, submit: Callable[[Memory, int, int], None], step: int = _PIECE) -> None:
+    """Copy `data` to staging memory in pieces. `submit` queues the copy of each piece to its target; it takes its start and its size."""
+    pending: list[int] = []
+    for start, size in _pieces(data.nbytes, step):
+        if len(pending) >= _MAX_PENDING:
+            stream.wait_until(pending.pop(0))
+        staged = stream.logical.staging.allocate(size)
+        ffi.memmove(ffi.cast("char *", staged.address), data[start : start + size], size)
+        submit(staged, start, size)
+        pending.append(stream.flush())
+
+
+def _download(out: memoryview, stream: VulkanStream, submit: Callable[[Memory, int, int], None], step: int = _PIECE) -> Iterable[Download]:
+    """Submit the copies of all pieces to staging memory, each by `submit`. Return the last ones, which are not finished."""
     stream.logical.check_open()
     pending: deque[Download] = deque()
-    for start, size in _pieces(out.nbytes):
+    for start, size in _pieces(out.nbytes, step):
         if len(pending) >= _MAX_PENDING:
             _finish(pending.popleft(), stream)
         staged = stream.logical.staging.allocate(size)
-        _submit_copy(stream, memory, start, staged, 0, size)
+        submit(staged, start, size)
         pending.append(Download(stream.flush(), staged, out[start : start + size]))
     return pending
+
+
+def _download_array(memory: Memory, out: memoryview, stream: VulkanStream) -> Iterable[Download]:
+    return _download(out, stream, lambda staged, start, size: _submit_copy(stream, memory, start, staged, 0, size))
 
 
 def _finish(download: Download, stream: VulkanStream) -> None:
@@ -238,6 +287,7 @@ def _finish(download: Download, stream: VulkanStream) -> None:
 
 
 def _submit_copy(stream: VulkanStream, source: Memory, start: int, target: Memory, offset: int, size: int) -> None:
+    source.used = target.used = True
     region = make("VkBufferCopy", srcOffset=source.offset + start, dstOffset=target.offset + offset, size=size)
 
     def copy_region(handle: Any) -> None:
@@ -246,8 +296,32 @@ def _submit_copy(stream: VulkanStream, source: Memory, start: int, target: Memor
     _submit(stream, copy_region, source, target)
 
 
-def _submit(stream: VulkanStream, record: Callable[[Any], object], *memories: Memory) -> None:
-    """Record a command buffer with one command, and submit it. The memories are kept until it is done."""
+def _image_step(image: Image) -> int:
+    """Return the bytes of a piece of an image, which has whole rows."""
+    from devmod_vulkan import _images
+
+    row = _images.row_bytes(image)
+    return max(_PIECE // row, 1) * row
+
+
+def _submit_image_copy(stream: VulkanStream, image: Image, staged: Memory, start: int, size: int, *, write: bool) -> None:
+    """Queue a copy between staging memory and `size` bytes of an image from byte `start` of its NumPy array."""
+    from devmod_vulkan import _images
+
+    calls, handle = stream.logical.calls, image.handle
+    regions = array("VkBufferImageCopy", list(_images.regions(image, start, size, staged.offset)))
+
+    def copy_regions(commands: Any) -> None:
+        if write:
+            calls.vkCmdCopyBufferToImage(commands, staged.buffer, handle.image, _images.GENERAL, len(regions), regions)
+        else:
+            calls.vkCmdCopyImageToBuffer(commands, handle.image, _images.GENERAL, staged.buffer, len(regions), regions)
+
+    _submit(stream, copy_regions, staged, handle)
+
+
+def _submit(stream: VulkanStream, record: Callable[[Any], object], *resources: Memory | DeviceImage) -> None:
+    """Record a command buffer with one command, and submit it. The resources are kept until it is done."""
     logical = stream.logical
     calls, recorder = logical.calls, logical.commands.recorder()
     handle = recorder.handle
@@ -259,9 +333,7 @@ def _submit(stream: VulkanStream, record: Callable[[Any], object], *memories: Me
         calls.vkCmdPipelineBarrier(handle, *AFTER)
         logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
         recorder.commands.recording = False
-    for memory in memories:
-        memory.used = True
-    stream.submit(stream.submission([handle]), handle, (recorder, *memories))
+    stream.submit(stream.submission([handle]), handle, (recorder, *resources))
 
 
 # -- Streams. A stream has a timeline semaphore that counts its submissions; an event is a value of it.

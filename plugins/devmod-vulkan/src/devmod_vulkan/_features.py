@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+SUBGROUP_SIZE_CONTROL = "VK_EXT_subgroup_size_control"
+
 #: Capabilities that every device supports: Matrix, Shader, the kinds of images, ImageQuery, ShaderNonUniform (Vulkan 1.2).
 ALWAYS = frozenset((0, 1, 43, 44, 46, 47, 50, 5301))
 
@@ -20,6 +22,7 @@ NEEDS: dict[int, tuple[str, ...]] = {
     11: ("10.shaderInt64",),
     12: ("12.shaderBufferInt64Atomics", "12.shaderSharedInt64Atomics"),
     22: ("10.shaderInt16",),
+    25: ("10.shaderImageGatherExtended",),
     27: ("10.shaderStorageImageMultisample",),
     28: ("10.shaderUniformBufferArrayDynamicIndexing",),
     29: ("10.shaderSampledImageArrayDynamicIndexing",),
@@ -67,7 +70,7 @@ NEEDS: dict[int, tuple[str, ...]] = {
 }
 
 #: Features that shaders use without declaring a capability: block layouts, subgroup types, zeroed shared memory, LocalSizeId, float
-#: atomics other than additions. Streams use timeline semaphores.
+#: atomics other than additions, required subgroup sizes. Streams use timeline semaphores.
 WITHOUT_CAPABILITY = (
     "12.timelineSemaphore",
     "12.scalarBlockLayout",
@@ -77,19 +80,33 @@ WITHOUT_CAPABILITY = (
     "12.vulkanMemoryModelAvailabilityVisibilityChains",
     "13.shaderZeroInitializeWorkgroupMemory",
     "13.maintenance4",
+    "13.subgroupSizeControl",
+    "sizes.subgroupSizeControl",
     "atomics.shaderBufferFloat32Atomics",
     "atomics.shaderBufferFloat64Atomics",
     "atomics.shaderSharedFloat32Atomics",
     "atomics.shaderSharedFloat64Atomics",
+    "atomics.shaderImageFloat32Atomics",
+    "atomics.shaderImageFloat32AtomicAdd",
 )
 
-#: The structures of the features beyond Vulkan 1.0 ("10"): the name, and the Vulkan version or the extension that defines it.
+#: The structures of the features beyond Vulkan 1.0 ("10"): the name, and the Vulkan version or the extension that defines it. Vulkan 1.3
+#: contains "sizes".
 STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
     "11": ("VkPhysicalDeviceVulkan11Features", (1, 2)),
     "12": ("VkPhysicalDeviceVulkan12Features", (1, 2)),
     "13": ("VkPhysicalDeviceVulkan13Features", (1, 3)),
+    "sizes": ("VkPhysicalDeviceSubgroupSizeControlFeaturesEXT", SUBGROUP_SIZE_CONTROL),
     "atomics": ("VkPhysicalDeviceShaderAtomicFloatFeaturesEXT", "VK_EXT_shader_atomic_float"),
     "matrix": ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", "VK_KHR_cooperative_matrix"),
+}
+
+#: What an interface can need, by the features of which a device has one.
+_NAMED_NEEDS = {
+    "fp16": NEEDS[9],
+    "fp64": NEEDS[10],
+    "int64_atomics": NEEDS[12],
+    "subgroups": NEEDS[61],
 }
 
 #: All features that are enabled if the device has them.
@@ -99,6 +116,12 @@ REQUESTED = tuple(sorted({*WITHOUT_CAPABILITY, *(feature for needed in NEEDS.val
 def has(capability: int, features: Collection[str]) -> bool:
     """Return whether a device with these features supports a capability."""
     return capability in ALWAYS or any(feature in features for feature in NEEDS.get(capability, ()))
+
+
+def needs_met(features: Collection[str]) -> frozenset[str]:
+    """Return the names of the needs (`devmod.Interface.needs`) that a device with these features meets. Each device has images."""
+    met = {name for name, needed in _NAMED_NEEDS.items() if any(feature in features for feature in needed)}
+    return frozenset(("images", "image_writes_3d", *met))
 
 
 def missing_feature(capability: int) -> str:

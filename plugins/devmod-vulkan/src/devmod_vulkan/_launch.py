@@ -11,14 +11,25 @@ from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod_vulkan import _features
 from devmod_vulkan._device import VulkanDevice, VulkanStream, devices
 from devmod_vulkan._logical import ONE_TIME
-from devmod_vulkan._pipeline import REUSABLE, STORAGE, UNIFORM, Launchable, Pipeline, Places
+from devmod_vulkan._pipeline import (
+    COMBINED,
+    REUSABLE,
+    SAMPLED_IMAGE,
+    SAMPLER,
+    STORAGE,
+    STORAGE_IMAGE,
+    UNIFORM,
+    Launchable,
+    Pipeline,
+    Places,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, Interface
+    from devmod import Device, Image, Interface, Sampler
     from devmod.backend import PipelineConstant
     from devmod_runtime import SetConstant
     from devmod_vulkan._device import VulkanDevice
@@ -44,6 +55,7 @@ class VulkanLauncher(Launcher):
     bool_bytes = 4
     vec3_lanes = 3
     no_shared_memory = "a shader's shared memory has its size in the shader"
+    has_images = True
     interface: Interface
 
     def __init__(self, shader: Shader, build: Build, constants: Iterable[SetConstant] = ()) -> None:
@@ -68,11 +80,9 @@ class VulkanLauncher(Launcher):
         return devices()[0]
 
     def kernel(self, device: VulkanDevice) -> Kernel:
-        if self._shader.opaque:
-            return NoKernel()  # every call is refused because of the argument
         check_device(self._shader, device, self.interface.block, self._values)
         data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
-        return VulkanKernel(self._build(self._shader, device, data), device, self.interface.block)
+        return VulkanKernel(self._build(self._shader, device, data), device, self.interface.block, self._shader)
 
     def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
         new = specialize_constants("vulkan", self._shader.name, self.interface, constants)
@@ -92,10 +102,11 @@ class VulkanLauncher(Launcher):
 class VulkanKernel(Kernel):
     """A pipeline and its launches. Calls reuse the command buffers of finished calls. A prepared launch has a command buffer of its own."""
 
-    def __init__(self, pipeline: Pipeline, device: VulkanDevice, block: tuple[int, int, int] | None) -> None:
+    def __init__(self, pipeline: Pipeline, device: VulkanDevice, block: tuple[int, int, int] | None, shader: Shader) -> None:
         self._device = device
         self._block = block
         self._pipeline = pipeline
+        self._shader = shader
         self._invalid_launch = partial(device.invalid_launch, pipeline.name)
         self._free: list[Launchable] = []
 
@@ -113,6 +124,11 @@ class VulkanKernel(Kernel):
         if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
             raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
         return launch.grid
+
+    def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        from devmod_vulkan._images import unfit_image
+
+        return unfit_image(self._device, self._device.physical, self._shader, self._pipeline.places.images, images)
 
     def caller(self, stream: VulkanStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         pipeline, submit, submission, number = self._pipeline, stream.submit, stream.submission, stream.number
@@ -145,16 +161,18 @@ class VulkanKernel(Kernel):
         return stream.time_commands(launchable.handle, (launchable, values))
 
 
-class NoKernel(Kernel):
-    """The kernel of a function that takes images or samplers. It cannot be launched."""
-
-    def shape(self, *_: Any, **__: Any) -> Any:
-        raise LaunchError("images and samplers are not supported yet", kind="vulkan")
-
-    caller = time = shape
-
-
 # -- The check of a shader against a device's version, capabilities and limits.
+
+
+#: The limits of descriptors, each with the types that it counts.
+_DESCRIPTORS = {
+    "maxPerStageDescriptorStorageBuffers": (STORAGE,),
+    "maxPerStageDescriptorUniformBuffers": (UNIFORM,),
+    "maxPerStageDescriptorSampledImages": (SAMPLED_IMAGE, COMBINED),
+    "maxPerStageDescriptorStorageImages": (STORAGE_IMAGE,),
+    "maxPerStageDescriptorSamplers": (SAMPLER, COMBINED),
+    "maxPerStageResources": (STORAGE, UNIFORM, SAMPLED_IMAGE, COMBINED, STORAGE_IMAGE),
+}
 
 
 def check_device(
@@ -174,7 +192,7 @@ def check_device(
     Raises
     ------
     FormatError
-        The device does not support the shader's SPIR-V version or one of its capabilities.
+        The device does not support the shader's SPIR-V version, one of its capabilities, or the size of its subgroups.
     LaunchError
         The shader exceeds a limit of the device.
     """
@@ -210,6 +228,16 @@ def check_device(
             raise over_limit(f"maxComputeWorkGroupSize[{axis}]", f"is built for blocks of {block} threads")
     if block and block[0] * block[1] * block[2] > limits["maxComputeWorkGroupInvocations"]:
         raise over_limit("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, {block[0] * block[1] * block[2]} threads")
+    subgroup = shader.interface.subgroup
+    if subgroup and subgroup not in device.subgroup_sizes:
+        raise FormatError(
+            f"{start} requires subgroups of {subgroup} threads, but {device} cannot be required to have a size (missing feature: "
+            "subgroupSizeControl)",
+            kind="vulkan",
+            function=shader.name,
+        )
+    if subgroup and block and block[0] * block[1] * block[2] > subgroup * limits["maxComputeWorkgroupSubgroups"]:
+        raise over_limit("maxComputeWorkgroupSubgroups", f"is built for blocks of {block} with subgroups of {subgroup} threads")
     shared = shader.shared_bytes(values)
     if shared > limits["maxComputeSharedMemorySize"]:
         raise over_limit("maxComputeSharedMemorySize", f"uses {shared} bytes of shared memory")
@@ -218,8 +246,8 @@ def check_device(
         raise over_limit("maxPushConstantsSize", f"uses {places.push_size} bytes of push constants")
     if places.sets > limits["maxBoundDescriptorSets"]:
         raise over_limit("maxBoundDescriptorSets", f"uses descriptor set {places.sets - 1}")
-    for kind, limit in ((STORAGE, "maxPerStageDescriptorStorageBuffers"), (UNIFORM, "maxPerStageDescriptorUniformBuffers")):
-        number = sum(each == kind for each in places.bindings.values())
+    for limit, kinds in _DESCRIPTORS.items():
+        number = sum(each in kinds for each in places.bindings.values())
         if number > limits[limit]:
             raise over_limit(limit, f"uses {number}")
     for _, size, _ in places.uniforms:

@@ -11,6 +11,7 @@ from collections import deque
 from itertools import count
 from threading import Lock, RLock
 
+from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Pool, check_driver, fork_safe, lend, open_driver
 from devmod_vulkan import _driver
@@ -19,6 +20,7 @@ from devmod_vulkan._memory import CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod import Device
@@ -57,6 +59,10 @@ class Logical:
         The memory of arrays.
     staging : Heap
         Host-visible memory, for copies and uniform blocks.
+    image_heaps : dict
+        The memory of images, by the index of its type.
+    samplers : Once
+        The samplers.
     commands : CommandPools
         The command buffers and the timestamps.
     direct : bool
@@ -84,13 +90,15 @@ class Logical:
         #: The semaphores of removed streams. They are used again and not destroyed: the queue's thread of Mesa may still lock a semaphore
         #: whose last value another thread has seen, and hangs if it is destroyed.
         self._semaphores: deque[Any] = deque()
-        #: The leases of pipelines: the handles to destroy with each.
-        self._pipelines: dict[int, Lease] = {}
-        self._ended_pipelines: deque[Lease] = deque()
+        #: The leases of pipelines and images: the handles to destroy with each, and the memory to free then.
+        self._users: dict[int, Lease] = {}
+        self._ended_users: deque[Lease] = deque()
         self.handle = self._open()
         self.calls = Calls(instance().handle, self.handle)
         self.queues = [Queue(self._queue(number)) for number in range(min(physical.queue_count, _MOST_QUEUES))]
         self._choose_memory()
+        self.image_heaps: dict[int, Heap] = {}
+        self.samplers = Once()
         atexit.register(self.close)
         _open_devices.append(self)
 
@@ -219,14 +227,18 @@ class Logical:
         self.check(self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, value), "failed in vkGetSemaphoreCounterValue")
         return semaphore, value[0]
 
-    def lend_pipeline(self, pipeline: Any, owned: list[tuple[str, Any]]) -> object:
-        """Destroy the handles in `owned` when `pipeline` is collected. The pipeline must reference the returned token."""
-        lease = lend(pipeline, owned, self._ended_pipelines.append)
-        self._pipelines[id(lease)] = lease
+    def image_heap(self, kind: int) -> Heap:
+        """Return the memory of images of a type."""
+        return self.image_heaps.setdefault(kind, Heap(self, kind, mapped=False, buffers=False))
+
+    def lend_handles(self, user: Any, owned: list[tuple[str, Any]], memory: Sequence[Memory] = ()) -> object:
+        """Destroy the handles in `owned`, and then free `memory`, when `user` is collected. It must reference the returned token."""
+        lease = lend(user, (owned, memory), self._ended_users.append)
+        self._users[id(lease)] = lease
         return lease.token
 
     def sweep(self) -> None:
-        """Remove the collected streams with no pending work, and destroy the handles of collected pipelines."""
+        """Remove the collected streams with no pending work, and destroy the handles of collected pipelines and images."""
         self.check_open()
         out = ffi.new("uint64_t *")
         for number, lease in tuple(self.streams.items()):
@@ -237,7 +249,7 @@ class Logical:
                         continue
                     if self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) == 0 and out[0] >= cell[0]:
                         self._remove_stream(number)
-        self._destroy_pipelines()
+        self.destroy_ended()
 
     def _remove_stream(self, number: int) -> None:
         """Remove a collected stream, whose semaphore another one may then use. The caller holds `_removal`."""
@@ -247,18 +259,19 @@ class Logical:
                 download.finish()
             self._semaphores.append(lease.value[0])
 
-    def _destroy_pipelines(self) -> None:
-        for _ in range(len(self._ended_pipelines)):
+    def destroy_ended(self) -> None:
+        """Destroy the handles of collected pipelines and images."""
+        for _ in range(len(self._ended_users)):
             try:
-                lease = self._ended_pipelines.popleft()
+                lease = self._ended_users.popleft()
             except IndexError:  # another thread was faster
                 return
             if lease.expired:
-                self._pipelines.pop(id(lease), None)
-                for function, handle in reversed(lease.value):
+                self._users.pop(id(lease), None)
+                for function, handle in reversed(lease.value[0]):
                     self.destroy(function, handle)
             else:
-                self._ended_pipelines.append(lease)  # a finalizer uses the pipeline, or has created a new reference
+                self._ended_users.append(lease)  # a finalizer uses the object, or has created a new reference
 
     def finish(self) -> None:
         """Wait for all streams, including collected ones. Raise LaunchError if the driver reports an error."""
@@ -273,7 +286,7 @@ class Logical:
                     if number in self.streams:  # else another thread was faster
                         Waiter(self, semaphore).wait(cell[0])
                         self._remove_stream(number)
-        self._destroy_pipelines()
+        self.destroy_ended()
 
     def close(self) -> None:
         """Wait for the device, and destroy all objects unless another thread may use them. The device cannot be used afterwards."""
@@ -294,8 +307,8 @@ class Logical:
         while self._owned:
             (function, _), handle = self._owned.popitem()  # in reverse order of creation
             getattr(calls, function)(self.handle, handle, ffi.NULL)
-        self.local.close()
-        self.staging.close()
+        for heap in (self.local, self.staging, *self.image_heaps.values()):
+            heap.close()
         calls.vkDestroyDevice(self.handle, ffi.NULL)
         _driver.log_messages()
 
@@ -320,12 +333,15 @@ class Heap:
         The index of the memory type.
     mapped : bool
         Whether the blocks are mapped into the host's memory.
+    buffers : bool
+        Whether each block has a buffer; otherwise it is memory for images.
     """
 
-    def __init__(self, logical: Logical, kind: int, *, mapped: bool) -> None:
+    def __init__(self, logical: Logical, kind: int, *, mapped: bool, buffers: bool = True) -> None:
         self._logical = logical
         self._kind = kind
         self._mapped = mapped
+        self._buffers = buffers
         self._align = logical.physical.alignment
         self._block_size = max(1 << 20, min(_BLOCK, logical.physical.memory_types[kind][1] >> 4))
         self._lock = fork_safe(RLock())
@@ -447,15 +463,19 @@ class Heap:
 
     def _open(self, block: Block) -> int:
         calls, device = self._logical.calls, self._logical.handle
-        info = make("VkBufferCreateInfo", size=block.size, usage=USAGE)
-        code: int = calls.vkCreateBuffer(device, info, ffi.NULL, block.buffer_cell)
-        if code:
-            return code
-        requirements, address = ffi.new("VkMemoryRequirements *"), ffi.new("void **")
-        calls.vkGetBufferMemoryRequirements(device, block.buffer, requirements)
-        info = make("VkMemoryAllocateInfo", allocationSize=requirements.size, memoryTypeIndex=self._kind)
+        code: int = 0
+        size, address = block.size, ffi.new("void **")
+        if self._buffers:
+            info = make("VkBufferCreateInfo", size=block.size, usage=USAGE)
+            code = calls.vkCreateBuffer(device, info, ffi.NULL, block.buffer_cell)
+            if code:
+                return code
+            requirements = ffi.new("VkMemoryRequirements *")
+            calls.vkGetBufferMemoryRequirements(device, block.buffer, requirements)
+            size = requirements.size
+        info = make("VkMemoryAllocateInfo", allocationSize=size, memoryTypeIndex=self._kind)
         code = calls.vkAllocateMemory(device, info, ffi.NULL, block.memory_cell)
-        if not code:
+        if not code and self._buffers:
             code = calls.vkBindBufferMemory(device, block.buffer, block.memory_cell[0], 0)
         if not code and self._mapped:
             code = calls.vkMapMemory(device, block.memory_cell[0], 0, block.size, 0, address)

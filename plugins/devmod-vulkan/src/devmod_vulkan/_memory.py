@@ -38,8 +38,8 @@ class Memory:
 
     Attributes
     ----------
-    buffer, offset, nbytes
-        The VkBuffer, the first byte in it, and the requested number of bytes.
+    buffer, device_memory, offset, nbytes
+        The VkBuffer and its VkDeviceMemory, the first byte in both, and the requested number of bytes.
     address : int
         The host address; 0 if the memory is not mapped.
     used : bool
@@ -57,6 +57,10 @@ class Memory:
         self.address = block.address + offset if block.address else 0
         self.used = False
 
+    @property
+    def device_memory(self) -> Any:
+        return self._block.memory_cell[0]
+
     def part(self, offset: int, nbytes: int) -> Memory:
         """Return a part, which keeps this piece in use. Queued commands may access either from now on."""
         part = Memory(self._block, self.offset + offset, nbytes)
@@ -66,7 +70,7 @@ class Memory:
 
 
 class Block:
-    """An allocation of the driver, with a buffer that covers it.
+    """An allocation of the driver, with a buffer that covers it unless it is memory for images.
 
     Attributes
     ----------

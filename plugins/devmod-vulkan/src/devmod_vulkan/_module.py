@@ -31,7 +31,8 @@ class VulkanModule(RuntimeModule):
         from devmod_vulkan import _pipeline
 
         logical = device.logical
-        layout = tuple(shader.interface.params), tuple(shader.interface.blocks)  # their reprs omit places
+        interface = shader.interface
+        layout = tuple(interface.params), tuple(interface.blocks), interface.subgroup  # their reprs omit places
         pipeline: Pipeline = self.once(
             ("pipeline", device, shader.words, shader.entry, layout, constants), lambda: _pipeline.Pipeline(shader, logical, constants)
         )

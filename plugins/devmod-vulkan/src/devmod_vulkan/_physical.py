@@ -40,7 +40,14 @@ _LIMITS = (
     "maxBoundDescriptorSets",
     "maxPerStageDescriptorStorageBuffers",
     "maxPerStageDescriptorUniformBuffers",
+    "maxPerStageDescriptorSampledImages",
+    "maxPerStageDescriptorStorageImages",
+    "maxPerStageDescriptorSamplers",
     "maxPerStageResources",
+    "maxImageDimension1D",
+    "maxImageDimension2D",
+    "maxImageDimension3D",
+    "maxImageArrayLayers",
 )
 #: The oldest supported version: 1.2 introduced timeline semaphores.
 OLDEST = (1, 2)
@@ -73,6 +80,10 @@ class Physical:
         The property flags and the heap size of each memory type.
     queue_family, queue_count, timestamp_bits, timestamp_period
         The queue family for launches, and the properties of its timestamps.
+    subgroup_sizes : tuple of int
+        The sizes that a shader can require of its subgroups.
+    format_features : dict
+        The features of the images of each format that was asked for, by the format's name.
     alignment : int
         The alignment of offsets in buffers.
     identity : str
@@ -85,11 +96,14 @@ class Physical:
         driver = make("VkPhysicalDeviceDriverProperties")
         subgroup = make("VkPhysicalDeviceSubgroupProperties", pNext=driver)
         controls = make("VkPhysicalDeviceFloatControlsProperties", pNext=subgroup)
-        sizes = make("VkPhysicalDeviceMaintenance3Properties", pNext=controls)
+        self.extensions = enumerate_extensions(calls.vkEnumerateDeviceExtensionProperties, handle, ffi.NULL)
+        sizing = make("VkPhysicalDeviceSubgroupSizeControlProperties", pNext=controls)
         base = make("VkPhysicalDeviceProperties2")
         calls.vkGetPhysicalDeviceProperties(handle, ffi.addressof(base, "properties"))
         properties = base.properties
         self.version = _version(min(properties.apiVersion, newest))
+        has_sizing = self.version >= (1, 3) or _features.SUBGROUP_SIZE_CONTROL in self.extensions
+        sizes = make("VkPhysicalDeviceMaintenance3Properties", pNext=sizing if has_sizing else controls)
         if self.version >= OLDEST:
             base.pNext = sizes
             calls.vkGetPhysicalDeviceProperties2(handle, base)
@@ -120,12 +134,17 @@ class Physical:
             + uuid
         )
         self.identity = "\n".join((self.name, self.driver_version, str(number), self.cache_header.hex()))
-        self.extensions = enumerate_extensions(calls.vkEnumerateDeviceExtensionProperties, handle, ffi.NULL)
         self._operations = subgroup.supportedOperations if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else 0
         self._controls = controls
+        self.format_features: dict[str, int] = {}
         self._read_memory()
         self._read_queues()
         self.features = self._read_features() if self.version >= OLDEST else frozenset()
+        self.subgroup_sizes: tuple[int, ...] = ()
+        has_control = not self.features.isdisjoint(("13.subgroupSizeControl", "sizes.subgroupSizeControl"))
+        if has_control and sizing.requiredSubgroupSizeStages & vk.VK_SHADER_STAGE_COMPUTE_BIT:
+            self.limits["maxComputeWorkgroupSubgroups"] = sizing.maxComputeWorkgroupSubgroups
+            self.subgroup_sizes = tuple(1 << power for power in range(16) if sizing.minSubgroupSize <= 1 << power <= sizing.maxSubgroupSize)
 
     def _read_memory(self) -> None:
         memory = ffi.new("VkPhysicalDeviceMemoryProperties *")
@@ -186,7 +205,7 @@ class Physical:
         chain = {}
         first: Any = ffi.NULL
         for name, (struct, needs) in _features.STRUCTURES.items():
-            if self.version >= needs if isinstance(needs, tuple) else needs in self.extensions:
+            if self._has(name, needs):
                 first = chain[name] = make(struct, pNext=first)
         chain["10"] = make("VkPhysicalDeviceFeatures2", pNext=first)
         for feature in wanted or ():
@@ -194,6 +213,12 @@ class Physical:
             if owner in chain:
                 setattr(chain[owner].features if owner == "10" else chain[owner], field, 1)
         return chain
+
+    def _has(self, structure: str, needs: tuple[int, int] | str) -> bool:
+        """Return whether the device has a structure of features. Vulkan 1.3 allows "sizes" only in place of the structure "13"."""
+        if isinstance(needs, tuple):
+            return self.version >= needs
+        return needs in self.extensions and not (structure == "sizes" and self.version >= (1, 3))
 
     @property
     def needed_extensions(self) -> list[str]:

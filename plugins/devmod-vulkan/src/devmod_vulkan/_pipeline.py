@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 STORAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
 UNIFORM = vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+STORAGE_IMAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE
+SAMPLED_IMAGE = vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE
+SAMPLER = vk.VK_DESCRIPTOR_TYPE_SAMPLER
+COMBINED = vk.VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER
+_TYPES = {"image": SAMPLED_IMAGE, "sampler": SAMPLER, "combined": COMBINED}
+_GENERAL = vk.VK_IMAGE_LAYOUT_GENERAL
 
 
 class Places:
@@ -33,6 +39,8 @@ class Places:
         The number of sets: one more than the highest set number.
     buffers : list of (int, (int, int))
         The number and the (set, binding) of each buffer argument.
+    images : list of ((int, int), int, int)
+        For each place of an image or a sampler that the shader uses: the numbers of the image and of the sampler; -1 for none.
     uniforms : list of (int, int, (int, int))
         For each uniform buffer: the number of the argument with its content, or -1 minus the number of the block; its size; its
         (set, binding).
@@ -47,14 +55,22 @@ class Places:
         self.buffers: list[tuple[int, tuple[int, int]]] = []
         self.uniforms: list[tuple[int, int, tuple[int, int]]] = []
         self.bindings: dict[tuple[int, int], int] = {}
+        self.images: list[tuple[tuple[int, int], int, int]] = []
         self.push, self.push_size = -1, 0
+        opaque: dict[tuple[Any, str], int] = {}
         for number, param in enumerate(interface.params):
             if param.kind in ("buffer", "uniform"):
-                at = self._place(shader, param.at, STORAGE if param.kind == "buffer" else UNIFORM)
+                place = self._place(shader, param.at, STORAGE if param.kind == "buffer" else UNIFORM)
                 if param.kind == "buffer":
-                    self.buffers.append((number, at))
+                    self.buffers.append((number, place))
                 else:
-                    self.uniforms.append((number, bytes_of(param.type), at))
+                    self.uniforms.append((number, bytes_of(param.type), place))
+            elif param.kind in ("image", "sampler") and opaque.setdefault((param.at, param.kind), number) != number:
+                raise self._error(shader, param.at, "which another argument uses")
+        # An image that the shader does not use has no descriptor, whose type would be unknown.
+        for at, resource in shader.images.items():
+            self._place(shader, at, STORAGE_IMAGE if resource.storage else _TYPES[resource.kind])
+            self.images.append((at, opaque.get((at, "image"), -1), opaque.get((at, "sampler"), -1)))
         for number, block in enumerate(interface.blocks):
             if block.at == "push":
                 self.push, self.push_size = number, -(-block.size // 4) * 4
@@ -64,14 +80,16 @@ class Places:
 
     def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
         if not isinstance(at, tuple) or max(at) > 0xFFFF or at in self.bindings:
-            problem = "which another argument uses" if at in self.bindings else "expected (set, binding)"
-            raise FormatError(
-                f"the interface of the vulkan function {shader.name!r} places an argument at {at!r}, {problem}",
-                kind="vulkan",
-                function=shader.name,
-            )
+            raise self._error(shader, at, "which another argument uses" if at in self.bindings else "expected (set, binding)")
         self.bindings[at] = kind
         return at
+
+    def _error(self, shader: Shader, at: Any, problem: str) -> FormatError:
+        return FormatError(
+            f"the interface of the vulkan function {shader.name!r} places an argument at {at!r}, {problem}",
+            kind="vulkan",
+            function=shader.name,
+        )
 
 
 _STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
@@ -113,10 +131,11 @@ class Pipeline:
             self.uniform_bytes += -(-max(size, 1) // align) * align
         #: The handles that are destroyed when this object is collected.
         self._owned: list[tuple[str, Any]] = []
-        self._token = logical.lend_pipeline(self, self._owned)
+        self._token = logical.lend_handles(self, self._owned)
         self._sets = Pool()
         self._set_count = 0
-        self._sizes = {kind: sum(each == kind for each in places.bindings.values()) for kind in (STORAGE, UNIFORM)}
+        types = [*places.bindings.values()]
+        self._sizes = {kind: types.count(kind) for kind in {*types}}
         self._set_layouts = [self._set_layout(number) for number in range(places.sets)]
         push = make("VkPushConstantRange", stageFlags=_STAGE, size=places.push_size)
         info = make(
@@ -151,11 +170,14 @@ class Pipeline:
         module = logical.create(
             "vkCreateShaderModule", "VkShaderModule", make("VkShaderModuleCreateInfo", codeSize=len(shader.words), pCode=words)
         )
-        key = _PIPELINES.key(_FORM, logical.physical.identity, shader.words, shader.entry, repr(constants))
+        subgroup = shader.interface.subgroup
+        size = str(subgroup or "")
+        key = _PIPELINES.key(_FORM, logical.physical.identity, shader.words, shader.entry, repr(constants), size)
         cache, known = self._cache(key)
         try:
             stage = make(
                 "VkPipelineShaderStageCreateInfo",
+                pNext=make("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo", requiredSubgroupSize=subgroup) if subgroup else ffi.NULL,
                 stage=_STAGE,
                 module=module,
                 pName=ffi.new("char[]", shader.entry.encode()),
@@ -217,7 +239,7 @@ class Pipeline:
         return sets, self._sets.lend(user, sets)
 
     def _make_sets(self, number: int) -> list[Any]:
-        sizes = [make("VkDescriptorPoolSize", type=kind, descriptorCount=count * number) for kind, count in self._sizes.items() if count]
+        sizes = [make("VkDescriptorPoolSize", type=kind, descriptorCount=count * number) for kind, count in self._sizes.items()]
         sets = self.places.sets
         info = make(
             "VkDescriptorPoolCreateInfo",
@@ -272,6 +294,7 @@ class Launchable:
 
     __slots__ = (
         "__weakref__",
+        "_image_infos",
         "_infos",
         "_pipeline",
         "_recorder",
@@ -298,27 +321,24 @@ class Launchable:
         if not number:
             return
         self._sets, self._token = pipeline.lend_sets(self)
+        self._image_infos = ffi.new("VkDescriptorImageInfo[]", len(places.images))
         self._infos = ffi.new("VkDescriptorBufferInfo[]", number)
         targets = [(at, vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) for _, at in places.buffers]
         targets += [(at, vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER) for _, _, at in places.uniforms]
-        self._writes = array(
-            "VkWriteDescriptorSet",
-            [
-                make(
-                    "VkWriteDescriptorSet",
-                    dstSet=self._sets[set_],
-                    dstBinding=binding,
-                    descriptorCount=1,
-                    descriptorType=kind,
-                    pBufferInfo=self._infos + index,
-                )
-                for index, ((set_, binding), kind) in enumerate(targets)
-            ],
-        )
+        writes = [self._write(at, kind, pBufferInfo=self._infos + index) for index, (at, kind) in enumerate(targets)]
+        for index, (at, _, _) in enumerate(places.images):
+            writes.append(self._write(at, places.bindings[at], pImageInfo=self._image_infos + index))
+            self._image_infos[index].imageLayout = _GENERAL
+        self._writes = array("VkWriteDescriptorSet", writes)
         for index, (_, offset, size) in enumerate(pipeline.uniforms, len(places.buffers)):
             assert self._uniforms is not None
             entry = self._infos[index]
             entry.buffer, entry.offset, entry.range = self._uniforms.buffer, self._uniforms.offset + offset, size
+
+    def _write(self, at: tuple[int, int], kind: int, **info: Any) -> Any:
+        """Return the VkWriteDescriptorSet of a binding."""
+        set_, binding = at
+        return make("VkWriteDescriptorSet", dstSet=self._sets[set_], dstBinding=binding, descriptorCount=1, descriptorType=kind, **info)
 
     def record(self, begin: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
         """Record a launch. No earlier recording may be pending.
@@ -350,6 +370,12 @@ class Launchable:
             memory.used = True
             entry = self._infos[index]
             entry.buffer, entry.offset, entry.range = memory.buffer, memory.offset, memory.nbytes
+        for index, (_, image, sampler) in enumerate(places.images):
+            entry = self._image_infos[index]
+            if image >= 0:
+                entry.imageView = values[image].handle.view
+            if sampler >= 0:
+                entry.sampler = values[sampler].handle
         blocks = pipeline.pack(values) if pipeline.pack is not None else ()
         for number, offset, size in pipeline.uniforms:
             data = values[number] if number >= 0 else blocks[-1 - number]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, list_names
-from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_module, reflect
+from devmod_readers.reflection import is_one_argument
+from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_module, read_samplings, reflect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from devmod import FunctionInfo
-    from devmod_readers.reflection import ReflectedShader
+    from devmod_readers.reflection import ReflectedShader, Resource
     from devmod_runtime import SetConstant
 
 #: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).
 _USES_UNIFORM = 1
 #: In SPIR-V: the storage class of shared memory, and the opcode of pointer types.
 _WORKGROUP, _POINTER = 4, 32
+#: The kinds of resources that have no bytes, and the last one in a message.
+_OPAQUE = ("image", "sampler", "combined")
+_COMBINED = "image with a sampler"
 #: The bytes of a scalar of a function without an interface.
 _SCALAR = 8
 #: The deepest nesting of types in shared memory.
@@ -49,8 +56,8 @@ class Shader:
     interface : Interface
         Every argument with its place, the block and the constants. Without an interface, TVM's rule gives the places, and the SPIR-V
         the constants.
-    opaque : bool
-        Whether it takes images or samplers, so that it cannot be called.
+    images : dict
+        The images and samplers that the shader uses, by (set, binding).
     module
         The parsed SPIR-V module.
 
@@ -76,10 +83,48 @@ class Shader:
                 f"has no compute entry point {info.name!r}, which the payload's fmap names; it has: {list_names(entries)}"
             )
         reflected = self.reflected = self.reflect({})
+        self.images = self._used_images(reflected)
         self.interface = _complete_interface(info, flag, reflected, name)
+        self._complete_images()
         self._check_places()
-        self.opaque = any(param.kind in ("image", "sampler") for param in self.interface.params)
         self._compare(reflected, info)
+
+    @cached_property
+    def samplings(self) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:
+        """The pairs of an image and a sampler, as `devmod_readers.spirv.read_samplings` returns them."""
+        return read_samplings(self.words, self.module)
+
+    def _used_images(self, reflected: ReflectedShader) -> dict[Any, Resource]:
+        """Return the images and samplers by place. Raise FormatError if two variables of one place need different descriptors."""
+        images: dict[Any, Resource] = {}
+        for resource in reflected.resources:
+            if resource.kind not in _OPAQUE:
+                continue
+            other = images.get(resource.at, resource)
+            if not is_one_argument(other, resource):
+                raise self._shader_error(
+                    f"has two variables at {_place_text(resource.at)}, {other.name!r} and {resource.name!r}, which cannot be one argument"
+                )
+            images[resource.at] = other._replace(format=other.format or resource.format)
+        return images
+
+    def _complete_images(self) -> None:
+        """Set what the interface omits of its images. Raise FormatError if it differs from the shader."""
+        params = list(self.interface.params)
+        for number, param in enumerate(params):
+            resource = self.images.get(param.at) if param.kind == "image" else None
+            if resource is None or resource.kind == "sampler":
+                continue
+            for field in ("type", "format", "sample"):
+                given, needed = getattr(param, field), getattr(resource, field)
+                if given != needed and given and (needed or field != "format"):
+                    at = _place_text(resource.at)
+                    raise self._shader_error(
+                        f"has an image of the {field} {needed!r} at {at}, {resource.name!r}, but the payload's fmap gives {given!r}"
+                    )
+            type_, format_ = resource.type, param.format or resource.format
+            params[number] = param.replace(type=type_, format=format_, sample=resource.sample, access=param.access or resource.access)
+        self.interface = self.interface.replace(params=params)
 
     def _check_places(self) -> None:
         """Raise FormatError if a scalar or a block has no valid place, so that its value would be lost."""
@@ -129,16 +174,18 @@ class Shader:
         sizes: dict[object, int] = {}
         for param in self.interface.params:
             if param.kind != "scalar":
-                values[param.at] = param.kind
+                values[param.at] = "combined" if {values.get(param.at), param.kind} == {"image", "sampler"} else param.kind
                 sizes[param.at] = bytes_of(param.type)
         for each in self.interface.blocks:
             values[each.at] = "uniform"
             sizes[each.at] = each.size
         for resource in reflected.resources:
             kind = values.get(resource.at, "nothing")
-            at = "(set {}, binding {})".format(*resource.at) if isinstance(resource.at, tuple) else str(resource.at)
+            at = _place_text(resource.at)
             if kind != resource.kind:
-                raise self._shader_error(f"has a {resource.kind} at {at}, {resource.name!r}, but the payload's fmap has {kind} there")
+                has, gives = (_COMBINED if each == "combined" else each for each in (resource.kind, kind))
+                article = "an" if has.startswith("image") else "a"
+                raise self._shader_error(f"has {article} {has} at {at}, {resource.name!r}, but the payload's fmap has {gives} there")
             if resource.kind == "uniform" and sizes[resource.at] < resource.size:
                 raise self._shader_error(
                     f"has a uniform of {resource.size} bytes at {at}, {resource.name!r}, but the payload's fmap gives {sizes[resource.at]}"
@@ -195,6 +242,10 @@ class Shader:
 
     def _interface_error(self, text: str) -> FormatError:
         return FormatError(f"the interface of the vulkan function {self.name!r} {text}", kind="vulkan", function=self.name)
+
+
+def _place_text(at: object) -> str:
+    return "(set {}, binding {})".format(*at) if isinstance(at, tuple) else str(at)
 
 
 def bytes_of(type_: str) -> int:

@@ -9,5 +9,6 @@ from __future__ import annotations
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
+from devmod_readers.spirv._sampling import read_samplings
 
-__all__ = ["GL_COMPUTE", "EntryPoint", "SpirvConstants", "SpirvModule", "read_module", "reflect"]
+__all__ = ["GL_COMPUTE", "EntryPoint", "SpirvConstants", "SpirvModule", "read_module", "read_samplings", "reflect"]

@@ -14,7 +14,7 @@ from devmod_readers.closure import bits, closure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 MAGIC = 0x07230203
 #: The newest version that this reader supports.
@@ -61,6 +61,9 @@ _POINTER_OPERANDS: dict[int, tuple[int, int | None]] = {
     250: (0, 1), 251: (0, 1), 4457: (2, 3), 4458: (0, 2),
     **dict.fromkeys((*range(86, 108), *range(305, 317), *range(333, 367)), (9, 9)),
 }  # fmt: skip
+#: OpImageSampleDref… and OpImageDrefGather.
+_DEPTH_COMPARISONS = frozenset((89, 90, 93, 94, 97))
+_BINDING, _SET = 33, 34
 
 
 class EntryPoint:
@@ -92,6 +95,8 @@ class SpirvModule:
         Id of a module-scope variable to (type, storage class).
     uses, calls : dict
         Function's id to the variables that its body uses, and to the functions that it calls.
+    compares_depth : bool
+        Whether a function samples an image by depth comparison.
     """
 
     def __init__(self) -> None:
@@ -108,6 +113,7 @@ class SpirvModule:
         self.variables: dict[int, tuple[int, int]] = {}
         self.uses: dict[int, set[int]] = {}
         self.calls: dict[int, set[int]] = {}
+        self.compares_depth = False
         self._used_variables: dict[int, int] | None = None
         self._listed: list[int] = []
 
@@ -120,6 +126,12 @@ class SpirvModule:
             self._listed = list(self.variables)
         variables = {self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))}
         return variables & entry.interface if self.version >= (1, 4) else variables
+
+    def place_of(self, variable: int) -> tuple[int, int] | None:
+        """Return the (set, binding) of a variable; None if it has no binding."""
+        decorations = self.decorations.get(variable, {})
+        binding = decorations.get(_BINDING, ())[:1]
+        return ((*decorations.get(_SET, ()), 0)[0], binding[0]) if binding else None
 
 
 def read_words(data: bytes | memoryview) -> array[int]:
@@ -204,7 +216,16 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
     called = {entry.function for entry in module.entries}.union(*module.calls.values())
     if not called <= module.uses.keys():
         raise error(f"is truncated: the function {min(called - module.uses.keys())} is missing")
+    if any(opcode in (26, 27) for opcode, _ in module.types.values()):  # a sampler
+        module.compares_depth = not _DEPTH_COMPARISONS.isdisjoint(_opcodes(words))
     return module
+
+
+def _opcodes(words: array[int]) -> Iterator[int]:
+    at = 5
+    while at < len(words):
+        yield words[at] & 0xFFFF
+        at += words[at] >> 16
 
 
 def _in_function(module: SpirvModule, function: int, opcode: int, operands: tuple[int, ...], debug: set[int]) -> None:

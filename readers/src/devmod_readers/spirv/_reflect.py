@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from devmod import Member
+    from devmod.errors import FormatError
     from devmod_readers.spirv._module import EntryPoint, SpirvModule
 
 
-_BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE, _BINDING, _SET = 3, 11, 24, 25, 33, 34
+_BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE = 3, 11, 24, 25
 _WORKGROUP_SIZE = 25
 _UNIFORM_CONSTANT, _UNIFORM, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = 0, 2, 9, 10, 12
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
@@ -58,10 +59,13 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     arguments = 0
     for entry in entries:
         shader = _shader(module, entry, constants, blocks, size, location, include_unused=include_unused and len(entries) == 1)
-        arguments += len(shader.constants) + len(shader.push) + sum(max(1, len(each.members)) for each in shader.resources)
+        arguments += len(shader.constants) + len(shader.push)
+        arguments += sum(max(1 + (each.kind == "combined"), len(each.members)) for each in shader.resources)
         if arguments > MAX_ARGUMENTS:
             raise error(f"has entries with more than {MAX_ARGUMENTS} arguments and constants together; split it")
         shaders.append(shader)
+    if module.compares_depth:
+        raise error("samples an image by depth comparison, which devmod does not support; compare in the shader")
     return shaders
 
 
@@ -150,13 +154,12 @@ class _Blocks:
     def _resource(self, number: int, type_: int, storage: int) -> Resource:
         module, layouts = self._module, self._layouts
         decorations = module.decorations.get(number, {})
-        binding = decorations.get(_BINDING, ())[:1]
+        at = module.place_of(number)
         name = module.names.get(number, "") or module.names.get(type_, "")
-        if not binding:
+        if at is None:
             raise error(f"has the variable {name!r} without a binding; add layout(set = 0, binding = N)")
-        at = ((*decorations.get(_SET, ()), 0)[0], binding[0])
         if storage == _UNIFORM_CONSTANT:
-            return _opaque(module, at, name, type_, decorations)
+            return _opaque(module, layouts.lengths, at, name, type_, decorations)
         if module.types.get(type_, (0,))[0] in (28, 29):
             raise error(f"has the variable {name!r}, an array of bindings, which devmod does not support; use one buffer")
         members = layouts.members(type_)
@@ -210,21 +213,79 @@ def _access(read: bool, written: bool) -> str:
     return "rw" if read and written else "w" if written else "r"
 
 
-def _opaque(module: SpirvModule, at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]) -> Resource:
+def _opaque(
+    module: SpirvModule, lengths: Mapping[int, int], at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]
+) -> Resource:
+    """Return an image, a sampler, or both in one."""
+
+    def refusal(description: str) -> FormatError:
+        return error(f"has the variable {name!r}, {description}")
+
     opcode, operands = module.types.get(type_, (0, ()))
-    for _ in range(8):
-        if opcode in (28, 29):  # an array of images
-            opcode, operands = module.types.get(operands[0], (0, ()))
+    if opcode == 28 and lengths.get(operands[1]) == 1:
+        opcode, operands = module.types.get(operands[0], (0, ()))
+    if opcode in (28, 29):
+        raise refusal("an array of bindings, which devmod does not support; use a variable for each, or the layers of one image")
     if opcode == 26:
         return Resource(at, name, "sampler")
-    if opcode == 27:
-        return Resource(at, name, "image", "", "r")
-    if opcode == 25:
-        storage = operands[5] == 2
-        access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations) if storage else "r"
-        return Resource(at, name, "image", "", access)
-    description = "an acceleration structure" if opcode == 5341 else f"of the opcode {opcode}"
-    raise error(f"has the variable {name!r}, {description}, which devmod does not support")
+    combined = opcode == 27
+    if combined:
+        opcode, operands = module.types.get(operands[0], (0, ()))
+    if opcode != 25:
+        description = "an acceleration structure" if opcode == 5341 else f"of the opcode {opcode}"
+        raise refusal(f"{description}, which devmod does not support")
+    sampled, dim, depth, arrayed, multisampled, use, format_ = operands[:7]
+    if dim not in _IMAGE_DIMS:
+        raise refusal(_OTHER_DIMS.get(dim, f"an image of the dimension {dim}, which devmod does not support"))
+    if multisampled:
+        raise refusal("a multisampled image, which devmod does not support")
+    if depth == 1:
+        raise refusal("an image for depth comparison, which devmod does not support; compare in the shader")
+    if format_ not in IMAGE_FORMATS:
+        raise refusal(f"an image of the format {_OTHER_FORMATS.get(format_, format_)}, which devmod does not support")
+    sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get(_number(module, sampled), "")
+    if not sample:
+        raise refusal("an image whose texels are no 32-bit numbers, which devmod does not support")
+    # 1 is an image that a sampler reads, 2 is a storage image.
+    if use not in (1, 2) or (combined and use == 2) or (dim == 2 and arrayed):
+        raise error(f"is damaged: the type of the image {name!r} is invalid")
+    storage = use == 2
+    access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations) if storage else "r"
+    return Resource(
+        at,
+        name,
+        "combined" if combined else "image",
+        _IMAGE_DIMS[dim] + ("_array" if arrayed else ""),
+        access,
+        format=IMAGE_FORMATS[format_],
+        sample=sample,
+        storage=storage,
+    )
+
+
+def _number(module: SpirvModule, type_: int) -> tuple[int, ...]:
+    """Return the opcode and the operands of the type of a number."""
+    opcode, operands = module.types.get(type_, (0, ()))
+    return opcode, *operands
+
+
+_IMAGE_DIMS = {0: "1d", 1: "2d", 2: "3d"}
+#: What else a variable can be, by the number of its dimension.
+_OTHER_DIMS = {
+    3: "a cube map, which devmod does not support; use a 2-D image with 6 layers",
+    4: "a rectangle image, which Vulkan does not support",
+    5: "a texel buffer (samplerBuffer, imageBuffer), which devmod does not support; use a buffer",
+    6: "a subpass input, which compute shaders do not have",
+}
+#: WebGPU's names of the formats of images, by SPIR-V's number; "" is Unknown.
+IMAGE_FORMATS = {
+    0: "", 1: "rgba32float", 2: "rgba16float", 3: "r32float", 4: "rgba8unorm", 5: "rgba8snorm", 6: "rg32float", 7: "rg16float",
+    9: "r16float", 10: "rgba16unorm", 12: "rg16unorm", 13: "rg8unorm", 14: "r16unorm", 15: "r8unorm", 16: "rgba16snorm", 17: "rg16snorm",
+    18: "rg8snorm", 19: "r16snorm", 20: "r8snorm", 21: "rgba32sint", 22: "rgba16sint", 23: "rgba8sint", 24: "r32sint", 25: "rg32sint",
+    26: "rg16sint", 27: "rg8sint", 28: "r16sint", 29: "r8sint", 30: "rgba32uint", 31: "rgba16uint", 32: "rgba8uint", 33: "r32uint",
+    35: "rg32uint", 36: "rg16uint", 37: "rg8uint", 38: "r16uint", 39: "r8uint",
+}  # fmt: skip
+_OTHER_FORMATS = {8: "r11f_g11f_b10f", 11: "rgb10_a2", 34: "rgb10_a2ui", 40: "r64ui", 41: "r64i"}
 
 
 def _member_type(layout: Layout) -> MemberType:
@@ -353,7 +414,8 @@ class Layouts:
 
     def __init__(self, module: SpirvModule, lengths: Mapping[int, int], specialized: Collection[int]) -> None:
         self._module = module
-        self._lengths = lengths
+        #: The values of constants by id.
+        self.lengths = lengths
         #: The ids of lengths that depend on specialization constants.
         self._specialized = specialized
         self._layouts: dict[int, Layout] = {}
@@ -442,7 +504,7 @@ class Layouts:
         if opcode == 29:
             layout.runtime_sized = True
             return layout
-        length = self._lengths.get(operands[1], 0)
+        length = self.lengths.get(operands[1], 0)
         if length < 1:
             raise error("has an array of unknown length in a block of memory")
         return layout.add_dimension(inner, length, step)

@@ -32,8 +32,6 @@ PLAIN = {
         )
     },
 }
-#: The classes of which the driver makes objects.
-CLASSES = ("MTLCompileOptions", "MTLFunctionConstantValues", "MTLTextureDescriptor", "MTLSamplerDescriptor")
 REGISTERED = {"setConstantValue_type_atIndex_": ["^v:n", "Q", "Q"]}
 
 
@@ -118,6 +116,8 @@ class FrameworkDouble:
         The kind of an object, a selector and its arguments, for each message in order.
     selectors, enums : frozenset of str
         All selectors and constants that the double knows.
+    classes : tuple of str
+        The classes of which the driver makes objects.
     library_error, function_error, command_error : str
         The text of the error of each later compile, function or command; "" for none.
     nothing : set of str
@@ -126,6 +126,7 @@ class FrameworkDouble:
 
     selectors = frozenset({*KNOWN["selectors"], *PLAIN, *REGISTERED})
     enums = frozenset(KNOWN["enums"])
+    classes = ("MTLCompileOptions", "MTLFunctionConstantValues", "MTLTextureDescriptor", "MTLSamplerDescriptor")
 
     def __init__(self) -> None:
         self.log: list[tuple[Any, ...]] = []
@@ -139,7 +140,7 @@ class FrameworkDouble:
                 MTLCopyAllDevices=lambda: [self.device("Intel", low=True), self.device("Apple M1")],
                 MTLSizeMake=lambda x, y, z: Size(x, y, z),
                 MTLOriginMake=lambda x, y, z: Origin(x, y, z),
-                **{name: self._class(name) for name in CLASSES},
+                **{name: self._class(name) for name in self.classes},
             ),
             "Foundation": types.SimpleNamespace(
                 NSProcessInfo=self.object(

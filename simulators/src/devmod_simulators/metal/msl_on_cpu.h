@@ -39,11 +39,16 @@ template <class T> struct vec3 {
     VECTOR_OPERATOR(vec3, /, T(a.x / b.x), T(a.y / b.y), T(a.z / b.z))
 };
 template <class T> struct vec4 {
-    T x, y, z, w;
+    union {
+        struct { T x, y, z, w; };
+        struct { T r, g, b, a; };
+        vec3<T> xyz, rgb;
+    };
     vec4() = default;
-    vec4(T all) : x(all), y(all), z(all), w(all) {}
-    vec4(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
-    template <class U> explicit vec4(vec4<U> o) : x(T(o.x)), y(T(o.y)), z(T(o.z)), w(T(o.w)) {}
+    vec4(T all) : vec4(all, all, all, all) {}
+    vec4(T a, T b, T c, T d) { x = a, y = b, z = c, w = d; }
+    vec4(vec3<T> v, T d) : vec4(v.x, v.y, v.z, d) {}
+    template <class U> explicit vec4(vec4<U> o) : vec4(T(o.x), T(o.y), T(o.z), T(o.w)) {}
     VECTOR_OPERATOR(vec4, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z), T(a.w + b.w))
     VECTOR_OPERATOR(vec4, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z), T(a.w - b.w))
     VECTOR_OPERATOR(vec4, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z), T(a.w * b.w))
@@ -60,6 +65,9 @@ struct Position {
 };
 inline float rsqrt(float v) { return 1 / sqrtf(v); }
 inline float max(float a, float b) { return a > b ? a : b; }
+inline float min(float a, float b) { return a < b ? a : b; }
+inline float3 min(float3 a, float b) { return {min(a.x, b), min(a.y, b), min(a.z, b)}; }
+inline float dot(float3 a, float3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 inline float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 inline float4 clamp(float4 v, float low, float high) { return {clamp(v.x, low, high), clamp(v.y, low, high), clamp(v.z, low, high), clamp(v.w, low, high)}; }
@@ -73,10 +81,22 @@ inline float sin(float v) { return sinf(v); }
 namespace metal {}
 #include "msl_textures.h"
 namespace mem_flags { constexpr int mem_threadgroup = 0; }
+// One thread of the CPU runs all threads, so a plain number is an atomic one.
+using atomic_uint = uint;
+enum { memory_order_relaxed };
+inline void atomic_store_explicit(uint *at, uint value, int) { *at = value; }
+inline uint atomic_load_explicit(const uint *at, int) { return *at; }
+inline uint atomic_fetch_add_explicit(uint *at, uint value, int)
+{
+    const uint before = *at;
+    *at += value;
+    return before;
+}
 
 struct Places {
     Position threadgroup_position_in_grid, thread_position_in_threadgroup, thread_position_in_grid, threadgroups_per_grid, threads_per_threadgroup,
         threads_per_grid;
+    uint thread_index_in_threadgroup;
 };
 
 inline Places place(const uint *grid, const uint *block, uint group, uint thread)
@@ -84,7 +104,7 @@ inline Places place(const uint *grid, const uint *block, uint group, uint thread
     const Position g{group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
     const Position t{thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]};
     return {g, t, {g.x * block[0] + t.x, g.y * block[1] + t.y, g.z * block[2] + t.z}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
-            {grid[0] * block[0], grid[1] * block[1], grid[2] * block[2]}};
+            {grid[0] * block[0], grid[1] * block[1], grid[2] * block[2]}, thread};
 }
 
 // For kernels without a barrier.

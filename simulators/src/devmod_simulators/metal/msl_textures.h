@@ -12,6 +12,8 @@ enum class access { sample, read, write, read_write };
 enum class coord { normalized, pixel };
 enum class filter { nearest, linear };
 enum class address { clamp_to_zero, clamp_to_edge, repeat, mirrored_repeat, clamp_to_border };
+// A level of detail. Images have one.
+struct level { explicit level(float) {} };
 struct sampler {
     coord unit = coord::normalized;
     filter how = filter::nearest;
@@ -134,29 +136,29 @@ template <class T, enum access = access::sample> struct texture1d : Texture<T, 1
     using Texture<T, 1>::Texture;
     vec4<T> read(uint x) const { return this->get(x, 0, 0); }
     void write(vec4<T> v, uint x) const { this->put(v, x, 0, 0); }
-    vec4<T> sample(sampler s, float x) const { return this->filtered(s, x, 0, 0, 0); }
+    vec4<T> sample(sampler s, float x, level = level(0)) const { return this->filtered(s, x, 0, 0, 0); }
 };
 template <class T, enum access = access::sample> struct texture1d_array : Texture<T, 1> {
     using Texture<T, 1>::Texture;
     vec4<T> read(uint x, uint layer) const { return this->get(x, 0, layer); }
     void write(vec4<T> v, uint x, uint layer) const { this->put(v, x, 0, layer); }
-    vec4<T> sample(sampler s, float x, uint layer) const { return this->filtered(s, x, 0, 0, layer); }
+    vec4<T> sample(sampler s, float x, uint layer, level = level(0)) const { return this->filtered(s, x, 0, 0, layer); }
 };
 template <class T, enum access = access::sample> struct texture2d : Texture<T, 2> {
     using Texture<T, 2>::Texture;
     vec4<T> read(uint2 at) const { return this->get(at.x, at.y, 0); }
     void write(vec4<T> v, uint2 at) const { this->put(v, at.x, at.y, 0); }
-    vec4<T> sample(sampler s, float2 at) const { return this->filtered(s, at.x, at.y, 0, 0); }
+    vec4<T> sample(sampler s, float2 at, level = level(0)) const { return this->filtered(s, at.x, at.y, 0, 0); }
 };
 template <class T, enum access = access::sample> struct texture2d_array : Texture<T, 2> {
     using Texture<T, 2>::Texture;
     vec4<T> read(uint2 at, uint layer) const { return this->get(at.x, at.y, layer); }
     void write(vec4<T> v, uint2 at, uint layer) const { this->put(v, at.x, at.y, layer); }
-    vec4<T> sample(sampler s, float2 at, uint layer) const { return this->filtered(s, at.x, at.y, 0, layer); }
+    vec4<T> sample(sampler s, float2 at, uint layer, level = level(0)) const { return this->filtered(s, at.x, at.y, 0, layer); }
 };
 template <class T, enum access = access::sample> struct texture3d : Texture<T, 3> {
     using Texture<T, 3>::Texture;
     vec4<T> read(uint3 at) const { return this->get(at.x, at.y, at.z); }
     void write(vec4<T> v, uint3 at) const { this->put(v, at.x, at.y, at.z); }
-    vec4<T> sample(sampler s, float3 at) const { return this->filtered(s, at.x, at.y, at.z, 0); }
+    vec4<T> sample(sampler s, float3 at, level = level(0)) const { return this->filtered(s, at.x, at.y, at.z, 0); }
 };

@@ -47,7 +47,7 @@ get_global_id get_global_offset lgamma_r ctz isequal isnotequal isgreater isgrea
 isunordered vec_step saturate fmax3 fmin3 fmedian3 max3 min3 median3 absdiff addsat subsat madhi madsat mulhi reverse_bits extract_bits
 insert_bits distance_squared length_squared reflect refract faceforward transpose determinant static_cast reinterpret_cast as_type
 is_function_constant_defined infinity quiet_NaN lowest read write sample gather sample_compare gather_compare get_width get_height
-get_depth get_num_mip_levels get_num_samples get_array_size buffer texture sampler function_constant
+get_depth get_num_mip_levels get_num_samples get_array_size buffer texture sampler function_constant level bias gradient2d gradient3d
 """
 _FAMILIES = re.compile(
     r"(?:native|half|convert|as|atom|atomic|pack|unpack)_\w+|vload\w+|vstore\w+|(?:read|write)_image\w+|get_image_\w+"

@@ -27,6 +27,7 @@ _NAMES = {
     12: "Int64Atomics",
     21: "AtomicStorage",
     22: "Int16",
+    25: "ImageGatherExtended",
     27: "StorageImageMultisample",
     28: "UniformBufferArrayDynamicIndexing",
     29: "SampledImageArrayDynamicIndexing",

@@ -1,0 +1,282 @@
+"""Images and samplers. An image has the layout GENERAL from its creation on, so that each use of it takes the barriers of buffers."""
+
+from __future__ import annotations
+
+from devmod.errors import ArgumentError
+from devmod_runtime import Image, Sampler, check_extent
+from devmod_vulkan._driver import error_name, ffi, instance, make, vk
+from devmod_vulkan._memory import LOCAL, VISIBLE, find_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from devmod import Device
+    from devmod_vulkan._logical import Logical
+    from devmod_vulkan._physical import Physical
+    from devmod_vulkan._shader import Shader
+
+GENERAL = vk.VK_IMAGE_LAYOUT_GENERAL
+SAMPLED, STORAGE, LINEAR = (
+    "VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT",
+    "VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT",
+    "VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT",
+)
+_TYPES = ("1D", "2D", "3D")
+_COLOR = vk.VK_IMAGE_ASPECT_COLOR_BIT
+_ADDRESS_MODES = {
+    "clamp": vk.VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE,
+    "repeat": vk.VK_SAMPLER_ADDRESS_MODE_REPEAT,
+    "mirror": vk.VK_SAMPLER_ADDRESS_MODE_MIRRORED_REPEAT,
+    "border": vk.VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_BORDER,
+}
+
+
+def vulkan_format(name: str) -> int:
+    """Return the VkFormat of a format of `IMAGE_FORMATS`: VK_FORMAT_R8G8_UNORM of "rg8unorm"."""
+    channels, bits, kind = name.partition("8") if "8" in name else name.partition("16") if "16" in name else name.partition("32")
+    suffix = {"float": "SFLOAT"}.get(kind, kind.upper())
+    return int(getattr(vk, f"VK_FORMAT_{''.join(channel.upper() + bits for channel in channels)}_{suffix}"))
+
+
+def problem_of(device: Device, physical: Physical, format: str, features: tuple[str, ...]) -> str:  # noqa: A002 - WebGPU's word
+    """Return that a format has none of the features (`SAMPLED`, `STORAGE`, `LINEAR`) on a device, as a clause; "" if it has one of them."""
+    bits = physical.format_features.get(format)
+    if bits is None:
+        out = ffi.new("VkFormatProperties *")
+        instance().calls.vkGetPhysicalDeviceFormatProperties(physical.handle, vulkan_format(format), out)
+        bits = physical.format_features[format] = int(out.optimalTilingFeatures)
+    return "" if any(bits & getattr(vk, name) for name in features) else f"{device} does not have {' or '.join(features)} for this format"
+
+
+class DeviceImage:
+    """The handles of an image. Collecting this object destroys them.
+
+    Attributes
+    ----------
+    image, view
+        The VkImage and the VkImageView.
+    """
+
+    __slots__ = ("__weakref__", "_token", "image", "view")
+
+    def __init__(self, logical: Logical, image: Image) -> None:
+        limits = logical.physical.limits
+        sides = [(name, limits[name]) for name in [f"maxImageDimension{len(image.shape)}D"] * len(image.shape) + ["maxImageArrayLayers"]]
+        check_extent(image, sides)
+        info = _image_info(logical, image)
+        logical.destroy_ended()
+        #: What is destroyed, and freed then, when this object is collected.
+        owned: list[tuple[str, Any]] = []
+        memory: list[Any] = []
+        self._token = logical.lend_handles(self, owned, memory)
+        self.image = logical.create_owned("vkCreateImage", "VkImage", info)
+        owned.append(("vkDestroyImage", self.image))
+        requirements = ffi.new("VkMemoryRequirements *")
+        logical.calls.vkGetImageMemoryRequirements(logical.handle, self.image, requirements)
+        # Vulkan guarantees an image a type of memory that is local to the device.
+        types = [
+            (flags if requirements.memoryTypeBits >> number & 1 else 0, size)
+            for number, (flags, size) in enumerate(logical.physical.memory_types)
+        ]
+        heap = logical.image_heap(find_type(types, (LOCAL, VISIBLE), (LOCAL, 0)))
+        piece = heap.allocate(requirements.size + max(0, requirements.alignment - logical.physical.alignment))
+        memory.append(piece)
+        offset = -(-piece.offset // requirements.alignment) * requirements.alignment
+        code = logical.calls.vkBindImageMemory(logical.handle, self.image, piece.device_memory, offset)
+        logical.check(code, "failed in vkBindImageMemory")
+        info = make(
+            "VkImageViewCreateInfo",
+            image=self.image,
+            viewType=getattr(vk, f"VK_IMAGE_VIEW_TYPE_{_TYPES[len(image.shape) - 1]}{'_ARRAY' if image.layers else ''}"),
+            format=info.format,
+            subresourceRange=_range(image)[0],
+        )
+        self.view = logical.create_owned("vkCreateImageView", "VkImageView", info)
+        owned.append(("vkDestroyImageView", self.view))
+
+
+def _image_info(logical: Logical, image: Image) -> Any:
+    """Return the VkImageCreateInfo of an image.
+
+    Raises
+    ------
+    ArgumentError
+        The device has no such images.
+    DeviceMemoryError
+        The driver has no image of that many bytes.
+    """
+    device, physical = logical.device, logical.physical
+
+    def refusal(problem: str, argument: str) -> ArgumentError:
+        return ArgumentError(f"image: {device} supports no image of {image.format}: {problem}", kind="vulkan", argument=argument)
+
+    problem = problem_of(device, physical, image.format, (SAMPLED, STORAGE))
+    if problem:
+        raise refusal(problem, "format")
+    usage = vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
+    for feature, bit in ((SAMPLED, vk.VK_IMAGE_USAGE_SAMPLED_BIT), (STORAGE, vk.VK_IMAGE_USAGE_STORAGE_BIT)):
+        if not problem_of(device, physical, image.format, (feature,)):
+            usage |= bit
+    width, height, depth = image.extent
+    info = make(
+        "VkImageCreateInfo",
+        imageType=getattr(vk, f"VK_IMAGE_TYPE_{_TYPES[len(image.shape) - 1]}"),
+        format=vulkan_format(image.format),
+        extent={"width": width, "height": height, "depth": depth},
+        mipLevels=1,
+        arrayLayers=image.layers or 1,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        tiling=vk.VK_IMAGE_TILING_OPTIMAL,
+        usage=usage,
+    )
+    properties = ffi.new("VkImageFormatProperties *")
+    code = instance().calls.vkGetPhysicalDeviceImageFormatProperties(
+        physical.handle, info.format, info.imageType, info.tiling, usage, 0, properties
+    )
+    if code:
+        raise refusal(f"the driver refuses the type {image.type} ({error_name(code)})", "format")
+    most = properties.maxExtent
+    sides = [("maxExtent.width", most.width), ("maxExtent.height", most.height), ("maxExtent.depth", most.depth)]
+    check_extent(image, [*sides[: len(image.shape)], ("maxArrayLayers", properties.maxArrayLayers)])
+    if image.nbytes > properties.maxResourceSize:
+        raise device.memory_error(image.nbytes, f"its maxResourceSize is {properties.maxResourceSize}")
+    return info
+
+
+def create_sampler(logical: Logical, sampler: Sampler) -> Any:
+    """Return the VkSampler of a sampler. Equal ones are one, which lives as long as the device: drivers limit their number."""
+    if not sampler.normalized and sampler.address not in ("clamp", "border"):
+        raise ArgumentError(
+            f"sampler: address is {sampler.address!r}; with normalized=False Vulkan supports 'clamp' and 'border' alone",
+            kind="vulkan",
+            argument="address",
+        )
+    mode = _ADDRESS_MODES[sampler.address]
+    texels = vk.VK_FILTER_LINEAR if sampler.filter == "linear" else vk.VK_FILTER_NEAREST
+    info = make(
+        "VkSamplerCreateInfo",
+        magFilter=texels,
+        minFilter=texels,
+        addressModeU=mode,
+        addressModeV=mode,
+        addressModeW=mode,
+        borderColor=vk.VK_BORDER_COLOR_FLOAT_TRANSPARENT_BLACK,
+        unnormalizedCoordinates=not sampler.normalized,
+    )
+    return logical.samplers.get(
+        (sampler.filter, sampler.address, sampler.normalized), lambda: logical.create_owned("vkCreateSampler", "VkSampler", info)
+    )
+
+
+def unfit_image(
+    device: Device,
+    physical: Physical,
+    shader: Shader,
+    places: Sequence[tuple[tuple[int, int], int, int]],
+    images: Mapping[int, Image | Sampler],
+) -> tuple[int, str] | None:
+    """Return the number of an argument that the shader cannot take, and the reason; None if it takes all.
+
+    Parameters
+    ----------
+    device, physical
+        The device.
+    shader
+        The shader.
+    places
+        `devmod_vulkan._pipeline.Places.images`.
+    images
+        The images and samplers, by the numbers of their arguments.
+    """
+
+    def problem_with(image: Image, feature: str) -> str:
+        return problem_of(device, physical, image.format, (feature,))
+
+    for at, number, _ in places:
+        image = images.get(number)
+        if isinstance(image, Image) and (problem := problem_with(image, STORAGE if shader.images[at].storage else SAMPLED)):
+            return number, f"is an image of {image.format}: {problem}"
+    samplers = [each for each in images.values() if isinstance(each, Sampler)]
+    if all(each.filter == "nearest" and each.normalized for each in samplers):
+        return None  # as most calls: the instructions of the shader are not read
+    numbers = {at: (image, sampler) for at, image, sampler in places}
+    for (image_at, sampler_at), needs_normalized in shader.samplings.items():
+        if image_at not in numbers or sampler_at not in numbers:
+            continue  # another entry point samples there
+        image_number, sampler_number = numbers[image_at][0], numbers[sampler_at][1]
+        image, sampler = images.get(image_number), images.get(sampler_number)
+        if not isinstance(image, Image) or not isinstance(sampler, Sampler):
+            continue
+        if sampler.filter == "linear" and (problem := problem_with(image, LINEAR)):
+            return image_number, f"is an image of {image.format}, which the kernel samples with filter='linear': {problem}"
+        problem = ""
+        if not sampler.normalized and image.type not in ("1d", "2d"):
+            problem = f"the kernel samples an image of type {image.type}"
+        elif not sampler.normalized and needs_normalized:
+            problem = "the kernel samples with an offset or a projection"
+        if problem:
+            return sampler_number, f"is a sampler with normalized=False, and {problem}, for which Vulkan requires normalized coordinates"
+    return None
+
+
+# -- The commands that fill and copy an image.
+
+
+def record_zeros(calls: Any, handle: Any, image: Image) -> None:
+    """Record the commands that set a new image to zero."""
+    everything = _range(image)
+    barrier = make(
+        "VkImageMemoryBarrier",
+        dstAccessMask=vk.VK_ACCESS_TRANSFER_WRITE_BIT,
+        oldLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
+        newLayout=GENERAL,
+        srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+        dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+        image=image.handle.image,
+        subresourceRange=everything[0],
+    )
+    stages = vk.VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT
+    calls.vkCmdPipelineBarrier(handle, *stages, 0, 0, ffi.NULL, 0, ffi.NULL, 1, barrier)
+    calls.vkCmdClearColorImage(handle, image.handle.image, GENERAL, ffi.new("VkClearColorValue *"), 1, everything)
+
+
+def row_bytes(image: Image) -> int:
+    """Return the bytes of a row of an image in its NumPy array."""
+    return image.shape[0] * image.texel.texel_bytes
+
+
+def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
+    """Return the VkBufferImageCopy structs for a part of an image.
+
+    Parameters
+    ----------
+    image
+        The image.
+    start, size
+        The first byte and the number of bytes of the part in the image's NumPy array: whole rows.
+    offset
+        The place of the part in the buffer.
+    """
+    width, height, _ = image.extent
+    row = row_bytes(image)
+    first, count = start // row, size // row
+    while count:
+        number, y = divmod(first, height)  # the number of the layer or of the slice of a 3-D image
+        rows, slices = (min(height - y, count), 1) if y or count < height else (height, count // height)
+        layer, z = (number, 0) if image.layers else (0, number)
+        yield make(
+            "VkBufferImageCopy",
+            bufferOffset=offset,
+            imageSubresource={"aspectMask": _COLOR, "baseArrayLayer": layer, "layerCount": slices if image.layers else 1},
+            imageOffset={"y": y, "z": z},
+            imageExtent={"width": width, "height": rows, "depth": 1 if image.layers else slices},
+        )
+        taken = rows * slices
+        first, count, offset = first + taken, count - taken, offset + taken * row
+
+
+def _range(image: Image) -> Any:
+    """Return the VkImageSubresourceRange of all of an image."""
+    return make("VkImageSubresourceRange", aspectMask=_COLOR, levelCount=1, layerCount=image.layers or 1)

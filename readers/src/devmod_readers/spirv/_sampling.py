@@ -1,0 +1,59 @@
+"""Find the pairs of an image and a sampler with which a SPIR-V module samples: Vulkan's rules for some samplers apply to the pair."""
+
+from __future__ import annotations
+
+from devmod_readers.spirv._module import read_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_readers.spirv._module import SpirvModule
+
+_LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _COPY, _SAMPLED_IMAGE = 61, 65, 66, 83, 86
+_EXPLICIT_LOD, _GATHER = 88, 96
+#: The instructions that sample; all but two of them use derivatives or projection.
+_SAMPLING = frozenset((87, _EXPLICIT_LOD, 91, 92, _GATHER))
+#: The image operands Bias, ConstOffset, Offset and ConstOffsets.
+_OFFSETS = 0x1 | 0x8 | 0x10 | 0x20
+
+
+def read_samplings(data: bytes | memoryview, module: SpirvModule) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:
+    """Return the places of the images and samplers that the functions of a module sample with.
+
+    Parameters
+    ----------
+    data
+        The bytes of the file.
+    module
+        What `read_module` returns for it.
+
+    Returns
+    -------
+    dict
+        The (set, binding) of the image and that of the sampler, to whether Vulkan requires a sampler with normalized coordinates there.
+        Images and samplers that are arguments of functions are missing.
+    """
+    words = read_words(data)
+    #: The variables of the image and of the sampler that an id stands for; one variable twice if the id is one of them.
+    values = {number: (number, number) for number in module.variables}
+    result: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
+    at = 5
+    while at < len(words):
+        length, opcode = words[at] >> 16, words[at] & 0xFFFF
+        operands = words[at + 1 : at + length]
+        at += length
+        if len(operands) < 3:
+            continue
+        if opcode in (_LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _COPY):
+            if operands[2] in values:
+                values[operands[1]] = values[operands[2]]
+        elif opcode == _SAMPLED_IMAGE and len(operands) > 3:
+            image, sampler = values.get(operands[2]), values.get(operands[3])
+            if image and sampler:
+                values[operands[1]] = image[0], sampler[0]
+        elif opcode in _SAMPLING and operands[2] in values:
+            image_place, sampler_place = map(module.place_of, values[operands[2]])
+            if image_place is not None and sampler_place is not None:
+                offsets = operands[4] & _OFFSETS if opcode == _EXPLICIT_LOD and len(operands) > 4 else 0
+                pair = image_place, sampler_place
+                result[pair] = result.get(pair, False) or opcode not in (_EXPLICIT_LOD, _GATHER) or offsets > 0
+    return result
