@@ -61,6 +61,40 @@ def _shift(x: Any, parameters: tuple[int, int], _scratch: Local) -> None:
     x[: parameters[1]] += parameters[0]
 
 
+_IMAGES = """
+__kernel void sample_1d(read_only image1d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
+{
+    int i = get_global_id(0);
+    result[i] = read_imagef(source, source_sampler, places[i]);
+}
+
+__kernel void sample_2d(read_only image2d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
+{
+    int i = get_global_id(0);
+    result[i] = read_imagef(source, source_sampler, vload2(i, places));
+}
+
+__kernel void sample_3d(read_only image3d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
+{
+    int i = get_global_id(0);
+    result[i] = read_imagef(source, source_sampler, (float4)(vload3(i, places), 0));
+}
+
+__kernel void write_floats(write_only image2d_t destination)
+{
+    int x = get_global_id(0), y = get_global_id(1);
+    write_imagef(destination, (int2)(x, y), (float4)(x, y, x + y, 255) / 255.0f);
+}
+"""
+#: PoCL has no sizes of subgroups that a kernel can require.
+_SUBGROUP = """
+__attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void subgroup(__global uint *result)
+{
+    result[get_global_id(0)] = get_sub_group_size();
+}
+"""
+
+
 class OpenCLConformance(Conformance):
     """OpenCL C with an interface, without one (as TVM declares functions), and compiled by devmod."""
 
@@ -96,6 +130,9 @@ class OpenCLConformance(Conformance):
             calls=[Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), Local(128)], _shift, grid=2, block=32)],
         ),
     )
+    # No image2d_array_t: PoCL takes the layer for a normalized coordinate.
+    images = (Sample.compiled(_IMAGES, "opencl"),)
+    subgroups = tuple(Sample.compiled(_SUBGROUP, "opencl", defines={"SIZE": size}) for size in (8, 16))
     slow = Sample(_SPIN, "cl", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
         Sample(b"__kernel void k(__global float *x) { x[0] = nonsense; }", "cl", {"k": FunctionInfo("k", ["handle"])}),
