@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pictures.pipeline import RADIUS, RANGE, SPACE, Picture
+from .pipeline import RADIUS, RANGE, SPACE, Picture
 
 
 def make_picture(width: int = 160, height: int = 120) -> Picture:
