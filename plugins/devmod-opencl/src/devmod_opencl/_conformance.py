@@ -53,8 +53,8 @@ __kernel void spin(__global uint *x, int n)
     x[get_global_id(0)] = value;
 }
 """
-#: Kernels that read an image with a sampler at given places, and kernels that write to one. PoCL 3.0 reads a wrong layer of an
-#: image1d_array_t if the coordinates are normalized.
+#: Kernels that read an image with a sampler at given places, and kernels that write to one. None reads an array of images: for
+#: normalized coordinates PoCL 3.0 reads a wrong layer.
 _IMAGES = """
 #define AT(number) places[width * get_global_id(0) + number]
 __kernel void sample_1d(read_only image1d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
@@ -70,13 +70,6 @@ __kernel void sample_2d(read_only image2d_t source, sampler_t source_sampler, __
 }
 
 __kernel void sample_3d(read_only image3d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
-{
-    const int width = 3;
-    result[get_global_id(0)] = read_imagef(source, source_sampler, (float4)(AT(0), AT(1), AT(2), 0));
-}
-
-__kernel void sample_2d_array(
-    read_only image2d_array_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
 {
     const int width = 3;
     result[get_global_id(0)] = read_imagef(source, source_sampler, (float4)(AT(0), AT(1), AT(2), 0));
