@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from browser_driver import Browser
+import numpy as np
+from browser_driver import Browser, decode_array
 
 import devmod
 from devmod_webgpu._page import page
@@ -73,3 +74,70 @@ def low_contrast(browser: Browser) -> list[str]:
         """
     )
     return found
+
+
+# -- forms
+
+
+def argument(name: str, field: str) -> str:
+    """Return the selector of a field of an array or a struct."""
+    return f'.kernel fieldset:has(> legend code:text-is("{name}")) .field:has(> label:text-is("{field}")) :is(input, select)'
+
+
+def number(name: str) -> str:
+    """Return the selector of a field for numbers."""
+    return f'.kernel .field:has(> label code:text-is("{name}")) > input'
+
+
+LAUNCH = '.kernel .field:has(> label:text-is("Number in x, y, z")) input'
+UNIT = '.kernel .field:has(> label:text-is("Given as")) select'
+
+
+def press_run(page: Browser) -> None:
+    """Press the button, and wait until the kernel has run or an error is shown."""
+    page.click(".run-button")
+    page.wait(
+        "document.querySelector('.results').children.length || document.querySelector('.kernel .bad') || "
+        "[...document.querySelectorAll('.kernel .problem')].some((each) => each.textContent)"
+    )
+
+
+def problems(page: Browser, *, focus: bool = True) -> dict[str, str]:
+    """Return the errors at the fields, by the label of the field. Check that each field is marked and that one of them has the focus."""
+    body = """
+    const wrong = [...document.querySelectorAll(".kernel .field")].filter((each) => each.querySelector(".problem").textContent);
+    const marked = wrong.every((each) => each.querySelector("[aria-invalid=true]").getAttribute("aria-describedby").includes(each.querySelector(".problem").id));
+    const focused = wrong.some((each) => each.contains(document.activeElement));
+    return [Object.fromEntries(wrong.map((each) => [each.querySelector("label").textContent, each.querySelector(".problem").textContent])), marked, focused];
+    """
+    found, marked, focused = page.evaluate(body)
+    assert marked
+    assert focused or not found or not focus
+    return dict(found)
+
+
+def result(page: Browser, name: str) -> dict[str, str]:
+    """Return the facts of an array in the result."""
+    body = """
+    const part = [...document.querySelectorAll(".result")].find((each) => each.querySelector("h4 code").textContent === argument);
+    return Object.fromEntries([...part.querySelectorAll("dt")].map((each) => [each.textContent, each.nextSibling.textContent]));
+    """
+    return dict(page.evaluate(body, name))
+
+
+def picture(page: Browser, name: str) -> np.ndarray:
+    """Return the pixels of the picture of an array."""
+    body = """
+    const part = [...document.querySelectorAll(".result")].find((each) => each.querySelector("h4 code").textContent === argument);
+    const canvas = part.querySelector("canvas");
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return [canvas.height, canvas.width, btoa(String.fromCharCode(...data)), canvas.getAttribute("aria-label")];
+    """
+    height, width, data, label = page.evaluate(body, name)
+    assert label == f"{name} as a picture of {width} × {height} pixels"
+    return decode_array(data, "uint8").reshape(height, width, 4)
+
+
+def open_kernel(browser: Browser, path: Path, *sources: str, **options: Any) -> None:
+    show(browser, saved(path / "k.devmod", *(devmod.compile(text, "webgpu") for text in sources)), **options)
+    browser.wait("document.querySelector('.kernel')")

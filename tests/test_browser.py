@@ -662,16 +662,6 @@ def test_an_interface_that_differs_from_the_shader_is_a_launch_error(
     assert "@binding(5)" in message or "binding: 5" in message
 
 
-def test_images_are_listed_and_not_called(page: Browser, server: FileServer) -> None:
-    server.files["k.devmod"] = compiled(
-        "@group(0) @binding(0) var picture: texture_2d<f32>;\n@group(0) @binding(1) var<storage, read_write> x: array<vec4f>;\n"
-        "@compute @workgroup_size(1) fn k() { x[0] = textureLoad(picture, vec2(0, 0), 0); }"
-    )
-    found = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("k"))')
-    message = "the webgpu function 'k' cannot be called: argument 1 'picture' is of kind image, and images are not supported yet"
-    assert found == ["LaunchError", message]
-
-
 @pytest.mark.row("R4", "R24")
 def test_a_bundle_without_a_webgpu_module_lists_its_modules(page: Browser, server: FileServer) -> None:
     server.files["k.devmod"] = (ROOT / "tests" / "golden" / "v1" / "variants.devmod").read_bytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +13,22 @@ import devmod
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
-from browser_driver import Browser, decode_array  # noqa: E402
-from browser_page import low_contrast, saved, show  # noqa: E402
+from browser_driver import Browser  # noqa: E402
+from browser_images import kernel  # noqa: E402
+from browser_page import (  # noqa: E402
+    LAUNCH,
+    UNIT,
+    argument,
+    low_contrast,
+    number,
+    open_kernel,
+    picture,
+    press_run,
+    problems,
+    result,
+    saved,
+    show,
+)
 
 AXPY = """
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -64,70 +77,6 @@ struct Scene { matrix: mat2x3f, lights: array<Light, 2>, gamma: f32 }
   y[13] = view[3][2];
 }
 """
-
-
-def argument(name: str, field: str) -> str:
-    """Return the selector of a field of an array or a struct."""
-    return f'.kernel fieldset:has(> legend code:text-is("{name}")) .field:has(> label:text-is("{field}")) :is(input, select)'
-
-
-def number(name: str) -> str:
-    """Return the selector of a field for numbers."""
-    return f'.kernel .field:has(> label code:text-is("{name}")) > input'
-
-
-LAUNCH = '.kernel .field:has(> label:text-is("Number in x, y, z")) input'
-UNIT = '.kernel .field:has(> label:text-is("Given as")) select'
-
-
-def press_run(page: Browser) -> None:
-    """Press the button, and wait until the kernel has run or an error is shown."""
-    page.click(".run-button")
-    page.wait(
-        "document.querySelector('.results').children.length || document.querySelector('.kernel .bad') || "
-        "[...document.querySelectorAll('.kernel .problem')].some((each) => each.textContent)"
-    )
-
-
-def problems(page: Browser, *, focus: bool = True) -> dict[str, str]:
-    """Return the errors at the fields, by the label of the field. Check that each field is marked and that one of them has the focus."""
-    body = """
-    const wrong = [...document.querySelectorAll(".kernel .field")].filter((each) => each.querySelector(".problem").textContent);
-    const marked = wrong.every((each) => each.querySelector("[aria-invalid=true]").getAttribute("aria-describedby").includes(each.querySelector(".problem").id));
-    const focused = wrong.some((each) => each.contains(document.activeElement));
-    return [Object.fromEntries(wrong.map((each) => [each.querySelector("label").textContent, each.querySelector(".problem").textContent])), marked, focused];
-    """
-    found, marked, focused = page.evaluate(body)
-    assert marked
-    assert focused or not found or not focus
-    return dict(found)
-
-
-def result(page: Browser, name: str) -> dict[str, str]:
-    """Return the facts of an array in the result."""
-    body = """
-    const part = [...document.querySelectorAll(".result")].find((each) => each.querySelector("h4 code").textContent === argument);
-    return Object.fromEntries([...part.querySelectorAll("dt")].map((each) => [each.textContent, each.nextSibling.textContent]));
-    """
-    return dict(page.evaluate(body, name))
-
-
-def picture(page: Browser, name: str) -> np.ndarray:
-    """Return the pixels of the picture of an array."""
-    body = """
-    const part = [...document.querySelectorAll(".result")].find((each) => each.querySelector("h4 code").textContent === argument);
-    const canvas = part.querySelector("canvas");
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-    return [canvas.height, canvas.width, btoa(String.fromCharCode(...data)), canvas.getAttribute("aria-label")];
-    """
-    height, width, data, label = page.evaluate(body, name)
-    assert label == f"{name} as a picture of {width} × {height} pixels"
-    return decode_array(data, "uint8").reshape(height, width, 4)
-
-
-def open_kernel(browser: Browser, path: Path, *sources: str, **options: Any) -> None:
-    show(browser, saved(path / "k.devmod", *(devmod.compile(text, "webgpu") for text in sources)), **options)
-    browser.wait("document.querySelector('.kernel')")
 
 
 def test_a_form_runs_a_kernel_and_shows_its_numbers(browser: Browser, tmp_path: Path) -> None:
@@ -378,15 +327,12 @@ def test_a_struct_has_a_field_for_each_member(browser: Browser, tmp_path: Path) 
     assert browser.messages() == []
 
 
-def test_kernels_that_cannot_run_here_have_the_reason(browser: Browser, tmp_path: Path) -> None:
-    image = (
-        "@group(0) @binding(0) var t: texture_2d<f32>;\n@group(0) @binding(1) var<storage, read_write> x: array<f32>;\n"
-        "@compute @workgroup_size(1) fn sample_it() { x[0] = textureLoad(t, vec2(0, 0), 0).r; }\n"
-    )
+def test_kernels_that_cannot_run_here_have_the_reason(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     axpy = "__kernel void axpy(__global const float *x, __global float *y, float alpha, int n) {}\n__kernel void other(int n) {}"
-    modules = [devmod.compile(image, "webgpu"), devmod.compile(AXPY, "webgpu"), devmod.compile(axpy, "opencl")]
+    modules = [kernel(monkeypatch, "", devmod.Param("t", "image")), devmod.compile(AXPY, "webgpu"), devmod.compile(axpy, "opencl")]
     show(browser, saved(tmp_path / "k.devmod", *modules))
-    assert browser.text(".why-not") == "It cannot run here: its argument t is of kind image, and images are not supported yet."
+    why = "its argument t has no type of an image in its interface; compile the shader with this version of devmod."
+    assert browser.text(".why-not") == f"It cannot run here: {why}"
     browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
     browser.wait("document.querySelectorAll('.details .functions .where').length === 2")
     why = "It cannot run here: a browser runs kernels of kind webgpu, and this one is of kind opencl."

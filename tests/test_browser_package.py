@@ -49,7 +49,10 @@ def test_the_types_check_in_strict_mode() -> None:
 
 
 GOOD = """
-import { ArgumentError, open, type Arguments, type Bundle, type KernelFunction, type LaunchOptions, type Struct } from "devmod-webgpu";
+import {
+  ArgumentError, image, imageFrom, open, sampler,
+  type Arguments, type Bundle, type Image, type KernelFunction, type LaunchOptions, type Sampler, type Struct,
+} from "devmod-webgpu";
 type Scale = { x: Float32Array; factor: number; n: number };
 export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Promise<string> {
   const bundle: Bundle = await open(file);
@@ -66,6 +69,16 @@ export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Pro
   const scale = await bundle.getFunction<Scale>("scale");
   await scale.run({ x: new Float32Array(4), factor: 2, n: 4 }, { threads: 4 });
   await (await scale.specialize({ TILE: 8 })).run({ x: new Float32Array(4), factor: 2, n: 4 }, { threads: 4 });
+  const src: Image = await imageFrom(await createImageBitmap(file), { format: "rgba16float" });
+  const dst = await image([64, 64, 4], "r32float", { device });
+  const s: Sampler = await sampler({ filter: "linear", address: "mirror" });
+  await f.run({ src, s, dst, texture: dst.handle, view: dst.handle.createView(), gpu: s.handle }, how);
+  await dst.copyFrom(new Float32Array(64 * 64 * 4));
+  const numbers = (await dst.read()) as Float32Array;
+  const first: number = numbers[0] ?? dst.shape[0] ?? dst.layers;
+  const resize = await bundle.getFunction<{ src: Image; s: Sampler; dst: Image; first: number }>("resize");
+  await resize.run({ src, s, dst, first }, { threads: src.shape });
+  src.destroy();
   const blocks: number = scale.launchConfig({ threads: 1000 }).grid[0];
   const launch = await (await f.specialize({ TILE: 16 })).bind({ x: buffer }, { grid: blocks });
   launch.launch();
@@ -114,6 +127,13 @@ def test_the_types_refuse_wrong_calls(users: Callable[[str], list[str]]) -> None
         "await scale.run({ x: new Float32Array(4), factor: 2, n: 4, m: 5 }, { threads: 4 });",
         "await scale.run({ x: [1, 2], factor: 2, n: 4 }, { threads: 4 });",
         "await scale.bind({ x: new Float32Array(4), factor: 2, N: 4 }, { grid: 4 });",
+        "await resize.run({ src: s, s, dst, first: 1 }, { threads: 4 });",
+        "await resize.run({ src, s: 'linear', dst, first: 1 }, { threads: 4 });",
+        "await image([4, 4]);",
+        "await image([4, 4], 'r8unorm', { layer: 1 });",
+        "await imageFrom([1, 2], { width: 2, height: 1 });",
+        "await sampler({ filter: 'cubic' });",
+        "await sampler({ address: 'border' });",
         "scale.launchConfig({ threads: 4 }).grid = 3;",
         "f.block = [1, 1, 1];",
     ]
@@ -188,6 +208,7 @@ def page_files(names: list[str]) -> set[str]:
 def test_the_wheel_has_the_page(wheels: Any) -> None:
     with zipfile.ZipFile(wheels["devmod-webgpu"]) as archive:
         assert page_files(archive.namelist()) == parts()
+        assert sum(each.compress_size for each in archive.infolist() if "/_web/" in each.filename) < 150_000
     with zipfile.ZipFile(wheels["devmod-core"]) as archive:
         assert not [name for name in archive.namelist() if name.endswith((".html", ".js", ".css"))]
 

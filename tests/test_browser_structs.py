@@ -213,7 +213,10 @@ BAD_PARAMS: list[Any] = [
         [LEAF, LEAF | {"name": "n", "offset": 2}], [LEAF | {"type": "int4"}], [LEAF | {"type": "int0"}], [{"name": "m", "offset": 0, "members": [LEAF]}],
         [nested(1) | {"size": 2}], [LEAF | {"shape": [9, 9], "strides": [36, 4]}],
     )),
-    {"kind": "image", "members": [LEAF]}, {"type": "float32x4", "members": [LEAF]}, {"type": "", "members": [LEAF]},
+    {"kind": "image", "type": "2d", "members": [LEAF]}, {"kind": "image"}, {"kind": "image", "type": "4d"}, {"kind": "image", "type": 7},
+    {"kind": "image", "type": "2d", "sample": "half"}, {"kind": "image", "type": "2d", "sample": None}, {"kind": "image", "type": "2d", "format": 8},
+    {"format": "rgba8unorm"}, {"sample": "float"}, {"format": None}, {"kind": "sampler", "type": "", "sample": ["float"]},
+    {"type": "float32x4", "members": [LEAF]}, {"type": "", "members": [LEAF]},
     {"kind": "local", "default": 64}, {"kind": "local", "default": {"bytes": 0}}, {"kind": "local", "default": {"bytes": 1, "per_thread": 1}},
     {"default": {"bytes": 64}}, {"default": {"per_thread": 4}}, {"kind": "bufer"}, {"kind": 7}, {"access": "x"}, {"access": None}, {"name": 7}, {"name": None},
     {"type": 7}, {"type": "floot"}, {"align": -1}, {"align": True}, {"size": "x"}, {"size": [1]}, {"at": -1}, {"at": [1]}, {"at": "push"}, {"at": [0, {"a": None}]},
@@ -222,8 +225,9 @@ BAD_PARAMS: list[Any] = [
 BAD_INTERFACES: list[Any] = [
     *({"params": [{"name": "p", "kind": "scalar", "type": "uint8x64"} | each]} for each in BAD_PARAMS),
     {"params": 7}, {"params": [7]}, {"params": [{"name": "p"}]}, {"params": [{"kind": "buffer"}]}, {"blocks": {}}, {"blocks": [None]}, {"blocks": [{"at": 0}]},
-    {"blocks": [{"size": 4}]}, {"blocks": [{"at": 0, "size": -4}]}, {"blocks": [{"at": "x", "size": 4}]}, {"block": [64]}, {"block": 64}, {"block": [1, 1, -1]},
+    {"blocks": [{"size": 4}]}, {"blocks": [{"at": 0, "size": -4}]}, {"blocks": [{"at": "x", "size": 4}]}, {"blocks": [{"at": 0, "size": 4, "name": 7}]}, {"block": [64]}, {"block": 64}, {"block": [1, 1, -1]},
     {"default_block": [64]}, {"default_block": [0, 1, 1]}, {"default_block": "x"}, {"open_block": 1}, {"open_block": None},
+    {"needs": "fp16"}, {"needs": None}, {"needs": ["fp16", 7]}, {"subgroup": 0}, {"subgroup": "32"}, {"subgroup": -1}, {"subgroup": True},
 ]  # fmt: skip
 
 
@@ -246,10 +250,14 @@ def test_the_messages_for_bad_interfaces_are_those_of_python() -> None:
 
 
 def test_a_good_interface_is_read_as_in_python() -> None:
-    known = Interface([P], [devmod.Block((0, 0), 96)], (1, 2, 3), {"more": 1}, default_block=(4, 5, 6), open_block=True)
+    picture = Param("t", "image", "2d_array", "w", (0, 1), format="rgba8unorm", sample="float")
+    options: dict[str, Any] = {"default_block": (4, 5, 6), "open_block": True, "needs": ["subgroups", "fp16"], "subgroup": 32}
+    known = Interface([P, picture], [devmod.Block((0, 0), 96)], (1, 2, 3), {"more": 1}, **options)
     found = run_in_node(PRELUDE + "return read(argument);", known.to_dict())
     assert (found["block"], found["defaultBlock"], found["openBlock"], found["extra"]) == ([1, 2, 3], [4, 5, 6], True, {"more": 1})
-    [param] = found["params"]
+    assert (found["needs"], found["subgroup"]) == (["fp16", "subgroups"], 32)
+    param, image = found["params"]
+    assert image == picture.to_dict() | {"align": 0, "size": 0, "members": [], "least": 0}
     assert [each["name"] for each in param["members"]] == ["n", "view", "w", "lights"]
     assert param["members"][3]["members"][1] == {
         "name": "power",

@@ -269,7 +269,7 @@ class Param(Value):
             raise FormatError(f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members")
         if kind == "image" and type not in IMAGE_TYPES:
             raise FormatError(f"{subject} has the type {type!r}; the type of an image is one of {', '.join(IMAGE_TYPES[1:])}")
-        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (sample or format):
+        if (sample not in SAMPLES or not isinstance(format, str)) if kind == "image" else (format, sample) != ("", ""):
             raise FormatError(f"{subject} of kind {kind} has the format {format!r} and the sample {sample!r}; expected those of an image")
         if members:
             code, bits, nbytes = parse_dtype(type) if type else (0, 0, 0)

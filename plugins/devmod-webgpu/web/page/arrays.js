@@ -56,7 +56,7 @@ export function arrayField(param, known) {
       error.field.fail(error.message);
     }
   });
-  const read = async (limits) => {
+  const read = async ({ limits }) => {
     const lengths = readShape(shape);
     const count = lengths.reduce((product, length) => product * length, 1);
     const bytes = count * unitOf(element());

@@ -1,8 +1,10 @@
 // The details of one module: facts, functions, source.
 
+import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { isValue } from "./devmod-webgpu/members.js";
 import { brief, el, size, visible } from "./dom.js";
 import { kernelForm, whyNot } from "./form.js";
+import { sharedDevice } from "./gpu.js";
 import { sourceBlock } from "./highlight.js";
 
 /** Larger modules are read after a click on a button, not when they are selected. */
@@ -63,11 +65,12 @@ export async function showDetails(place, module, current, variantOf, select) {
   }
   try {
     const contents = await module.contents();
+    const device = module.kind === "webgpu" ? await sharedDevice().catch(() => null) : null; // a form shows the error
     if (!current()) return;
     const parts = [];
     if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."));
     else {
-      const part = (name, info) => (module.kind === "webgpu" ? runPart(module, name, info, contents.functions.size === 1) : elsewhere(module, variantOf(name), select));
+      const part = (name, info) => (module.kind === "webgpu" ? runPart(module, name, info, contents.functions.size === 1, device) : elsewhere(module, variantOf(name), select));
       parts.push(functionList([...contents.functions], module.kind === "const_loader" ? undefined : part));
       const [first] = contents.functions;
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
@@ -89,8 +92,8 @@ export async function showDetails(place, module, current, variantOf, select) {
 }
 
 /** Return the form of a kernel, in a part that opens, or why there is none. */
-function runPart(module, name, info, open) {
-  const reason = whyNot(info);
+function runPart(module, name, info, open, device) {
+  const reason = whyNot(info, device);
   if (reason) return el("p", { class: "note why-not" }, reason);
   const part = el("details", { class: "run-it" }, el("summary", { "aria-label": `Run it: ${brief(name, 80)}` }, "Run it"));
   const show = () => part.open && part.children.length === 1 && part.append(kernelForm(module, name, info));
@@ -131,14 +134,16 @@ function* signature(name, info) {
     const type = param.type || (param.kind === "buffer" ? "bytes" : info.argTypes[at]);
     yield el("span", { class: "t-type" }, visible(typeText(param, type)));
     const access = { r: "", w: " out", rw: " in/out" }[param.access] ?? "";
-    if (param.kind === "buffer" && access) yield el("span", { class: "t-keyword" }, access);
-    if (!["buffer", "scalar", "uniform"].includes(param.kind)) yield el("span", { class: "t-keyword" }, ` ${param.kind}`);
+    if ((param.kind === "buffer" || param.kind === "image") && access) yield el("span", { class: "t-keyword" }, access);
+    if (param.kind === "local") yield el("span", { class: "t-keyword" }, " local");
   }
   if (params.length > MOST_ARGUMENTS) yield `, and ${params.length - MOST_ARGUMENTS} more`;
   yield ")";
 }
 
-function typeText({ kind, align, members = [] }, type) {
+function typeText({ kind, align, format, sample, members = [] }, type) {
+  if (kind === "sampler") return kind;
+  if (kind === "image") return [kind, type === "handle" ? "" : type, format || sample].filter(Boolean).join(" ");
   if (type === "handle") return "buffer";
   if (kind !== "buffer" && isValue(members)) return `${members[0].type || "struct"}${members[0].shape.map((length) => `[${length}]`).join("")}`;
   const one = align && /^uint8x\d+$/.test(type) ? `struct of ${type.slice(6)} bytes` : type;
@@ -154,11 +159,18 @@ function usage(name, info) {
   const given = named ? `{ ${args.join(", ")} }` : `[${args.join(", ")}]`;
   const launch = info.interface?.block ? "threads: [/* threads in x, y, z */]" : "grid: [/* blocks in x, y, z */]";
   const f = safe(name, "f");
+  const made = params.slice(0, 30).flatMap(({ kind, access, format }, at) => {
+    if (kind === "sampler") return [["sampler", `const ${args[at]} = await sampler({ filter: "linear" });`]];
+    if (kind !== "image") return [];
+    if (access === "r" || !IMAGE_FORMATS.has(format)) return [["imageFrom", `const ${args[at]} = await imageFrom(picture); // an ImageBitmap`]];
+    return [["image", `const ${args[at]} = await image([/* width, height */], "${format}"); // await ${args[at]}.read() has its numbers`]];
+  });
   const text = [
-    'import { open } from "devmod-webgpu";',
+    `import { ${[...new Set(made.map(([maker]) => maker)), "open"].sort().join(", ")} } from "devmod-webgpu";`,
     "",
     'const bundle = await open("kernels.devmod");',
     `const ${f} = await bundle.getFunction(${JSON.stringify(name.length > 1000 ? `${name.slice(0, 1000)}…` : name)});`,
+    ...made.map(([, line]) => line),
     `await ${f}.run(${given}, { ${launch} });`,
   ].join("\n");
   return el("details", { class: "usage" }, el("summary", {}, "Call it from JavaScript"), sourceBlock(text, "js", "How to call it"));

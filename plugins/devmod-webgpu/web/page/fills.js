@@ -46,7 +46,7 @@ export function filled(element, count, fill, seed) {
 }
 
 /** Return a generator of numbers from 0 to 1, the same for the same seed (mulberry32). */
-function randomNumbers(seed) {
+export function randomNumbers(seed) {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -93,6 +93,14 @@ async function fromImage(element, file) {
   if (element.opaque || !Object.hasOwn(PIXELS, name)) {
     throw new Error(`an image cannot fill this array; it can fill arrays of ${Object.keys(PIXELS).join(", ")}`);
   }
+  const { width, height, data: pixels } = await pixelsOf(file);
+  const data = new Array(width * height * stride);
+  for (let at = 0; at < width * height; at++) data.set(PIXELS[name](...pixels.subarray(4 * at, 4 * at + 4)), at * stride);
+  return { data, shape: [height, width] };
+}
+
+/** Return the pixels of a picture file as an ImageData. Raise Error, with a text for the user, if the browser cannot decode it. */
+export async function pixelsOf(file) {
   let bitmap;
   try {
     bitmap = await createImageBitmap(file, { colorSpaceConversion: "none" });
@@ -102,8 +110,5 @@ async function fromImage(element, file) {
   const { width, height } = bitmap;
   const context = new OffscreenCanvas(width, height).getContext("2d");
   context.drawImage(bitmap, 0, 0);
-  const pixels = context.getImageData(0, 0, width, height).data;
-  const data = new Array(width * height * stride);
-  for (let at = 0; at < width * height; at++) data.set(PIXELS[name](...pixels.subarray(4 * at, 4 * at + 4)), at * stride);
-  return { data, shape: [height, width] };
+  return context.getImageData(0, 0, width, height);
 }

@@ -1,32 +1,43 @@
 // A form for one kernel: a field for each argument, the size of the launch, a button that runs it, and its result.
 
-import { DevmodError } from "./devmod-webgpu/index.js";
+import { DevmodError, Image } from "./devmod-webgpu/index.js";
+import { paramProblem } from "./devmod-webgpu/formats.js";
+import { unmetNeeds } from "./devmod-webgpu/pipeline.js";
 import { arrayField } from "./arrays.js";
 import { brief, el, visible } from "./dom.js";
 import { FieldError, labelled, numberField, selection, structField, textInput } from "./fields.js";
 import { sharedDevice } from "./gpu.js";
+import { imageResult } from "./imageresults.js";
+import { imageField, imageSize, samplerField } from "./images.js";
 import { resultOf } from "./results.js";
 
 /** Kernels with more arguments get no form. */
 const MOST_ARGUMENTS = 40;
-const UNSUPPORTED = { image: "images", sampler: "samplers", local: "local memory" };
 
-/** Return why a kernel of a webgpu module has no form; "" if it has one. */
-export function whyNot(info) {
+/** Return why a kernel of a webgpu module has no form; "" if it has one. `device` is null if there is none. */
+export function whyNot(info, device) {
   const params = paramsOf(info);
-  const unsupported = params.find(({ kind }) => Object.hasOwn(UNSUPPORTED, kind));
-  if (unsupported) return `It cannot run here: its argument ${brief(unsupported.name, 80)} is of kind ${unsupported.kind}, and ${UNSUPPORTED[unsupported.kind]} are not supported yet.`;
+  for (const param of params) {
+    const problem = param.kind === "image" ? paramProblem(param) : param.kind === "local" ? "is of kind local, which WebGPU does not support" : "";
+    if (problem) return visible(`It cannot run here: its argument ${brief(param.name, 80)} ${problem}.`);
+  }
+  const unmet = device ? unmetNeeds(info.interface, device) : "";
+  if (unmet) return visible(`It cannot run here: it ${unmet}.`);
   if (params.length > MOST_ARGUMENTS) return `It has ${params.length.toLocaleString("en")} arguments, and this page has forms for ${MOST_ARGUMENTS} at most. A program can run it.`;
   return "";
 }
 
 /** Return the parameters of a kernel. Without an interface they have no names, and the elements of arrays have no types. */
 function paramsOf({ interface: known, argTypes }) {
-  if (known) return known.params.map((param, at) => ({ ...param, type: param.type || (param.kind === "buffer" ? "" : argTypes[at]) }));
+  if (known) return known.params.map((param, at) => ({ ...param, type: param.type || (isNumber(param) ? argTypes[at] : "") }));
   return argTypes.map((type) => {
     const kind = type === "handle" ? "buffer" : "scalar";
     return { name: "", kind, type: kind === "buffer" ? "" : type, access: "", align: 0, size: 0, least: 0, members: [] };
   });
+}
+
+function isNumber({ kind }) {
+  return kind === "scalar" || kind === "uniform";
 }
 
 /** The forms by module and function: what a user has entered stays while another module is shown. */
@@ -44,15 +55,23 @@ function newForm(module, name, info) {
   const block = info.interface?.block ?? null;
   const flat = (block?.[1] ?? 1) > 1;
   const params = paramsOf(info);
-  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, flat));
+  const images = params.filter(({ kind }) => kind === "image");
+  const target = images.find(({ access }) => access !== "r") ?? images[0]; // it has a thread for each of its texels
+  const size = target ? imageSize(target) : flat ? [64, 64] : [1024];
+  /** A chosen picture gives its size to the other images and the launch, where the user has entered none. */
+  const suggest = (text) => {
+    for (const part of parts) part.resize?.(text);
+    if (target?.type === "2d") launch.resize(text);
+  };
+  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest));
   const constants = constantFields(info.interface?.extra.constants);
-  const launch = launchFields(block, flat);
+  const launch = launchFields(block, size.join(" × "));
   const status = el("p", { class: "quiet", role: "status" });
   const problem = el("div", { role: "alert" });
   const results = el("div", { class: "results" });
   const button = el("button", { class: "plain run-button", type: "submit" }, "Run");
   const section = (title, ...children) => el("section", {}, el("h4", {}, title), ...children);
-  const single = (at) => params[at].kind !== "buffer" && !parts[at].isGroup;
+  const single = (at) => isNumber(params[at]) && !parts[at].isGroup;
   const numbers = parts.filter((_, at) => single(at));
   const form = el(
     "form",
@@ -79,29 +98,37 @@ function newForm(module, name, info) {
   };
 
   /** Read all parts. Show the errors at their fields and return null if there are any. */
-  const readAll = async (limits) => {
+  const readAll = async (device) => {
     const values = [];
     const wrong = [];
     for (const part of [...parts, constants, launch]) {
       try {
-        values.push(await part.read(limits));
+        values.push(await part.read(device));
       } catch (error) {
         if (!(error instanceof FieldError)) throw error;
-        error.field.fail(error.message);
-        wrong.push(error.field);
+        wrong.push(error);
       }
     }
-    wrong[0]?.input.focus();
-    return wrong.length ? null : values;
+    if (!wrong.length) return values;
+    for (const { field, message } of wrong) field.fail(message);
+    wrong[0].field.input.focus();
+    destroyImages(values);
+    return null;
   };
 
   const run = async () => {
     const device = await sharedDevice();
-    const read = await readAll(device.limits);
+    const read = await readAll(device);
     status.textContent = "";
     if (!read) return;
-    const values = read.slice(0, -2);
-    const [set, options] = read.slice(-2);
+    try {
+      await launchWith(device, read.slice(0, -2), ...read.slice(-2));
+    } finally {
+      destroyImages(read);
+    }
+  };
+
+  const launchWith = async (device, values, set, options) => {
     let f = await module.getFunction(name, { device });
     if (Object.keys(set).length) f = await f.specialize(set);
     const given = values.map((value, at) => (params[at].kind === "buffer" ? value.data.buffer : value));
@@ -110,12 +137,18 @@ function newForm(module, name, info) {
     const { grid } = f.launchConfig(options);
     const start = performance.now();
     await f.run(args, options);
+    if (images.length) await device.queue.onSubmittedWorkDone();
     const duration = performance.now() - start;
     const size = `${grid.join(" × ")} blocks${f.block ? ` of ${f.block.join(" × ")} threads` : ""}`;
-    status.textContent = `${size} in ${duration.toLocaleString("en", { maximumFractionDigits: duration < 10 ? 2 : 0 })} ms, copies included.`;
-    const written = values.flatMap((value, at) => (params[at].kind === "buffer" && params[at].access !== "r" ? [[parts[at], params[at].name || `argument ${at + 1}`, value]] : []));
-    results.replaceChildren(...written.map(([part, shown, { data, shape, element }]) => resultOf(shown, visible(part.type()), element, data, shape)));
-    if (!written.length) results.replaceChildren(el("p", { class: "quiet" }, "The kernel writes to no array."));
+    status.textContent = `${size} in ${duration.toLocaleString("en", { maximumFractionDigits: duration < 10 ? 2 : 0 })} ms${images.length ? "" : ", copies included"}.`;
+    const shown = [];
+    for (const [at, value] of values.entries()) {
+      const { kind, access, name } = params[at];
+      if (access === "r" || (kind !== "buffer" && kind !== "image")) continue;
+      const title = name || `argument ${at + 1}`;
+      shown.push(kind === "image" ? await imageResult(title, value) : resultOf(title, visible(parts[at].type()), value.element, value.data, value.shape));
+    }
+    results.replaceChildren(...(shown.length ? shown : [el("p", { class: "quiet" }, "The kernel writes to no array and no image.")]));
   };
 
   let busy = false;
@@ -138,14 +171,20 @@ function newForm(module, name, info) {
   return form;
 }
 
-function fieldOf(param, flat) {
-  const length = flat ? 64 : 1024;
-  if (param.kind === "buffer") return arrayField(param, flat ? [64, 64] : [1024]);
+/** Free the memory of the images among the values of a call. */
+function destroyImages(values) {
+  for (const value of values) if (value instanceof Image) value.destroy();
+}
+
+function fieldOf(param, size, suggest) {
+  if (param.kind === "image") return imageField(param, suggest);
+  if (param.kind === "sampler") return samplerField(param);
+  if (param.kind === "buffer") return arrayField(param, size.toReversed());
   const bytes = /^uint8x(\d+)$/.exec(param.type);
   const isStruct = bytes !== null && (param.members.length > 0 || param.align > 0 || Number(bytes[1]) > 4);
   const part = isStruct
     ? structField(param.name, Number(bytes[1]), param.members)
-    : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(length) : "1");
+    : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(size[0]) : "1");
   return { ...part, isGroup: isStruct, main: part.fields[0] };
 }
 
@@ -174,15 +213,19 @@ function constantFields(listed) {
 }
 
 /** Return the fields of the launch: threads if the block is known, otherwise blocks. */
-function launchFields(block, flat) {
+function launchFields(block, suggested) {
   const choice = labelled("Given as", selection(block ? { threads: "threads", grid: "blocks" } : { grid: "blocks" }));
-  const size = labelled("Number in x, y, z", textInput(block ? (flat ? "64 × 64" : "1024") : "1"), block ? `blocks of ${block.join(" × ")} threads` : "the shader fixes the block");
+  const size = labelled("Number in x, y, z", textInput(block ? suggested : "1"), block ? `blocks of ${block.join(" × ")} threads` : "the shader fixes the block");
   const read = () => {
     const words = size.input.value.trim().split(/\s*[×x*,;]\s*|\s+/i);
     if (words.length > 3 || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(size, "expected a whole number, or up to three such as 64 × 64");
     return { [choice.input.value]: words.map(Number) };
   };
-  return { fields: [choice, size], read, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
+  const resize = (text) => {
+    if (!block || size.input.value !== suggested) return; // the user has entered a size
+    size.input.value = suggested = text;
+  };
+  return { fields: [choice, size], read, resize, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
 }
 
 /** Return a message, with the output of a compiler below it in a monospaced font. */

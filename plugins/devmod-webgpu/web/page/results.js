@@ -5,34 +5,39 @@ import { numberOf } from "./fills.js";
 
 const SHOWN = 16;
 /** The most pixels of a picture in each direction and in all. */
-const MOST_SIDE = 8192;
-const MOST_PIXELS = 2 ** 24;
+export const MOST_SIDE = 8192;
+export const MOST_PIXELS = 2 ** 24;
 const PICTURES = { uint32: { rgba: "packed RGBA", grey: "grey" }, float32: { grey: "grey" }, int32: { grey: "grey" } };
 
 /** Return the block that shows one array. `shape` has one number, or rows and columns. */
 export function resultOf(name, type, element, data, shape) {
   const count = data.length / element.stride;
-  const facts = el("dl", { class: "facts" });
-  const fact = (term, value) => facts.append(el("dt", {}, term), el("dd", { class: "mono" }, value));
-  fact("First", firstOf(element, data, count));
-  if (!element.opaque) for (const [term, value] of statistics(element, data)) fact(term, value);
   const title = el("h4", {}, el("code", {}, visible(name)), " ", el("span", { class: "quiet" }, `${type}, ${shape.join(" × ")}`));
   const kinds = element.lanes === 1 && !element.opaque && PICTURES[element.base];
-  return el("section", { class: "result" }, title, facts, kinds && count > 1 ? picturePart(name, kinds, data, shape) : null);
+  return el("section", { class: "result" }, title, factsOf(element, data), kinds && count > 1 ? picturePart(name, kinds, data, shape) : null);
 }
 
-function firstOf(element, data, count) {
+/** Return the list of facts: the first elements, and the statistics. */
+export function factsOf(element, data, shown = SHOWN) {
+  const facts = el("dl", { class: "facts" });
+  const fact = (term, value) => facts.append(el("dt", {}, term), el("dd", { class: "mono" }, value));
+  fact("First", firstOf(element, data, data.length / element.stride, shown));
+  if (!element.opaque) for (const [term, value] of statistics(element, data)) fact(term, value);
+  return facts;
+}
+
+function firstOf(element, data, count, shown) {
   const { lanes, stride, opaque } = element;
   if (opaque) {
     const bytes = [...data.subarray(0, 4 * SHOWN)].map((each) => each.toString(16).padStart(2, "0"));
     return `${bytes.join(" ")}${data.length > 4 * SHOWN ? " …" : ""}`;
   }
   const items = [];
-  for (let at = 0; at < Math.min(count, SHOWN); at++) {
+  for (let at = 0; at < Math.min(count, shown); at++) {
     const numbers = [...data.subarray(at * stride, at * stride + lanes)].map((lane) => short(numberOf(element, lane)));
     items.push(lanes > 1 ? `(${numbers.join(", ")})` : numbers[0]);
   }
-  return `${items.join(", ")}${count > SHOWN ? ", …" : ""}`;
+  return `${items.join(", ")}${count > shown ? ", …" : ""}`;
 }
 
 /** Yield the minimum, maximum and mean of the numbers, and how many are no number. */

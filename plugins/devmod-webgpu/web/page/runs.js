@@ -61,7 +61,7 @@ export async function showRuns(place, notes, bundle, current, mark) {
     const why = message ? ` (${visible(message)})` : "";
     note("lost-device", `The GPU device was lost${why}.`, el("button", { class: "plain", type: "button", onclick: again }, "Run the kernels again"));
   });
-  const running = await runnable(bundle.webgpuModules);
+  const running = await runnable(bundle.webgpuModules, on);
   if (current() && !gone) mark(running);
   for (const { functions, make } of PANELS) {
     if (!current() || gone) return;
@@ -94,12 +94,12 @@ async function fits(bundle, functions) {
 }
 
 /** Return the modules with a kernel that has a form. A module that cannot be read has none. */
-async function runnable(modules) {
+async function runnable(modules, device) {
   const result = [];
   for (const module of modules.slice(0, MOST_MARKED)) {
     if (module.unpackedSize > READ_AT_ONCE) continue;
     const functions = await module.functions().catch(() => new Map());
-    if ([...functions.values()].some((info) => !whyNot(info))) result.push(module);
+    if ([...functions.values()].some((info) => !whyNot(info, device))) result.push(module);
   }
   return result;
 }

@@ -1,8 +1,10 @@
 // The arguments of a call: host arrays, device buffers, and blocks of scalars.
 
-import { Usage } from "./device.js";
+import { TextureUsage, Usage } from "./device.js";
 import { parseDtype, TYPED_ARRAYS } from "./dtypes.js";
 import { ArgumentError } from "./errors.js";
+import { IMAGE_FORMATS, isFilterable, VIEWS } from "./formats.js";
+import { Image, Sampler } from "./images.js";
 import { label } from "./plan.js";
 import { describeValue, ConversionError, viewOf } from "./scalars.js";
 
@@ -15,6 +17,12 @@ import { describeValue, ConversionError, viewOf } from "./scalars.js";
  * @property {Argument[]} args
  * @property {Uint8Array} bytes
  * @property {boolean} written
+ */
+
+/**
+ * An image or a sampler of a call: the caller's object of WebGPU, what a bind group takes, and whether it needs a layout that filters, or
+ * one that does not.
+ * @typedef {{ handle: object, resource: () => GPUBindingResource, filters: boolean | null }} Texture
  */
 
 /**
@@ -42,6 +50,89 @@ export function bufferBinding(argument, value, device) {
   if (size < argument.least) throw new ConversionError(`has ${size} bytes, but the shader's variable needs at least ${argument.least}`);
   checkSize(size, device);
   return { buffer, offset, size };
+}
+
+/**
+ * Return the binding of an image.
+ * @param {Argument} argument
+ * @param {unknown} value
+ * @param {GPUDevice} device
+ * @returns {Texture}
+ */
+export function imageBinding({ image }, value, device) {
+  const param = /** @type {NonNullable<Argument["image"]>} */ (image);
+  if (typeof GPUTextureView !== "undefined" && value instanceof GPUTextureView) return { handle: value, resource: () => value, filters: null };
+  const handle = value instanceof Image ? value.handle : typeof GPUTexture !== "undefined" && value instanceof GPUTexture ? value : null;
+  if (!handle) {
+    const expected = "an image, such as await imageFrom(picture), whose format you choose";
+    throw new ConversionError(`is ${describeValue(value)}, and the kernel takes ${expected}`);
+  }
+  if (value instanceof Image) checkOwn(value, device);
+  const isArray = value instanceof Image ? value.layers > 0 : handle.depthOrArrayLayers > 1 || param.type === "2d_array";
+  const type = `${handle.dimension}${handle.dimension === "2d" && isArray ? "_array" : ""}`;
+  if (type !== param.type) throw new ConversionError(`is an image of type ${type}, and the kernel takes ${param.type}`);
+  const { format } = handle;
+  if (param.format && format !== param.format) throw new ConversionError(`is an image of ${format}, and the kernel takes ${param.format}`);
+  const sample = IMAGE_FORMATS.get(format)?.sample; // the caller's texture may have a format of another kind
+  if (param.sample && sample && sample !== param.sample) {
+    throw new ConversionError(`is an image of ${format}, whose texels are ${sample}, and the kernel takes ${param.sample}`);
+  }
+  const usage = param.format ? "STORAGE_BINDING" : "TEXTURE_BINDING";
+  if (!(handle.usage & TextureUsage[usage])) throw new ConversionError(`is a GPUTexture without the usage ${usage}, which the kernel needs`);
+  const dimension = /** @type {GPUTextureViewDimension} */ (VIEWS[type]);
+  const view = () => handle.createView(param.format ? { dimension, mipLevelCount: 1 } : { dimension });
+  return { handle, resource: view, filters: param.format || isFilterable(device, format) ? null : false };
+}
+
+/**
+ * Return the binding of a sampler.
+ * @param {unknown} value
+ * @param {GPUDevice} device
+ * @returns {Texture}
+ */
+export function samplerBinding(value, device) {
+  if (typeof GPUSampler !== "undefined" && value instanceof GPUSampler) return { handle: value, resource: () => value, filters: null };
+  if (!(value instanceof Sampler)) throw new ConversionError(`is ${describeValue(value)}, and the kernel takes a sampler, such as await sampler()`);
+  checkOwn(value, device);
+  return { handle: value.handle, resource: () => value.handle, filters: value.filter === "linear" || null };
+}
+
+/**
+ * @param {Image | Sampler} value
+ * @param {GPUDevice} device
+ */
+function checkOwn(value, device) {
+  if (value.device !== device) throw new ConversionError("is on another device; make it on the device of the function");
+  if (value instanceof Image && value.destroyed) throw new ConversionError("is an image that was destroyed");
+}
+
+/**
+ * Throw ArgumentError if an image is passed twice and written, or if a linear sampler cannot read one of the images. Return whether the
+ * layout of the call has linear samplers.
+ * @param {Plan} plan
+ * @param {Map<Argument, Texture>} textures
+ * @param {string} problem Why the shader cannot have linear samplers; "" if it can.
+ */
+export function checkTextures(plan, textures, problem) {
+  const entries = [...textures];
+  entries.forEach(([second, { handle }], number) => {
+    const [first] = entries.slice(0, number).find(([, other]) => other.handle === handle) ?? [];
+    if (first?.image && [first, second].some(({ image }) => image?.access !== "r")) throw twice(plan, second, first, "is the same image as", BOUND_ONCE);
+  });
+  const [image] = entries.find(([, { filters }]) => filters === false) ?? [];
+  const [sampler] = entries.find(([, { filters }]) => filters === true) ?? [];
+  if (sampler && (image || problem)) {
+    const why = image
+      ? `${label(image)} is an image of 32-bit floats; together they need the feature 'float32-filterable', which this device does not ` +
+        "support; pass an image of 16-bit floats, or a nearest sampler"
+      : `the shader reads an image with it that cannot be filtered: ${problem}`;
+    throw new ArgumentError(`${plan.description}: ${label(sampler)} is a linear sampler, and ${why}`, {
+      kind: "webgpu",
+      function: plan.name,
+      argument: sampler.name,
+    });
+  }
+  return Boolean(sampler) || (!image && !problem);
 }
 
 /**

@@ -1,8 +1,12 @@
 // A `.devmod` file: its tree of modules. Opening one reads the index. A module's bytes are read at their first use.
 
-import { ArgumentError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, describeError, quoteName } from "./errors.js";
+import { chosenDevice } from "./device.js";
+import {
+  ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, describeError, quoteName,
+} from "./errors.js";
 import { KernelFunction } from "./function.js";
 import { readHead, sameBytes, sha256 } from "./head.js";
+import { unmetNeeds } from "./pipeline.js";
 import { describeValue } from "./scalars.js";
 import { expand, repeatedSize } from "./repeats.js";
 import { sourceOf } from "./source.js";
@@ -102,14 +106,25 @@ export class Bundle {
   }
 
   /**
-   * Return a function of the first webgpu module that has it, compiled for a device.
+   * Return a function of the first webgpu module that has it and whose needs the device has, compiled for the device.
    * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
    * @param {string} name
    * @param {FunctionOptions} [options]
    * @returns {Promise<KernelFunction<Named>>}
    */
-  async getFunction(name, options) {
-    return this.find(name).getFunction(name, options);
+  async getFunction(name, options = {}) {
+    const first = this.find(name);
+    const candidates = this.webgpuModules.filter(({ functionNames }) => functionNames.includes(name));
+    if (candidates.length === 1) return first.getFunction(name, options);
+    const description = `the webgpu function ${repr(name)}`;
+    const reasons = [];
+    for (const module of candidates) {
+      const known = (await module.functions()).get(name)?.interface;
+      const unmet = known?.needs.length || known?.subgroup ? unmetNeeds(known, await chosenDevice(options.device, description)) : "";
+      if (!unmet) return module.getFunction(name, options);
+      reasons.push(`${module.description} ${unmet}`);
+    }
+    throw new DeviceNotFoundError(`${description} cannot run on this device: ${listed(reasons)}`, { kind: "webgpu", function: name });
   }
 
   /** Close the connection to a server without range requests. */

@@ -43,9 +43,10 @@ export function isCount(value) {
  * @param {unknown} value
  * @param {string} subject
  * @param {Refuse} refuse
+ * @param {number} [least]
  */
-export function readCount(value, subject, refuse) {
-  if (!isCount(value)) throw refuse(`${subject} is invalid: expected an int of at least 0, got ${show(value)}`);
+export function readCount(value, subject, refuse, least = 0) {
+  if (!isCount(value) || Number(value) < least) throw refuse(`${subject} is invalid: expected an int of at least ${least}, got ${show(value)}`);
   return Number(value);
 }
 

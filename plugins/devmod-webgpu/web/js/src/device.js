@@ -1,10 +1,12 @@
 // The device that kernels run on. It is requested at its first use, and again after a loss.
 
-import { DeviceLostError, DeviceNotFoundError, DevmodError, LaunchError, describeError } from "./errors.js";
+import { ArgumentError, DeviceLostError, DeviceNotFoundError, DevmodError, LaunchError, describeError } from "./errors.js";
+import { describeValue } from "./scalars.js";
 
 /** WebGPU's flags, with the numbers of its specification (TypeScript declares WebGPU's types but not these globals). */
 export const Usage = /** @type {const} */ ({ MAP_READ: 0x01, COPY_SRC: 0x04, COPY_DST: 0x08, UNIFORM: 0x40, STORAGE: 0x80 });
-export const MAP_FOR_READING = 0x01;
+export const TextureUsage = /** @type {const} */ ({ COPY_SRC: 0x01, COPY_DST: 0x02, TEXTURE_BINDING: 0x04, STORAGE_BINDING: 0x08, RENDER_ATTACHMENT: 0x10 });
+const MAP_FOR_READING = 0x01;
 export const COMPUTE_STAGE = 0x04;
 
 /** The limits that are requested at the adapter's maximum. The defaults of WebGPU are small. */
@@ -13,6 +15,13 @@ const LIMITS = /** @type {const} */ ([
   "maxBindingsPerBindGroup",
   "maxStorageBuffersPerShaderStage",
   "maxUniformBuffersPerShaderStage",
+  "maxSampledTexturesPerShaderStage",
+  "maxStorageTexturesPerShaderStage",
+  "maxSamplersPerShaderStage",
+  "maxTextureDimension1D",
+  "maxTextureDimension2D",
+  "maxTextureDimension3D",
+  "maxTextureArrayLayers",
   "maxUniformBufferBindingSize",
   "maxStorageBufferBindingSize",
   "maxBufferSize",
@@ -24,7 +33,9 @@ const LIMITS = /** @type {const} */ ([
   "maxComputeWorkgroupsPerDimension",
 ]);
 /** The features that kernels use. */
-const FEATURES = /** @type {GPUFeatureName[]} */ (["shader-f16", "subgroups"]);
+const FEATURES = /** @type {GPUFeatureName[]} */ ([
+  "shader-f16", "subgroups", "subgroup-size-control", "float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2",
+]);
 
 /** @type {Promise<GPUDevice> | null} */
 let shared = null;
@@ -99,10 +110,25 @@ export async function defaultDevice() {
 }
 
 /**
+ * Return the caller's device, or else this package's. Throw DeviceLostError if it is lost.
+ * @param {GPUDevice | undefined} given
+ * @param {string} description What was to be done, for messages.
+ */
+export async function chosenDevice(given, description) {
+  if (given && typeof given.createShaderModule !== "function") {
+    throw new ArgumentError(`${description} expects a GPUDevice as its device, got ${describeValue(given)}`, { kind: "webgpu", argument: "device" });
+  }
+  const device = given ?? (await defaultDevice());
+  watch(device);
+  checkNotLost(device, description);
+  return device;
+}
+
+/**
  * Record the loss of a device.
  * @param {GPUDevice} device
  */
-export function watch(device) {
+function watch(device) {
   if (watched.has(device)) return;
   watched.add(device);
   device.lost.then((info) => lost.set(device, info));
@@ -161,6 +187,22 @@ export async function runGuarded(device, description, work) {
     }
   }
   return /** @type {T} */ (result);
+}
+
+/**
+ * Wait for a copy to a staging buffer, and return its bytes.
+ * @param {GPUDevice} device
+ * @param {string} description
+ * @param {GPUBuffer} staging
+ */
+export async function readBack(device, description, staging) {
+  try {
+    await staging.mapAsync(MAP_FOR_READING);
+  } catch (error) {
+    await checkLostAfterError(device, description);
+    throw new LaunchError(`${description}: its results cannot be read back: ${describeError(error)}`, { kind: "webgpu", cause: error });
+  }
+  return new Uint8Array(staging.getMappedRange());
 }
 
 /**

@@ -1,16 +1,17 @@
 // A function of a webgpu module on one device: compiled, its arguments checked, and launched.
 
-import { bufferBinding, checkShared, hostArray, packBlocks, shareHosts } from "./arguments.js";
+import { bufferBinding, checkShared, checkTextures, hostArray, imageBinding, packBlocks, samplerBinding, shareHosts } from "./arguments.js";
 import { specialize } from "./constants.js";
-import { checkLostAfterError, checkNotLost, defaultDevice, runGuarded, MAP_FOR_READING, Usage, watch } from "./device.js";
-import { ArgumentError, LaunchError, describeError } from "./errors.js";
+import { checkNotLost, chosenDevice, readBack, runGuarded, Usage } from "./device.js";
+import { ArgumentError, DeviceNotFoundError, LaunchError } from "./errors.js";
 import { Launch } from "./launch.js";
-import { checkLimits, compile, makePipeline } from "./pipeline.js";
+import { checkLimits, compile, makePipeline, unmetNeeds } from "./pipeline.js";
 import { label, launchedBlock, makePlan } from "./plan.js";
 import { readConfig, readShape } from "./shape.js";
-import { describeValue, ConversionError } from "./scalars.js";
+import { ConversionError } from "./scalars.js";
 
-/** @import { Host } from "./arguments.js" */
+/** @import { Host, Texture } from "./arguments.js" */
+/** @import { Image, Sampler } from "./images.js" */
 /** @import { Compiled, Pipeline } from "./pipeline.js" */
 /** @import { Argument, Plan, Spot } from "./plan.js" */
 /** @import { Struct } from "./records.js" */
@@ -19,8 +20,9 @@ import { describeValue, ConversionError } from "./scalars.js";
 /** @import { FunctionInfo } from "./wire.js" */
 
 /**
- * The value of an argument: a typed array (copied in, and back if the kernel may write to it), a device buffer, a scalar, or a struct.
- * @typedef {Scalar | Struct | GPUBuffer | GPUBufferBinding} Value
+ * The value of an argument: a typed array (copied in, and back if the kernel may write to it), a device buffer, a scalar, a struct, an
+ * image or a sampler.
+ * @typedef {Scalar | Struct | GPUBuffer | GPUBufferBinding | Image | GPUTexture | GPUTextureView | Sampler | GPUSampler} Value
  */
 /**
  * The arguments of a call: a record of them by name, or an array of them in the order of the signature.
@@ -33,8 +35,15 @@ import { describeValue, ConversionError } from "./scalars.js";
  * @property {Shape | null} shape
  * @property {Host[]} hosts
  * @property {Map<Argument, GPUBufferBinding>} buffers
+ * @property {Map<Argument, Texture>} textures The images and the samplers.
+ * @property {boolean} filters Whether its layout has linear samplers.
  * @property {Map<Argument, Uint8Array>} scalars
  * @property {{ spot: Spot, data: Uint8Array }[]} blocks
+ */
+
+/**
+ * The pipeline with linear samplers, or why there is none, and the one for images that they cannot read. Most functions have only one.
+ * @typedef {{ linear: Pipeline | string, nearest: Pipeline }} Ready
  */
 
 /**
@@ -57,7 +66,7 @@ export class KernelFunction {
    * @param {Compiled} compiled
    * @param {GPUDevice} device
    * @param {Plan} plan
-   * @param {Pipeline | string[]} ready The pipeline, or the names of the constants without a value.
+   * @param {Ready | string[]} ready The pipelines, or the names of the constants without a value.
    * @param {[number, number, number] | null} block
    * @param {ReadonlyMap<number, number>} set The constants that are set.
    */
@@ -92,23 +101,13 @@ export class KernelFunction {
     const plan = makePlan(name, info, text);
     const { values, block: known, missing, set } = specialize(plan.description, info.interface, constants, before);
     const block = launchedBlock(plan.description, text, info.name, known);
-    const unsupported = plan.args.find(({ kind }) => kind === "image" || kind === "sampler");
-    if (unsupported) {
-      throw new LaunchError(
-        `${plan.description} cannot be called: ${label(unsupported)} is of kind ${unsupported.kind}, and ${unsupported.kind}s are not supported yet`,
-        { kind: "webgpu", function: name, argument: unsupported.name },
-      );
-    }
-    if (on && typeof on.createShaderModule !== "function") {
-      throw new ArgumentError(`${plan.description} expects a GPUDevice as its device, got ${describeValue(on)}`, { kind: "webgpu", function: name });
-    }
-    const device = on ?? (await defaultDevice());
-    watch(device);
-    checkNotLost(device, plan.description);
+    const device = await chosenDevice(on, plan.description);
+    const unmet = unmetNeeds(info.interface, device);
+    if (unmet) throw new DeviceNotFoundError(`${plan.description} ${unmet}`, { kind: "webgpu", function: name });
     checkLimits(device, plan, block, info.interface?.extra.features);
     if (missing.length) return new KernelFunction(name, info, text, compiled, device, plan, missing, block, set);
     const shader = await compile(device, text, plan.description, compiled);
-    const ready = await makePipeline(device, plan, info.name, shader, values);
+    const ready = await makePipelines(plan, device, (filters) => makePipeline(device, plan, info.name, shader, values, filters));
     return new KernelFunction(name, info, text, compiled, device, plan, ready, block, set);
   }
 
@@ -145,7 +144,6 @@ export class KernelFunction {
     const { device } = this;
     const call = this.#read(args, options, false);
     if (!call.shape) return;
-    const { shape } = call;
     /** @type {GPUBuffer[]} */
     const owned = [];
     try {
@@ -153,7 +151,7 @@ export class KernelFunction {
         const buffers = call.hosts.map((host) => upload(device, host, owned));
         const encoder = device.createCommandEncoder();
         const pass = encoder.beginComputePass();
-        this.#encode(pass, shape, this.#groups(call, buffers, owned));
+        this.#encode(pass, call, this.#groups(call, buffers, owned));
         pass.end();
         const reads = call.hosts.flatMap((host, number) => {
           if (!host.written || !host.bytes.length) return [];
@@ -167,18 +165,13 @@ export class KernelFunction {
         return reads;
       });
       for (const { host, staging, size } of back) {
-        try {
-          await staging.mapAsync(MAP_FOR_READING);
-        } catch (error) {
-          await checkLostAfterError(device, this.#plan.description);
-          throw new LaunchError(`${this.#plan.description}: its results cannot be read back: ${describeError(error)}`, { kind: "webgpu", cause: error });
-        }
+        const result = await readBack(device, this.#plan.description, staging);
         if (host.bytes.length !== size) {
           throw new LaunchError(`${this.#plan.description}: an array was transferred or resized while the kernel ran, so its results cannot be copied back`, {
             kind: "webgpu",
           });
         }
-        host.bytes.set(new Uint8Array(staging.getMappedRange(), 0, size));
+        host.bytes.set(result.subarray(0, size));
       }
     } finally {
       for (const buffer of owned) buffer.destroy(); // the device destroys it after the queued work
@@ -186,7 +179,7 @@ export class KernelFunction {
   }
 
   /**
-   * Check and bind the arguments once. They must be device buffers and scalars.
+   * Check and bind the arguments once. Arrays must be device buffers.
    * @param {Arguments<Named>} args
    * @param {LaunchOptions} [options]
    * @returns {Promise<Launch>}
@@ -194,33 +187,37 @@ export class KernelFunction {
   async bind(args, options = {}) {
     const { device } = this;
     const call = this.#read(args, options, true);
-    const { shape } = call;
     /** @type {GPUBuffer[]} */
     const owned = [];
     const description = this.#plan.description;
-    if (!shape) return new Launch(device, description, () => {}, owned);
+    if (!call.shape) return new Launch(device, description, () => {}, owned);
     const encode = await runGuarded(device, description, () => {
       const groups = this.#groups(call, [], owned);
       // Encoded once without a submission, so that validation errors are thrown here and not at a launch.
       const encoder = device.createCommandEncoder();
       const pass = encoder.beginComputePass();
-      this.#encode(pass, shape, groups);
+      this.#encode(pass, call, groups);
       pass.end();
       encoder.finish();
-      return (/** @type {GPUComputePassEncoder} */ each) => this.#encode(each, shape, groups);
+      return (/** @type {GPUComputePassEncoder} */ each) => this.#encode(each, call, groups);
     });
     return new Launch(device, description, encode, owned);
   }
 
   /**
    * @param {GPUComputePassEncoder} pass
-   * @param {Shape} shape
+   * @param {Call} call
    * @param {GPUBindGroup[]} groups
    */
-  #encode(pass, shape, groups) {
-    pass.setPipeline(/** @type {Pipeline} */ (this.#ready).pipeline);
+  #encode(pass, call, groups) {
+    pass.setPipeline(this.#pipeline(call).pipeline);
     groups.forEach((group, number) => pass.setBindGroup(number, group));
-    pass.dispatchWorkgroups(...shape.launched);
+    pass.dispatchWorkgroups(.../** @type {Shape} */ (call.shape).launched);
+  }
+
+  /** @param {Call} call */
+  #pipeline({ filters }) {
+    return /** @type {Pipeline} */ (this.#ready?.[filters ? "linear" : "nearest"]);
   }
 
   /**
@@ -245,12 +242,16 @@ export class KernelFunction {
     const given = [];
     /** @type {Map<Argument, GPUBufferBinding>} */
     const buffers = new Map();
+    /** @type {Map<Argument, Texture>} */
+    const textures = new Map();
     /** @type {Map<Argument, Uint8Array>} */
     const scalars = new Map();
     plan.args.forEach((argument, number) => {
       const value = values[number];
       try {
         if (argument.pack) scalars.set(argument, argument.pack(value));
+        else if (argument.image) textures.set(argument, imageBinding(argument, value, this.device));
+        else if (argument.kind === "sampler") textures.set(argument, samplerBinding(value, this.device));
         else {
           const binding = bufferBinding(argument, value, this.device);
           if (binding) buffers.set(argument, binding);
@@ -268,7 +269,9 @@ export class KernelFunction {
     });
     const hosts = shareHosts(plan, given);
     checkShared(plan, buffers);
-    return { shape, hosts, buffers, scalars, blocks: shape ? packBlocks(plan, scalars, shape) : [] };
+    const linear = this.#ready?.linear;
+    const filters = checkTextures(plan, textures, typeof linear === "string" ? linear : "");
+    return { shape, hosts, buffers, textures, filters, scalars, blocks: shape ? packBlocks(plan, scalars, shape) : [] };
   }
 
   /**
@@ -278,10 +281,10 @@ export class KernelFunction {
    */
   #groups(call, uploads, owned) {
     const { device } = this;
-    const { layouts } = /** @type {Pipeline} */ (this.#ready);
+    const { layouts } = this.#pipeline(call);
     /** @type {GPUBindGroupEntry[][]} */
     const entries = layouts.map(() => []);
-    const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBufferBinding} */ resource) => entries[group]?.push({ binding, resource });
+    const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBindingResource} */ resource) => entries[group]?.push({ binding, resource });
     const uniform = (/** @type {Spot} */ spot, /** @type {Uint8Array} */ data) => {
       const buffer = device.createBuffer({ size: Math.ceil(data.length / 16) * 16, usage: Usage.UNIFORM | Usage.COPY_DST });
       owned.push(buffer);
@@ -295,10 +298,34 @@ export class KernelFunction {
       const buffer = /** @type {GPUBuffer} */ (uploads[number]);
       for (const argument of host.args) put(/** @type {Spot} */ (argument.spot), { buffer });
     });
+    for (const [argument, { resource }] of call.textures) put(/** @type {Spot} */ (argument.spot), resource());
     for (const [argument, data] of call.scalars) if (argument.spot) uniform(argument.spot, data);
     call.blocks.forEach(({ spot, data }) => uniform(spot, data));
     return layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
   }
+}
+
+/**
+ * Return the pipelines of a function. With a sampler, the layouts depend on whether it is linear: such a sampler cannot read integers,
+ * nor 32-bit floats without a feature.
+ * @param {Plan} plan
+ * @param {GPUDevice} device
+ * @param {(filters: boolean) => Promise<Pipeline>} make
+ * @returns {Promise<Ready>}
+ */
+async function makePipelines({ args }, { features }, make) {
+  const samples = args.some(({ kind }) => kind === "sampler");
+  const isFiltered = (/** @type {Argument} */ { image }) => !image || image.format || (image.sample === "float" && features.has("float32-filterable"));
+  if (!samples || args.every(isFiltered)) {
+    const only = await make(samples);
+    return { linear: only, nearest: only };
+  }
+  const nearest = await make(false);
+  const linear = await make(true).catch((error) => {
+    if (error instanceof LaunchError) return error.message;
+    throw error;
+  });
+  return { linear, nearest };
 }
 
 /**

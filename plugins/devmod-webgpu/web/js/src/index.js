@@ -12,6 +12,7 @@ export {
   LaunchError, NoModuleError,
 } from "./errors.js";
 export { KernelFunction } from "./function.js";
+export { Image, image, imageFrom, Sampler, sampler } from "./images.js";
 export { Launch } from "./launch.js";
 
 /** @typedef {import("./bundle.js").FunctionOptions} FunctionOptions */
@@ -21,6 +22,7 @@ export { Launch } from "./launch.js";
  */
 /** @typedef {import("./function.js").Value} Value */
 /** @typedef {import("./head.js").Origin} Origin */
+/** @typedef {import("./texels.js").Texels} Texels */
 /** @typedef {import("./interface.js").Interface} Interface */
 /** @typedef {import("./members.js").Member} Member */
 /** @typedef {import("./interface.js").Param} Param */

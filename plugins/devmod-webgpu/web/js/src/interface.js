@@ -10,13 +10,15 @@ import { parseDtype } from "./dtypes.js";
 /** @import { Value } from "./msgpack.js" */
 
 export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
+const IMAGE_TYPES = /** @type {readonly unknown[]} */ (["", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"]);
+const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"]);
 
 /**
  * The place of an argument or a block: an index, a pair, "push", or null if the order is the place.
  * @typedef {number | [number, number] | "push" | null} Place
  */
 /**
- * One argument of a function. `type` is the type of a buffer's elements or of the scalar; "" if unknown.
+ * One argument of a function. `type` is the type of a buffer's elements or of the scalar, or "1d", "2d", … for an image; "" if unknown.
  * @typedef {object} Param
  * @property {string} name
  * @property {typeof PARAM_KINDS[number]} kind
@@ -27,6 +29,8 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {number} size The bytes that the kernel declares for a buffer; 0 if unknown.
  * @property {Member[]} members The members of a struct by value, or of the structs in a buffer; [] if they are unknown.
  * @property {number} least The minimum size of a buffer in bytes; 0 if unknown.
+ * @property {string} format The format of an image that the shader declares, as in "rgba8unorm"; "" if images of several formats fit.
+ * @property {"" | "float" | "int" | "uint"} sample What the kernel reads from an image or writes to it; "" if unknown.
  */
 /**
  * The places and types of a function's arguments, from reflection at build time. `block` is the fixed block of threads,
@@ -38,6 +42,8 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {[number, number, number] | null} defaultBlock
  * @property {boolean} openBlock Whether the kernel gives the same result with every block.
  * @property {number} sharedMemory Dynamic shared memory in bytes, which WebGPU does not have.
+ * @property {string[]} needs What the device must have: "fp16", "subgroups", …
+ * @property {number | null} subgroup The number of threads in a subgroup with which the kernel must run; null for any.
  * @property {Record<string, unknown>} extra
  */
 
@@ -47,8 +53,9 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @returns {Interface}
  */
 export function readInterface(map, refuse) {
-  const { params = [], blocks = [], block = null, default_block = null, open_block = false, shared_memory = 0, ...extra } = map;
+  const { params = [], blocks = [], block = null, default_block = null, open_block = false, shared_memory = 0, needs = [], subgroup = null, ...extra } = map;
   if (!Array.isArray(params) || !Array.isArray(blocks)) throw refuse("the params and blocks of an interface are lists");
+  if (!Array.isArray(needs)) throw refuse("the needs of an interface are a list");
   return {
     params: params.map((param) => readParam(param, refuse)),
     blocks: blocks.map((entry) => readBlock(entry, refuse)),
@@ -56,6 +63,8 @@ export function readInterface(map, refuse) {
     block: readThreads(block, "a fixed block of threads", 0, refuse),
     defaultBlock: readThreads(default_block, "a default block of threads", 1, refuse),
     sharedMemory: readCount(shared_memory, "the shared memory of an interface", refuse),
+    needs: readNames(needs, refuse),
+    subgroup: subgroup === null ? null : readCount(subgroup, "the subgroup of an interface", refuse, 1),
     extra,
   };
 }
@@ -67,6 +76,15 @@ export function readInterface(map, refuse) {
 function readBoolean(value, refuse) {
   if (typeof value !== "boolean") throw refuse(`open_block is a boolean, not ${typeName(value)}`);
   return value;
+}
+
+/**
+ * @param {Value[]} names
+ * @param {Refuse} refuse
+ */
+function readNames(names, refuse) {
+  if (!names.every((name) => typeof name === "string")) throw refuse(`the needs of an interface are strings, not ${show(names)}`);
+  return [...new Set(/** @type {string[]} */ (names))].sort();
 }
 
 /**
@@ -92,6 +110,7 @@ function readParam(value, refuse) {
   if (!isMap(value)) throw refuse(`a parameter is a map with string keys, not ${typeName(value)}`);
   for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
   const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0 } = value;
+  const { format = "", sample = "" } = value;
   const subject = `the parameter ${show(name)}`;
   if (!Array.isArray(members)) throw refuse(`the members of ${subject} are a list, not ${typeName(members)}`);
   if (known !== null) readDefault(known, subject, refuse);
@@ -102,15 +121,24 @@ function readParam(value, refuse) {
   if (access !== "" && access !== "r" && access !== "w" && access !== "rw") {
     throw refuse(`${subject} has the access ${show(access)}; an access is 'r', 'w', 'rw' or ''`);
   }
+  const isImage = kind === "image";
+  if (isImage && typeof type === "string" && !IMAGE_TYPES.includes(type)) {
+    throw refuse(`${subject} has the type ${show(type)}; the type of an image is one of ${IMAGE_TYPES.slice(1).join(", ")}`);
+  }
+  if (isImage ? typeof format !== "string" || !SAMPLES.includes(sample) : format !== "" || sample !== "") {
+    throw refuse(`${subject} of kind ${kind} has the format ${show(format)} and the sample ${show(sample)}; expected those of an image`);
+  }
   const result = {
     name,
     kind: /** @type {Param["kind"]} */ (kind),
-    type: readType(type, subject, refuse),
+    type: isImage && typeof type === "string" ? type : readType(type, subject, refuse),
     access: /** @type {Param["access"]} */ (access),
     align: readCount(align, `the alignment of ${subject}`, refuse),
     size: readCount(size, `the size of ${subject}`, refuse),
     members: members.map((each) => readMember(each, 0, refuse)),
     least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
+    format: String(format),
+    sample: /** @type {Param["sample"]} */ (sample),
   };
   if (members.length && kind !== "buffer" && kind !== "scalar" && kind !== "uniform") {
     throw refuse(`${subject} is of kind ${kind} and has members; only a buffer, a scalar or a uniform has members`);
@@ -152,6 +180,8 @@ function readDefault(value, subject, refuse) {
 function readBlock(value, refuse) {
   if (!isMap(value)) throw refuse(`a block is a map with string keys, not ${typeName(value)}`);
   for (const key of ["at", "size"]) if (!(key in value)) throw refuse(`a block has no '${key}'`);
+  const { name = "" } = value;
+  if (typeof name !== "string") throw refuse(`a block's name is a string, not ${typeName(name)}`);
   const size = readCount(value.size, "the size of a block", refuse);
   return { at: readPlace(value.at, "a block", refuse, true), size };
 }

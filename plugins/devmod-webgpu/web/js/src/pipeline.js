@@ -2,11 +2,39 @@
 
 import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./device.js";
 import { CompileError, DevmodError, LaunchError, describeError, quoteName } from "./errors.js";
+import { storageFeature, VIEWS } from "./formats.js";
+import { label } from "./plan.js";
 
-/** @import { Plan, Spot } from "./plan.js" */
+/** @import { Interface } from "./interface.js" */
+/** @import { Argument, Plan, Spot } from "./plan.js" */
 
 /** @typedef {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} Compiled */
 /** @typedef {{ pipeline: GPUComputePipeline, layouts: GPUBindGroupLayout[] }} Pipeline */
+
+/** The features of WebGPU by the names of needs, where they differ; "" if all devices have it. @type {ReadonlyMap<string, string>} */
+const NEEDS = new Map([["fp16", "shader-f16"], ["images", ""], ["image_writes_3d", ""]]);
+
+/**
+ * Return what a device lacks for a function, as the end of a sentence; "" if it lacks nothing.
+ * @param {Pick<Interface, "needs" | "subgroup"> | null} interface_
+ * @param {GPUDevice} device
+ */
+export function unmetNeeds(interface_, device) {
+  const { needs = [], subgroup = null } = interface_ ?? {};
+  const missing = needs.flatMap((need) => {
+    const feature = NEEDS.get(need) ?? need;
+    if (feature === "" || device.features.has(feature)) return [];
+    return [feature !== need ? `${need} (WebGPU's ${feature})` : /^\w{1,60}$/.test(need) ? need : quoteName(need)];
+  });
+  const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = device.adapterInfo ?? {};
+  const isFixed = least === most || device.features.has("subgroup-size-control");
+  if (subgroup && most && (!isFixed || subgroup < least || subgroup > most)) {
+    missing.push(`subgroups of ${subgroup} threads (it has subgroups of ${least === most ? most : `${least} to ${most}`})`);
+  }
+  const shown = 12; // a file may have any number of them
+  const listed = missing.length > shown ? [...missing.slice(0, shown), `${missing.length - shown} more`] : missing;
+  return missing.length ? `needs ${listed.join(" and ")}, which this device does not have` : "";
+}
 
 /**
  * Throw LaunchError if the function exceeds a limit of the device or needs an unsupported feature.
@@ -30,8 +58,11 @@ export function checkLimits(device, plan, block, features) {
   const spots = [...plan.args.flatMap(({ spot }) => (spot ? [spot] : [])), ...plan.blocks.map(({ spot }) => spot)];
   const groups = Math.max(0, ...spots.map(({ group }) => group + 1));
   beyond(`uses ${groups} bind groups`, groups, "maxBindGroups");
-  const storage = plan.args.filter(({ kind }) => kind === "buffer").length;
-  beyond(`uses ${storage} storage buffers`, storage, "maxStorageBuffersPerShaderStage");
+  for (const [what, limit, counts] of COUNTED) {
+    const count = plan.args.filter(counts).length;
+    beyond(`uses ${count} ${what}`, count, limit);
+  }
+  for (const argument of plan.args) checkStorage(device, plan, argument);
   const binding = Math.max(0, ...spots.map((spot) => spot.binding + 1));
   beyond(`uses binding ${binding - 1}`, binding, "maxBindingsPerBindGroup");
   for (const each of plan.blocks) beyond(`has a uniform block of ${each.size} bytes`, each.size, "maxUniformBufferBindingSize");
@@ -42,6 +73,35 @@ export function checkLimits(device, plan, block, features) {
   beyond(`is built for blocks of ${size} threads`, x, "maxComputeWorkgroupSizeX");
   beyond(`is built for blocks of ${size} threads`, y, "maxComputeWorkgroupSizeY");
   beyond(`is built for blocks of ${size} threads`, z, "maxComputeWorkgroupSizeZ");
+}
+
+/** What a device limits the number of. @type {[string, keyof GPUSupportedLimits & string, (argument: Argument) => boolean][]} */
+const COUNTED = [
+  ["storage buffers", "maxStorageBuffersPerShaderStage", ({ kind }) => kind === "buffer"],
+  ["sampled images", "maxSampledTexturesPerShaderStage", ({ image }) => image !== null && !image.format],
+  ["storage images", "maxStorageTexturesPerShaderStage", ({ image }) => image !== null && image.format !== ""],
+  ["samplers", "maxSamplersPerShaderStage", ({ kind }) => kind === "sampler"],
+];
+const READS = "readonly_and_readwrite_storage_textures";
+
+/**
+ * @param {GPUDevice} device
+ * @param {Plan} plan
+ * @param {Argument} argument
+ */
+function checkStorage({ features }, plan, argument) {
+  const { format, access } = argument.image ?? { format: "", access: "r" };
+  if (!format) return;
+  const failure = (/** @type {string} */ why) =>
+    new LaunchError(`${plan.description}: ${label(argument)} is a storage image of ${format} with the access ${access}, which ${why}`, {
+      kind: "webgpu",
+      function: plan.name,
+      argument: argument.name,
+    });
+  const feature = storageFeature(format, access);
+  if (feature === null) throw failure("WebGPU does not support");
+  if (feature && !features.has(feature)) throw failure(`needs the feature '${feature}', and this device does not support it`);
+  if (access !== "w" && !navigator.gpu.wgslLanguageFeatures.has(READS)) throw failure(`needs '${READS}', and this browser does not support it`);
 }
 
 /**
@@ -106,17 +166,18 @@ function quoteLine({ lineNum, linePos, message }, lines) {
  * @param {string} entryPoint
  * @param {GPUShaderModule} module
  * @param {Record<string, number>} constants
+ * @param {boolean} filters Whether linear samplers read images of float. The layout then takes no image that they cannot read.
  * @returns {Promise<Pipeline>}
  */
-export async function makePipeline(device, plan, entryPoint, module, constants) {
+export async function makePipeline(device, plan, entryPoint, module, constants, filters) {
   /** @type {GPUBindGroupLayoutEntry[][]} */
   const entries = [];
-  const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBufferBindingType} */ type) => {
+  const put = (/** @type {Spot} */ { group, binding }, /** @type {Partial<GPUBindGroupLayoutEntry>} */ resource) => {
     while (entries.length <= group) entries.push([]);
-    entries[group]?.push({ binding, visibility: COMPUTE_STAGE, buffer: { type } });
+    entries[group]?.push({ binding, visibility: COMPUTE_STAGE, ...resource });
   };
-  for (const { spot, kind, written } of plan.args) if (spot) put(spot, kind === "uniform" ? "uniform" : written ? "storage" : "read-only-storage");
-  for (const { spot } of plan.blocks) put(spot, "uniform");
+  for (const argument of plan.args) if (argument.spot) put(argument.spot, layoutOf(argument, filters));
+  for (const { spot } of plan.blocks) put(spot, { buffer: { type: "uniform" } });
   try {
     const { layouts, pending } = await runGuarded(device, plan.description, () => {
       const layouts = entries.map((each) => device.createBindGroupLayout({ entries: each }));
@@ -131,4 +192,22 @@ export async function makePipeline(device, plan, entryPoint, module, constants) 
     await checkLostAfterError(device, plan.description);
     throw new LaunchError(`${plan.description} cannot be built on this device: ${describeError(error)}`, { kind: "webgpu", cause: error });
   }
+}
+
+/**
+ * @param {Argument} argument
+ * @param {boolean} filters
+ * @returns {Partial<GPUBindGroupLayoutEntry>}
+ */
+function layoutOf({ kind, written, image }, filters) {
+  if (kind === "sampler") return { sampler: { type: filters ? "filtering" : "non-filtering" } };
+  if (!image) return { buffer: { type: kind === "uniform" ? "uniform" : written ? "storage" : "read-only-storage" } };
+  const { type, format, sample, access } = image;
+  const viewDimension = /** @type {GPUTextureViewDimension} */ (VIEWS[type]);
+  if (!format) {
+    const sampleType = sample === "float" ? (filters ? "float" : "unfilterable-float") : sample === "int" ? "sint" : "uint";
+    return { texture: { sampleType, viewDimension } };
+  }
+  const mode = access === "rw" ? "read-write" : access === "r" ? "read-only" : "write-only";
+  return { storageTexture: { access: mode, format: /** @type {GPUTextureFormat} */ (format), viewDimension } };
 }

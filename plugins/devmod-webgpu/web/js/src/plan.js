@@ -1,10 +1,12 @@
 // The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/calling.md).
 
 import { FormatError, LaunchError, repr } from "./errors.js";
+import { paramProblem } from "./formats.js";
 import { recordPacker } from "./records.js";
 import { packerOf, widthOf } from "./scalars.js";
 import { tagProblem, valueTags, WRITE_ACCESS } from "./tags.js";
 
+/** @import { Param } from "./interface.js" */
 /** @import { Member } from "./members.js" */
 /** @import { Packer } from "./scalars.js" */
 /** @import { FunctionInfo } from "./wire.js" */
@@ -17,7 +19,7 @@ const MAX_BLOCK = 65536;
 /** A place in a bind group. @typedef {{ group: number, binding: number }} Spot */
 
 /**
- * One argument. A buffer and a uniform struct have a binding of their own; a scalar is in a block.
+ * One argument. A scalar is in a block; all others have a binding of their own.
  * @typedef {object} Argument
  * @property {number} number
  * @property {string} name
@@ -32,6 +34,7 @@ const MAX_BLOCK = 65536;
  * @property {number} block
  * @property {number} offset
  * @property {Packer | null} pack
+ * @property {Param | null} image The parameter of an image.
  */
 /**
  * A function's arguments, its blocks of scalars, and the launch values that may follow the arguments.
@@ -97,6 +100,11 @@ function byInterface(description, info) {
     }
     result.spot = spotOf(at, subject, taken);
     if (kind === "uniform") result.pack = packer(subject, type, align || 1, name, param.members);
+    if (kind === "image") {
+      const problem = paramProblem(param);
+      if (problem) throw new FormatError(`${subject} ${problem}`, { kind: "webgpu" });
+      result.image = param;
+    }
     if (kind !== "buffer") return result;
     result.struct = align > 0;
     result.unit = type ? Math.max(1, widthOf(type, !align)) : 1;
@@ -188,7 +196,7 @@ export function launchedBlock(description, text, entry, known) {
  * @returns {Argument}
  */
 function argument(given) {
-  return { ...given, kind: "buffer", struct: false, unit: 1, size: 0, least: 4, spot: null, block: 0, offset: 0, pack: null };
+  return { ...given, kind: "buffer", struct: false, unit: 1, size: 0, least: 4, spot: null, block: 0, offset: 0, pack: null, image: null };
 }
 
 /**

@@ -2,6 +2,7 @@
 //
 //     node driver.mjs /usr/bin/chromium --no-sandbox …
 
+import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 
 import { chromium } from "playwright-core";
@@ -40,6 +41,11 @@ const commands = {
   fill: (selector, value) => page.locator(selector).fill(value),
   select: (selector, value) => page.locator(selector).selectOption(value).then(() => null),
   files: (selector, paths) => page.locator(selector).setInputFiles(paths),
+  /** Click, and return the name and the bytes of the file that is downloaded. */
+  async download(selector) {
+    const [file] = await Promise.all([page.waitForEvent("download"), page.locator(selector).click()]);
+    return [file.suggestedFilename(), (await readFile(await file.path())).toString("base64")];
+  },
   screenshot: (path) => page.screenshot({ path, fullPage: true }).then(() => null),
   messages: () => messages,
 };
