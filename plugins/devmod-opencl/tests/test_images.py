@@ -206,6 +206,22 @@ def test_a_sampler_reads_what_numpy_computes(device: Any, resize: Any, format_: 
     np.testing.assert_allclose(result.numpy(), expected, atol=2e-4)
 
 
+def test_a_sampler_reads_the_nearest_layer_of_an_array(device: Any) -> None:
+    # With coordinates in texels: for normalized ones PoCL 3.0 multiplies the layer by the number of layers.
+    source = """__kernel void read(read_only image2d_array_t a, sampler_t how, __global const float4 *places, __global float *x) {
+        x[get_global_id(0)] = read_imagef(a, how, places[get_global_id(0)]).x;
+    }"""
+    f = devmod.compile(source, "opencl")["read"]
+    values = texels("r32float", (3, 5, 7))
+    image = device.image((7, 5), "r32float", layers=3)
+    image.copy_from(values)
+    layers = {-1: 0, 0: 0, 1: 1, 1.4: 1, 1.6: 2, 2: 2, 9: 2}
+    places = np.array([[3, 2.5, layer, 0] for layer in layers], "float32")  # between two texels of a row
+    x = np.zeros(len(places), "float32")
+    f(image, device.sampler(filter="linear", normalized=False), places, x, grid=len(places), block=1)
+    np.testing.assert_allclose(x, [values[layer, 2, 2:4].mean() for layer in layers.values()], rtol=1e-5)
+
+
 def test_samplers_that_opencl_does_not_have(device: Any) -> None:
     for address in ("repeat", "mirror"):
         assert error_of(device.sampler, address=address, normalized=False) == (

@@ -100,7 +100,8 @@ def written_images(case: Conformance) -> None:
     ):
         (param,) = info.interface.params
         call, shape = _call(name), _threads(function, (_WIDTH, _HEIGHT), (8, 8))
-        image = device.image((_WIDTH, _HEIGHT), param.format or "rgba8unorm")
+        open_format = {"int": "rgba16sint", "uint": "rgba8uint"}.get(param.sample, "rgba8unorm")
+        image = device.image((_WIDTH, _HEIGHT), param.format or open_format)
         x, y = np.meshgrid(np.arange(_WIDTH), np.arange(_HEIGHT))
         expected = np.stack([x, y, x + y, np.full_like(x, 255)], axis=-1) / (1 if image.texel.sample != "float" else 255)
         expected = expected[..., : image.texel.channels]

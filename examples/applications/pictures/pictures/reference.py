@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pictures.pipeline import RADIUS, RANGE, SPACE, Picture
+from .pipeline import RADIUS, RANGE, SPACE, Picture
 
 
 def make_picture(width: int = 160, height: int = 120) -> Picture:
@@ -28,7 +28,7 @@ def resize(picture: Picture, width: int, height: int) -> np.ndarray[Any, Any]:
         weight = (place - left).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
         first, second = (np.take(levels, np.clip(each, 0, old - 1), axis) for each in (left, left + 1))
         levels = first * (1 - weight) + second * weight
-    return levels
+    return np.asarray(levels)
 
 
 def bilateral(picture: Picture) -> np.ndarray[Any, Any]:
@@ -44,7 +44,7 @@ def bilateral(picture: Picture) -> np.ndarray[Any, Any]:
             weight = np.exp(-(dx * dx + dy * dy) / (2 * SPACE**2) - difference / (2 * RANGE**2))
             total += weight * color
             weights += weight
-    return total / weights
+    return np.asarray(total / weights)
 
 
 def luminance(picture: Picture) -> np.ndarray[Any, Any]:

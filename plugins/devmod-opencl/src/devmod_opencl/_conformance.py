@@ -53,6 +53,46 @@ __kernel void spin(__global uint *x, int n)
     x[get_global_id(0)] = value;
 }
 """
+#: Kernels that read an image with a sampler at given places, and kernels that write to one. None reads an array of images: for
+#: normalized coordinates PoCL 3.0 reads a wrong layer.
+_IMAGES = """
+#define AT(number) places[width * get_global_id(0) + number]
+__kernel void sample_1d(read_only image1d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
+{
+    const int width = 1;
+    result[get_global_id(0)] = read_imagef(source, source_sampler, AT(0));
+}
+
+__kernel void sample_2d(read_only image2d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
+{
+    const int width = 2;
+    result[get_global_id(0)] = read_imagef(source, source_sampler, (float2)(AT(0), AT(1)));
+}
+
+__kernel void sample_3d(read_only image3d_t source, sampler_t source_sampler, __global const float *places, __global float4 *result)
+{
+    const int width = 3;
+    result[get_global_id(0)] = read_imagef(source, source_sampler, (float4)(AT(0), AT(1), AT(2), 0));
+}
+
+__kernel void write_floats(write_only image2d_t destination)
+{
+    int x = get_global_id(0), y = get_global_id(1);
+    write_imagef(destination, (int2)(x, y), (float4)(x, y, x + y, 255) / 255);
+}
+
+__kernel void write_integers(write_only image2d_t destination)
+{
+    int x = get_global_id(0), y = get_global_id(1);
+    write_imageui(destination, (int2)(x, y), (uint4)(x, y, x + y, 255));
+}
+"""
+_SUBGROUP = """
+__attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uint *result)
+{
+    result[get_global_id(0)] = get_sub_group_size();
+}
+"""
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
@@ -96,6 +136,8 @@ class OpenCLConformance(Conformance):
             calls=[Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), Local(128)], _shift, grid=2, block=32)],
         ),
     )
+    images = (Sample.compiled(_IMAGES, "opencl"),)
+    subgroups = tuple(Sample.compiled(_SUBGROUP, "opencl", options=["-cl-std=CL3.0"], defines={"SIZE": str(size)}) for size in (8, 16, 32))
     slow = Sample(_SPIN, "cl", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
         Sample(b"__kernel void k(__global float *x) { x[0] = nonsense; }", "cl", {"k": FunctionInfo("k", ["handle"])}),

@@ -53,7 +53,8 @@ class OpenCLImage(Image):
     @property
     def type(self) -> str:
         """Its type; "1d_buffer" for pyopencl's image over a buffer."""
-        return "1d_buffer" if self.handle.type == _OBJECTS["1d_buffer"] else super().type
+        handle: Any = self.handle
+        return "1d_buffer" if handle.type == _OBJECTS["1d_buffer"] else super().type
 
 
 def supported_formats(device: Any, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface

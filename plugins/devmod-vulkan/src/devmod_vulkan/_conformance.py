@@ -50,6 +50,54 @@ def _scale(x: Any) -> None:
     x *= 3
 
 
+#: A kernel that samples, for the types of images.
+_SAMPLED = """#version 450
+layout(local_size_x = 32) in;
+layout(binding = 0) uniform sampler{type} source;
+layout(binding = 1) readonly buffer Places {{ float places[]; }};
+layout(binding = 2) writeonly buffer Result {{ vec4 result[]; }};
+void main()
+{{
+    uint i = gl_GlobalInvocationID.x;
+    result[i] = textureLod(source, {place}, 0);
+}}
+"""
+_PLACES = {
+    "1D": "places[i]",
+    "2D": "vec2(places[2 * i], places[2 * i + 1])",
+    "3D": "vec3(places[3 * i], places[3 * i + 1], places[3 * i + 2])",
+    "2DArray": "vec3(places[3 * i], places[3 * i + 1], places[3 * i + 2])",
+}
+#: The same with a sampler of its own.
+_SEPARATE = """#version 450
+layout(local_size_x = 32) in;
+layout(binding = 0) uniform texture2D source;
+layout(binding = 3) uniform sampler source_sampler;
+layout(binding = 1) readonly buffer Places { float places[]; };
+layout(binding = 2) writeonly buffer Result { vec4 result[]; };
+void main()
+{
+    uint i = gl_GlobalInvocationID.x;
+    result[i] = textureLod(sampler2D(source, source_sampler), vec2(places[2 * i], places[2 * i + 1]), 0);
+}
+"""
+_WRITTEN = """#version 450
+layout(local_size_x = 8, local_size_y = 8) in;
+layout(binding = 0, {format}) writeonly uniform image2D destination;
+void main()
+{{
+    uvec2 at = gl_GlobalInvocationID.xy;
+    imageStore(destination, ivec2(at), vec4(at, at.x + at.y, 255) / 255);
+}}
+"""
+_SUBGROUP = """#version 450
+#extension GL_KHR_shader_subgroup_basic : enable
+layout(local_size_x = 64) in;
+layout(binding = 0) writeonly buffer Result { uint result[]; };
+void main() { result[gl_GlobalInvocationID.x] = gl_SubgroupSize; }
+"""
+
+
 class VulkanConformance(Conformance):
     """SPIR-V with an interface, and SPIR-V in TVM's form: scalars in push constants or, if the flag is set, in a uniform buffer."""
 
@@ -86,6 +134,12 @@ class VulkanConformance(Conformance):
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], _scale, grid=2)],
         ),
     )
+    images = (
+        *(Sample.compiled(_SAMPLED.format(type=each, place=place), "vulkan", name=f"sample_{each}") for each, place in _PLACES.items()),
+        Sample.compiled(_SEPARATE, "vulkan", name="sample_separate"),
+        *(Sample.compiled(_WRITTEN.format(format=each), "vulkan", name=f"write_{each}") for each in ("rgba8", "rgba32f")),
+    )
+    subgroups = tuple(Sample.compiled(_SUBGROUP, "vulkan", name="reports", subgroup=size) for size in (8, 32))
     slow = Sample({"spin": _shader("spin")}, "spv", _spin_info(), calls=[spin_call(grid=64)])
     bad_payloads = (
         Sample({"k": b""}, "spv", {"k": FunctionInfo("k", ["handle"])}),

@@ -54,6 +54,27 @@ def _bad(text: bytes, interface: Interface | None = None, types: tuple[str, ...]
     return Sample({"k": text}, "wgsl", {"k": FunctionInfo(entry, types, interface=interface)})
 
 
+_SAMPLED = """@group(0) @binding(0) var source: texture_{type}<f32>;
+@group(0) @binding(1) var source_sampler: sampler;
+@group(0) @binding(2) var<storage, read> places: array<f32>;
+@group(0) @binding(3) var<storage, read_write> result: array<vec4f>;
+@compute @workgroup_size(32) fn sample_{type}(@builtin(global_invocation_id) at: vec3u) {{
+    let i = at.x;
+    result[i] = textureSampleLevel(source, source_sampler, {place}, 0.0);
+}}
+"""
+_PLACES = {
+    "2d": "vec2f(places[2 * i], places[2 * i + 1])",
+    "3d": "vec3f(places[3 * i], places[3 * i + 1], places[3 * i + 2])",
+    "2d_array": "vec2f(places[3 * i], places[3 * i + 1]), i32(places[3 * i + 2])",
+}
+_WRITTEN = """@group(0) @binding(0) var destination: texture_storage_2d<{format}, write>;
+@compute @workgroup_size(8, 8) fn write_{format}(@builtin(global_invocation_id) at: vec3u) {{
+    textureStore(destination, at.xy, vec4f(vec4u(at.xy, at.x + at.y, 255u)) / 255.0);
+}}
+"""
+
+
 class WebGPUConformance(Conformance):
     """WGSL with an interface, WGSL in TVM's form without one, and WGSL that devmod compiles."""
 
@@ -79,6 +100,10 @@ class WebGPUConformance(Conformance):
             ],
         ),
         Sample.compiled(_TRANSPOSE, "webgpu", calls=[transpose_call()]),
+    )
+    images = (
+        *(Sample.compiled(_SAMPLED.format(type=each, place=place), "webgpu") for each, place in _PLACES.items()),
+        *(Sample.compiled(_WRITTEN.format(format=each), "webgpu") for each in ("rgba8unorm", "rgba32float")),
     )
     slow = Sample.compiled(_SPIN, "webgpu", calls=[spin_call(grid=64, block=16)])
     bad_payloads = (

@@ -120,7 +120,7 @@ class Image(ProcessLocal):
 
     __slots__ = ("__weakref__", "device", "format", "handle", "layers", "shape")
 
-    def __init__(self, device: Device, shape: Sequence[int], format: str, layers: int = 0, handle: object = None) -> None:  # noqa: A002
+    def __init__(self, device: Device, shape: Sequence[int], format: str, layers: int = 0, handle: Any = None) -> None:  # noqa: A002
         self.device, self.shape, self.format, self.layers, self.handle = device, tuple(shape), format, layers, handle
 
     @property
@@ -227,7 +227,7 @@ class Sampler(ProcessLocal):
 
     __slots__ = ("__weakref__", "address", "device", "filter", "handle", "normalized")
 
-    def __init__(self, device: Device, filter: str, address: str, normalized: bool, handle: object = None) -> None:  # noqa: A002
+    def __init__(self, device: Device, filter: str, address: str, normalized: bool, handle: Any = None) -> None:  # noqa: A002
         self.device, self.filter, self.address, self.normalized, self.handle = device, filter, address, normalized, handle
 
     def __repr__(self) -> str:
