@@ -725,10 +725,11 @@ def test_a_size_of_subgroups_that_the_device_does_not_have(device: Any, monkeypa
         f"the vulkan function 'k' needs subgroups of 32 threads (it has subgroups of 8, 16), which {device} does not have"
     )
     monkeypatch.setattr(device, "subgroup_sizes", ())
-    assert refused(lambda: required(32)["k"], devmod.FormatError) == (
+    assert refused(lambda: required(32)["k"], devmod.DeviceNotFoundError) == (
         f"the SPIR-V of the vulkan function 'k' requires subgroups of 32 threads, but {device} cannot be required to have a size (missing "
         "feature: subgroupSizeControl)"
     )
+    assert devmod.bundle(required(32), compiled(SIZES, target="vulkan -arch=vulkan1.1"))["k"]  # a bundle skips the candidate
 
 
 def test_too_many_subgroups(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

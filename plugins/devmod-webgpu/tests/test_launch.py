@@ -819,9 +819,11 @@ def test_a_required_subgroup_size_is_that_of_the_device(device: Any, monkeypatch
         {"k": FunctionInfo("k", [], interface=Interface(subgroup=16))},
     )
     monkeypatch.setattr(device, "subgroup_sizes", ())
-    assert message_of(devmod.FormatError, module.get_function, "k") == (
+    assert message_of(devmod.DeviceNotFoundError, module.get_function, "k") == (
         f"the webgpu function 'k' needs subgroups of 16 threads, and {device} chooses the size"
     )
+    general = devmod.create("webgpu", {"k": b"@compute @workgroup_size(1) fn k() {}"}, "wgsl", {"k": FunctionInfo("k", [])})
+    assert devmod.bundle(module, general, mixed=True)["k"]  # a bundle skips the candidate
     monkeypatch.setattr(device, "subgroup_sizes", (16,))
     assert module.get_function("k")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from devmod.backend import constants_of
-from devmod.errors import ArgumentError, FormatError, LaunchError
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
 from devmod.targets.vulkan.architecture import capability_name
 from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod_vulkan import _features
@@ -192,7 +192,9 @@ def check_device(
     Raises
     ------
     FormatError
-        The device does not support the shader's SPIR-V version, one of its capabilities, or the size of its subgroups.
+        The device does not support the shader's SPIR-V version, or one of its capabilities.
+    DeviceNotFoundError
+        The device cannot be required to have the size of the function's subgroups. A bundle skips such a candidate.
     LaunchError
         The shader exceeds a limit of the device.
     """
@@ -230,7 +232,7 @@ def check_device(
         raise over_limit("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, {block[0] * block[1] * block[2]} threads")
     subgroup = shader.interface.subgroup
     if subgroup and subgroup not in device.subgroup_sizes:
-        raise FormatError(
+        raise DeviceNotFoundError(
             f"{start} requires subgroups of {subgroup} threads, but {device} cannot be required to have a size (missing feature: "
             "subgroupSizeControl)",
             kind="vulkan",

@@ -8,7 +8,7 @@ from functools import partial
 from math import prod
 from typing import NamedTuple
 
-from devmod.errors import ArgumentError, FormatError, LaunchError
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
 from devmod_runtime import Kernel, LaunchConfig
 from devmod_webgpu import _driver
 from devmod_webgpu._copy import Region
@@ -117,7 +117,17 @@ class WebGPUKernel(Kernel):
             ) from error
 
     def _check_limits(self) -> None:
-        """Raise LaunchError if the function exceeds a limit of the device, FormatError if the device lacks a feature."""
+        """Check the function against the device.
+
+        Raises
+        ------
+        LaunchError
+            The function exceeds a limit of the device.
+        FormatError
+            The device lacks a feature.
+        DeviceNotFoundError
+            The device cannot be required to have the size of the function's subgroups. A bundle skips such a candidate.
+        """
         interface, bindings, limits = self._interface, self._bindings, self._device.limits
         features = interface.extra.get("features", [])
         # A file may have a value that is not a list. The message then names that value.
@@ -144,7 +154,7 @@ class WebGPUKernel(Kernel):
                 )
         sizes, can_choose = self._device.subgroup_sizes, "subgroup-size-control" in self._device.features
         if interface.subgroup is not None and interface.subgroup not in sizes and not can_choose:
-            raise FormatError(
+            raise DeviceNotFoundError(
                 f"the webgpu function {self._name!r} needs subgroups of {interface.subgroup} threads, and {self._device} chooses the size",
                 kind="webgpu",
                 function=self._name,
