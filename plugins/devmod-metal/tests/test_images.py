@@ -188,17 +188,6 @@ def test_a_linear_sampler_needs_a_format_that_the_device_filters(double: Any) ->
     module["filter"](device.image((2, 2), "r32float"), device.sampler(filter="linear"), grid=1, block=1)
 
 
-@pytest.mark.row("R34")
-@pytest.mark.parametrize("address", ["repeat", "mirror"])
-def test_texels_as_coordinates_have_two_address_modes(address: str, double: Any) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.device("metal").sampler(address=address, normalized=False)
-    assert str(caught.value) == (
-        f"sampler: with normalized=False, Metal's normalizedCoordinates, address is 'clamp' or 'border', got {address!r}"
-    )
-    assert "sampler" not in double.names()
-
-
 @pytest.mark.row("R40")
 def test_indices_of_textures_and_samplers_are_bounded(double: Any) -> None:
     for param, last in ((Param("t", "image", "2d", "r", 128), 127), (Param("s", "sampler", at=16), 15)):

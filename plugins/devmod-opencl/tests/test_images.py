@@ -222,14 +222,6 @@ def test_a_sampler_reads_the_nearest_layer_of_an_array(device: Any) -> None:
     np.testing.assert_allclose(x, [values[layer, 2, 2:4].mean() for layer in layers.values()], rtol=1e-5)
 
 
-def test_samplers_that_opencl_does_not_have(device: Any) -> None:
-    for address in ("repeat", "mirror"):
-        assert error_of(device.sampler, address=address, normalized=False) == (
-            f"sampler: OpenCL does not support address={address!r} with coordinates in texels; pass normalized=True, or address='clamp' or "
-            "'border'"
-        )
-
-
 def test_a_linear_sampler_does_not_read_whole_numbers(device: Any) -> None:
     source = RESIZE.replace("write_imagef", "write_imagei").replace("read_imagef", "read_imagei")
     f = devmod.compile(source, "opencl")["resize"]

@@ -487,13 +487,6 @@ def test_a_linear_sampler_for_another_image_of_the_kernel(device: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("address", ["repeat", "mirror"])
-def test_addresses_with_coordinates_in_texels(address: str, device: Any) -> None:
-    assert refused(lambda: device.sampler(address=address, normalized=False)) == (
-        f"sampler: address is '{address}'; with normalized=False Vulkan supports 'clamp' and 'border' alone"
-    )
-
-
 @pytest.mark.parametrize(
     ("declared", "sampled", "image", "problem"),
     [

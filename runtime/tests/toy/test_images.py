@@ -184,11 +184,16 @@ def test_a_copy_of_another_shape_or_type_is_an_error(device: ImageDevice) -> Non
 
 
 def test_samplers(device: ImageDevice) -> None:
-    sampler = device.sampler(filter="linear", address="mirror", normalized=False)
-    assert (sampler.filter, sampler.address, sampler.normalized, sampler.handle) == ("linear", "mirror", False, "linear")
+    sampler = device.sampler(filter="linear", address="clamp", normalized=False)
+    assert (sampler.filter, sampler.address, sampler.normalized, sampler.handle) == ("linear", "clamp", False, "linear")
     assert message(device.sampler, filter="cubic") == "sampler: filter is 'cubic'; expected 'nearest', 'linear'"
     assert message(device.sampler, address="wrap") == "sampler: address is 'wrap'; expected 'clamp', 'repeat', 'mirror', 'border'"
     assert message(device.sampler, address="border") == "sampler: toys have no border"
+    for address in ("repeat", "mirror"):
+        assert device.sampler(address=address).address == address
+        assert message(device.sampler, address=address, normalized=False) == (
+            f"sampler: address is {address!r}; with normalized=False, expected 'clamp' or 'border'"
+        )
 
 
 def test_reprs_and_pickles(device: ImageDevice) -> None:

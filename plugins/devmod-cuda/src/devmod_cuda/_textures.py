@@ -168,17 +168,6 @@ def _create(device: DriverDevice, nbytes: int, handles: Handles, *arguments: Any
         raise device.driver_error(f"{device} cannot create an image of {nbytes} bytes", error) from error
 
 
-def check_sampler(sampler: Sampler) -> None:
-    """Raise ArgumentError for a sampler that CUDA does not have."""
-    if not sampler.normalized and sampler.address in ("repeat", "mirror"):
-        raise ArgumentError(
-            f"sampler: CUDA supports address={sampler.address!r} with normalized coordinates alone, and clamps others; use "
-            "address='clamp' or 'border'",
-            kind="cuda",
-            argument="address",
-        )
-
-
 def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: bool) -> bytes:
     """Return the CUDA_MEMCPY3D between the bytes of a NumPy array and the array of an image."""
     width, height, depth = image.extent

@@ -7,7 +7,7 @@ from threading import RLock
 
 from devmod import Device, Event, Stream
 from devmod.backend import Once
-from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
+from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
@@ -216,12 +216,6 @@ class MetalDevice(Device):
 
     def create_sampler(self, sampler: Sampler) -> Any:
         check_driver("metal")
-        if not sampler.normalized and sampler.address in ("repeat", "mirror"):
-            raise ArgumentError(
-                f"sampler: with normalized=False, Metal's normalizedCoordinates, address is 'clamp' or 'border', got {sampler.address!r}",
-                kind="metal",
-                argument="address",
-            )
         try:
             return metal().sampler(self.handle, sampler.filter, sampler.address, sampler.normalized)
         except MetalError as error:

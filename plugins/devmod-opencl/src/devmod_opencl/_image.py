@@ -137,13 +137,6 @@ def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
 
 def create_sampler(device: Any, sampler: Sampler) -> Any:
     """Return pyopencl's Sampler, as `Device.create_sampler` does."""
-    if not sampler.normalized and sampler.address in ("repeat", "mirror"):
-        raise ArgumentError(
-            f"sampler: OpenCL does not support address={sampler.address!r} with coordinates in texels; pass normalized=True, or "
-            "address='clamp' or 'border'",
-            kind="opencl",
-            argument="address",
-        )
     address = getattr(cl.addressing_mode, _ADDRESSES[sampler.address])
     try:
         return cl.Sampler(device.context, sampler.normalized, address, getattr(cl.filter_mode, sampler.filter.upper()))

@@ -147,12 +147,6 @@ def _image_info(logical: Logical, image: Image) -> Any:
 
 def create_sampler(logical: Logical, sampler: Sampler) -> Any:
     """Return the VkSampler of a sampler. Equal ones are one, which lives as long as the device: drivers limit their number."""
-    if not sampler.normalized and sampler.address not in ("clamp", "border"):
-        raise ArgumentError(
-            f"sampler: address is {sampler.address!r}; with normalized=False Vulkan supports 'clamp' and 'border' alone",
-            kind="vulkan",
-            argument="address",
-        )
     mode = _ADDRESS_MODES[sampler.address]
     texels = vk.VK_FILTER_LINEAR if sampler.filter == "linear" else vk.VK_FILTER_NEAREST
     info = make(
