@@ -170,8 +170,8 @@ def _create(device: DriverDevice, nbytes: int, handles: Handles, *arguments: Any
 
 def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: bool) -> bytes:
     """Return the CUDA_MEMCPY3D between the bytes of a NumPy array and the array of an image."""
-    width, height, depth = image.extent
-    row = width * image.texel.texel_bytes
+    _, height, depth = image.extent
+    row = image.row_bytes
     host = (0, 0, 0, 0, _HOST_SIDE, address_of(data), 0, 0, 0, row, height)
     texels = (0, 0, 0, 0, _ARRAY_SIDE, 0, 0, array.handle, 0, 0, 0)
     sides = (*host, *texels) if to_device else (*texels, *host)

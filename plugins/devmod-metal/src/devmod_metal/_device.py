@@ -206,10 +206,10 @@ class MetalDevice(Device):
         out.cast("B")[:] = staging.view
 
     def _copy_image(self, image: Image, texture: Any, staging: Memory, stream: MetalStream, *, is_read: bool) -> Any:
-        row = image.extent[0] * image.texel.texel_bytes
+        extent, layers, row = image.extent, image.layers, image.row_bytes
         try:
             return stream.commands.commit(
-                lambda: metal().copy_texture(stream.queue, staging.handle, texture, image.extent, image.layers, row, is_read=is_read)
+                lambda: metal().copy_texture(stream.queue, staging.handle, texture, extent, layers, row, is_read=is_read)
             )
         except MetalError as error:
             raise LaunchError(f"a copy of {image.nbytes} bytes on {self} failed: {error}", kind="metal") from error

@@ -236,11 +236,6 @@ def record_zeros(calls: Any, handle: Any, image: Image) -> None:
     calls.vkCmdClearColorImage(handle, image.handle.image, GENERAL, ffi.new("VkClearColorValue *"), 1, everything)
 
 
-def row_bytes(image: Image) -> int:
-    """Return the bytes of a row of an image in its NumPy array."""
-    return image.shape[0] * image.texel.texel_bytes
-
-
 def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
     """Return the VkBufferImageCopy structs for a part of an image.
 
@@ -254,7 +249,7 @@ def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
         The place of the part in the buffer.
     """
     width, height, _ = image.extent
-    row = row_bytes(image)
+    row = image.row_bytes
     first, count = start // row, size // row
     while count:
         number, y = divmod(first, height)  # the number of the layer or of the slice of a 3-D image

@@ -146,6 +146,11 @@ class Image(ProcessLocal):
         return (*([self.layers] if self.layers else []), *reversed(self.shape), *([channels] if channels > 1 else []))
 
     @property
+    def row_bytes(self) -> int:
+        """The bytes of a row of texels in its NumPy array."""
+        return self.shape[0] * self.texel.texel_bytes
+
+    @property
     def nbytes(self) -> int:
         """The bytes of its NumPy array."""
         return prod(self.shape) * max(self.layers, 1) * self.texel.texel_bytes
