@@ -142,10 +142,10 @@ def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
     with device.context:
         device.driver.call("array_form", addressof(form), handle)
     width, height, depth, number, channels, flags = _ARRAY.unpack(form.raw)
-    dtype = {number: dtype for dtype, number in _FORMATS.items()}.get(number, "")
-    name = {1: "r", 2: "rg", 4: "rgba"}.get(channels, "") + dtype.replace("uint", "").replace("int", "").replace("float", "")
-    name += "float" if dtype.startswith("float") else "uint" if dtype.startswith("uint") else "sint"
-    if name not in IMAGE_FORMATS or flags & ~(_LAYERED | _SURFACE):
+    # An array has no normalized numbers, which are a choice of a texture.
+    names = [each.name for each in IMAGE_FORMATS.values() if (_FORMATS[each.dtype], each.channels) == (number, channels)]
+    name = next((each for each in names if "norm" not in each), "")
+    if not name or flags & ~(_LAYERED | _SURFACE):
         raise ConversionError(
             f"is a CUDA array of the format {number:#x} with {channels} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of "
             "a number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
