@@ -374,9 +374,6 @@ def _copy_to_host(source: DeviceArray, target: HostView, stream: Stream, wait: b
         source.device.start_read(source.region, target.write_target(), stream)
 
 
-# -- Global variables of a module on a device, as arrays.
-
-
 def dtype_of(value: object) -> str:
     """Return the name of an element type given as a string, a NumPy dtype or a NumPy scalar type.
 
@@ -396,6 +393,9 @@ def dtype_of(value: object) -> str:
         return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
     except (TypeError, FormatError):
         raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
+
+
+# -- Global variables of a module on a device, as arrays.
 
 
 def global_array(
