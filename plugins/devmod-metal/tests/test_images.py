@@ -177,8 +177,8 @@ def test_a_linear_sampler_needs_a_format_that_the_device_filters(double: Any) ->
         with pytest.raises(devmod.ArgumentError) as caught:
             module[name](image, device.sampler(filter="linear"), grid=1, block=1)
         assert str(caught.value) == (
-            f"the metal function {name!r}: argument 1 't' is an image of {format_}, which a linear sampler cannot read: {text}. Use a "
-            "sampler of the filter 'nearest'"
+            f"the metal function {name!r}: argument 1 't' is an image of {format_}, which a linear sampler cannot read: {text}; pass a "
+            "sampler with filter='nearest'"
         )
         module[name](image, device.sampler(), grid=1, block=1)
     device = devmod.device("metal", 1)

@@ -228,8 +228,8 @@ def test_a_linear_sampler_does_not_read_whole_numbers(device: Any) -> None:
     a, b = device.image((4, 4), "rgba8sint"), device.image((4, 4), "rgba8sint")
     arguments = {"scale": (0.25, 0.25), "offset": (0, 0), "threads": (4, 4)}
     assert error_of(f, a, b, device.sampler(filter="linear"), **arguments) == (
-        "the opencl function 'resize': argument 3 'how' filters linearly, and the kernel reads whole numbers (rgba8sint); use "
-        "filter='nearest'"
+        "the opencl function 'resize': argument 1 'source' is an image of rgba8sint, which a linear sampler cannot read: OpenCL filters no "
+        "integers; pass a sampler with filter='nearest'"
     )
     f(a, b, device.sampler(), **arguments)
 

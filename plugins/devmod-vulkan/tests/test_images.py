@@ -459,8 +459,9 @@ def test_formats_that_the_device_does_not_support(poor_formats: dict[str, int], 
     smooth = device.sampler(filter="linear")
     for function in (f, kernel(RESAMPLE)):
         assert refused(lambda function=function: function(picture, smooth, to, (1, 1), (0, 0), threads=4)) == (  # type: ignore[misc]
-            "the vulkan function 'k': argument 1 'picture' is an image of rgba8unorm, which the kernel samples with filter='linear': "
-            f"{device} does not have VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT for this format"
+            "the vulkan function 'k': argument 1 'picture' is an image of rgba8unorm, which a linear sampler cannot read: "
+            f"{device} does not have VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT for this format; pass a sampler with "
+            "filter='nearest'"
         )
         function(picture, how, to, (1, 1), (0, 0), threads=4)
 
@@ -482,8 +483,8 @@ def test_a_linear_sampler_for_another_image_of_the_kernel(device: Any) -> None:
     f(picture, counts, smooth, exact, x, grid=1)
     assert x.tolist() == [7.5]
     assert refused(lambda: f(picture, counts, smooth, smooth, x, grid=1)) == (
-        "the vulkan function 'k': argument 2 'counts' is an image of r32uint, which the kernel samples with filter='linear': "
-        f"{device} does not have VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT for this format"
+        "the vulkan function 'k': argument 2 'counts' is an image of r32uint, which a linear sampler cannot read: "
+        f"{device} does not have VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT for this format; pass a sampler with filter='nearest'"
     )
 
 

@@ -207,10 +207,7 @@ class ImagePlaces:
         for number, other in self.textures:
             image, sampler = images[number], images[other]
             if isinstance(image, Image) and image.texel.sample != "float" and sampler.filter == "linear":  # type: ignore[union-attr]
-                return number, (
-                    f"is an image of {image.format}, and CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR); pass a sampler with "
-                    "filter='nearest'"
-                )
+                return number, image.filter_mismatch("CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR)")
         return None
 
     def packer(self, pack: Callable[..., bytes]) -> Callable[..., bytes]:

@@ -187,11 +187,11 @@ def check_images(images: Mapping[int, Image | Sampler], arguments: Mapping[int, 
         if "r" in access and handle.flags & cl.mem_flags.WRITE_ONLY:
             return number, "is write-only, and the kernel may read it; pass an image that kernels may read"
         if "r" in access:
-            readable.append(image)
-    if readable and all(each.texel.sample != "float" for each in readable):
-        for number, sampler in images.items():
-            if isinstance(sampler, Sampler) and sampler.filter == "linear":
-                return number, f"filters linearly, and the kernel reads whole numbers ({readable[0].format}); use filter='nearest'"
+            readable.append((number, image))
+    is_linear = any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values())
+    if is_linear and readable and all(each.texel.sample != "float" for _, each in readable):
+        number, image = readable[0]
+        return number, image.filter_mismatch("OpenCL filters no integers")
     return None
 
 

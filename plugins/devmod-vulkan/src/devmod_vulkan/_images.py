@@ -204,7 +204,7 @@ def unfit_image(
         if not isinstance(image, Image) or not isinstance(sampler, Sampler):
             continue
         if sampler.filter == "linear" and (problem := problem_with(image, LINEAR)):
-            return image_number, f"is an image of {image.format}, which the kernel samples with filter='linear': {problem}"
+            return image_number, image.filter_mismatch(problem)
         problem = ""
         if not sampler.normalized and image.type not in ("1d", "2d"):
             problem = f"the kernel samples an image of type {image.type}"
