@@ -16,6 +16,7 @@ from standin_cuda import library_class
 
 import devmod
 from devmod.backend import ConversionError
+from devmod_conformance.checks import sample_image
 from devmod_cuda._launch import ADOPTION
 from devmod_cuda._textures import image_over
 
@@ -44,33 +45,6 @@ def module(source: str = RESAMPLE) -> devmod.Module:
     return devmod.loads(saved(source))
 
 
-def sampled(picture: Any, places: Any, *, linear: bool, address: str, normalized: bool) -> Any:
-    """Return what CUDA's programming guide defines for a read of a 2-D texture, in float64."""
-    height, width = picture.shape[:2]
-    result = []
-    for x, y in places.astype("float64"):
-        if normalized:
-            x, y = x * width, y * height
-        total = np.zeros(4)
-        x0, y0 = (np.floor(x - 0.5), np.floor(y - 0.5)) if linear else (np.floor(x), np.floor(y))
-        a, b = (x - 0.5 - x0, y - 0.5 - y0) if linear else (0, 0)
-        for dx, dy, weight in ((0, 0, (1 - a) * (1 - b)), (1, 0, a * (1 - b)), (0, 1, (1 - a) * b), (1, 1, a * b)):
-            i, j = int(x0) + dx, int(y0) + dy
-            if address == "clamp":
-                i, j = min(max(i, 0), width - 1), min(max(j, 0), height - 1)
-            elif address == "repeat":
-                i, j = i % width, j % height
-            elif address == "mirror":
-                i, j = i % (2 * width), j % (2 * height)
-                i, j = i if i < width else 2 * width - 1 - i, j if j < height else 2 * height - 1 - j
-            elif not (0 <= i < width and 0 <= j < height):
-                continue
-            if weight:
-                total += weight * picture[j, i]
-        result.append(total)
-    return np.array(result)
-
-
 def test_the_signature_has_the_images() -> None:
     f = module().functions["resample"]
     assert f.interface is not None
@@ -89,7 +63,7 @@ def test_a_resampler_with_a_linear_filter(device: Any) -> None:
     assert not target.numpy().any()
     module()["resample"](source, device.sampler(filter="linear"), target, 13, 9, threads=(13, 9), block=(8, 4))
     x, y = np.meshgrid((np.arange(13) + 0.5) / 13, (np.arange(9) + 0.5) / 9)
-    expected = sampled(picture, np.stack([x.ravel(), y.ravel()], 1), linear=True, address="clamp", normalized=True)
+    expected = sample_image(picture, np.stack([x.ravel(), y.ravel()], 1), filter="linear", address="clamp")
     # CUDA's weights have 8 bits behind the point.
     assert np.abs(target.numpy().reshape(-1, 4) - expected).max() < 2 / 512 + 1e-5
     # The same size gives the picture itself.
@@ -109,9 +83,10 @@ def test_samplers(linear: bool, address: str, normalized: bool, device: Any) -> 
     if not normalized:
         places *= np.float32(4)
     out = np.zeros((200, 4), "float32")
-    sampler = device.sampler(filter="linear" if linear else "nearest", address=address, normalized=normalized)
+    how: dict[str, Any] = {"filter": "linear" if linear else "nearest", "address": address, "normalized": normalized}
+    sampler = device.sampler(**how)
     module()["read_at"](device.image_from_numpy(picture), sampler, places, out, 200, threads=200, block=64)
-    expected = sampled(picture, places, linear=linear, address=address, normalized=normalized)
+    expected = sample_image(picture, places, **how)
     assert np.abs(out - expected).max() < (2 / 512 + 1e-5 if linear else 1e-6)
 
 
