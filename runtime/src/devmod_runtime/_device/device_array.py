@@ -405,7 +405,7 @@ def global_array(
     dtype: str | None,
     options: dict[str, Any],
     find: Callable[[Any], tuple[Any, int, object]],
-    functions: Mapping[str, FunctionInfo] | None = None,
+    functions: Mapping[str, FunctionInfo],
 ) -> DeviceArray:
     """Return a global variable as an array over its memory, for the `get_global` of a kind.
 
@@ -445,7 +445,7 @@ def global_array(
         )
     memory, nbytes, owner = find(device)
     shape: tuple[int, ...] = (nbytes // element,) if element else ()
-    declared = _declared_type(name, functions or {}) if dtype is None else None
+    declared = _declared_type(name, functions) if dtype is None else None
     if declared is not None:
         name_of_type, shape = declared
         size = array_bytes(parse_dtype(name_of_type), shape)
