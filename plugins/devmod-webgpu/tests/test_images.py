@@ -281,7 +281,7 @@ def test_formats_that_webgpu_does_not_guarantee(plain_device: Any, device: Any) 
     names = {name for name in IMAGE_FORMATS if "16unorm" not in name and "16snorm" not in name}
     assert {name for name in names if plain_device.image((2, 2), name)} == names
     assert message_of(plain_device.image, (2, 2), "r16unorm") == (
-        f"image: {plain_device} does not support <Image 'r16unorm' 2×2 on {plain_device}>: Texture format R16Unorm can't be used due to "
+        f"image: {plain_device} supports no image of r16unorm: Texture format R16Unorm can't be used due to "
         "missing features; Features Features { features_wgpu: FeaturesWGPU(TEXTURE_FORMAT_16BIT_NORM), features_webgpu: FeaturesWebGPU(0x0) } "
         "are required but not enabled on the device"
     )

@@ -10,7 +10,6 @@ from ctypes import addressof, create_string_buffer
 from struct import Struct
 
 from devmod.backend import ConversionError, Once
-from devmod.errors import ArgumentError
 from devmod_runtime import IMAGE_FORMATS, Image, check_driver, check_extent
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.copies import address_of
@@ -116,9 +115,7 @@ def new_array(device: DriverDevice, image: Image) -> ImageArray:
     """
     texel = image.texel
     if texel.name.startswith("bgra"):
-        raise ArgumentError(
-            f"image: CUDA has no array format (CUarray_format) for {texel.name}; use rgba8unorm", kind="cuda", argument="format"
-        )
+        raise image.format_error("CUDA has no array format (CUarray_format) for it; use rgba8unorm")
     try:
         limits = [(name, device.driver.call("device_attribute", each, device.handle)) for name, each in _LIMITS[image.type].items()]
     except DriverError as error:

@@ -106,11 +106,9 @@ def _check_image(device: Any, image: Image) -> None:
     formats = device.image_formats("READ_WRITE", image.type)
     if image.format not in formats:
         similar = [name for name, each in IMAGE_FORMATS.items() if each.dtype == image.texel.dtype and name in formats]
-        raise ArgumentError(
-            f"image: {device} has no {image.type} images of {image.format} (clGetSupportedImageFormats); of {image.texel.dtype} it has: "
-            f"{', '.join(similar) or 'none'}",
-            kind="opencl",
-            argument="format",
+        raise image.format_error(
+            f"clGetSupportedImageFormats does not list it for the type {image.type}; of {image.texel.dtype} it lists: "
+            f"{', '.join(similar) or 'none'}"
         )
     limit = device.limits["max_mem_alloc_size"]
     if image.nbytes > limit:

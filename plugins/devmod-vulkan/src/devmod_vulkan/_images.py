@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from devmod.errors import ArgumentError
 from devmod_runtime import Image, Sampler, check_extent
 from devmod_vulkan._driver import error_name, ffi, instance, make, vk
 from devmod_vulkan._memory import LOCAL, VISIBLE, find_type
@@ -108,13 +107,9 @@ def _image_info(logical: Logical, image: Image) -> Any:
         The driver has no image of that many bytes.
     """
     device, physical = logical.device, logical.physical
-
-    def refusal(problem: str, argument: str) -> ArgumentError:
-        return ArgumentError(f"image: {device} supports no image of {image.format}: {problem}", kind="vulkan", argument=argument)
-
     problem = problem_of(device, physical, image.format, (SAMPLED, STORAGE))
     if problem:
-        raise refusal(problem, "format")
+        raise image.format_error(problem)
     usage = vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
     for feature, bit in ((SAMPLED, vk.VK_IMAGE_USAGE_SAMPLED_BIT), (STORAGE, vk.VK_IMAGE_USAGE_STORAGE_BIT)):
         if not problem_of(device, physical, image.format, (feature,)):
@@ -136,7 +131,7 @@ def _image_info(logical: Logical, image: Image) -> Any:
         physical.handle, info.format, info.imageType, info.tiling, usage, 0, properties
     )
     if code:
-        raise refusal(f"the driver refuses the type {image.type} ({error_name(code)})", "format")
+        raise image.format_error(f"the driver refuses the type {image.type} ({error_name(code)})")
     most = properties.maxExtent
     sides = [("maxExtent.width", most.width), ("maxExtent.height", most.height), ("maxExtent.depth", most.depth)]
     check_extent(image, [*sides[: len(image.shape)], ("maxArrayLayers", properties.maxArrayLayers)])

@@ -50,7 +50,7 @@ def create(gpu: Any, image: Image, *, is_storage: bool) -> Any:
             raise launch_error(f"{device} cannot make an image", device, error) from error
         if isinstance(error, wgpu.GPUOutOfMemoryError) or "memory" in reason:
             raise device.memory_error(image.nbytes, reason) from error
-        raise ArgumentError(f"image: {device} does not support {image!r}: {reason}", kind="webgpu", argument="format") from error
+        raise image.format_error(reason) from error
 
 
 def create_sampler(gpu: Any, sampler: Sampler) -> Any:

@@ -203,6 +203,10 @@ class Image(ProcessLocal):
         problem = self.device.image_problem(self.format, param.access)
         return f"is an image of {self.format}: {problem}" if problem else ""
 
+    def format_error(self, reason: str) -> ArgumentError:
+        """Return the error for a new image whose format the device does not support. `reason` is a clause."""
+        return ArgumentError(f"image: {self.device} supports no image of {self.format}: {reason}", kind=self.device.kind, argument="format")
+
     def filter_mismatch(self, reason: str) -> str:
         """Return that a sampler with a linear filter cannot read the image, and why, as the end of a sentence."""
         return f"is an image of {self.format}, which a linear sampler cannot read: {reason}; pass a sampler with filter='nearest'"
