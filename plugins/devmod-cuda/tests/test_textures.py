@@ -272,12 +272,15 @@ def test_misuse_is_refused_before_the_driver(device: Any) -> None:
     )
     integers = module(KINDS)["kinds"]
     whole, pixels = device.image((4,), "rgba32sint"), device.sampler(filter="linear", normalized=False)
-    with pytest.raises(devmod.ArgumentError, match="CU_TR_FILTER_MODE_LINEAR"):
-        integers(
-            whole, pixels, device.image((4, 4, 4), "rgba8sint"), pixels, device.image((3, 4), "rgba16uint", layers=2), pixels,
-            device.image((3,), "r16sint", layers=2), pixels, device.image((3, 4, 5), "rgba16uint"),
-            device.image((3, 4), "r8uint", layers=2), device.image(6, "r32sint"), np.zeros((4, 4), "int32"), grid=1, block=1,
-        )  # fmt: skip
+    arguments = (
+        whole, pixels, device.image((4, 4, 4), "rgba8sint"), pixels, device.image((3, 4), "rgba16uint", layers=2), pixels,
+        device.image((3,), "r16sint", layers=2), pixels, device.image((3, 4, 5), "rgba16uint"),
+        device.image((3, 4), "r8uint", layers=2), device.image(6, "r32sint"), np.zeros((4, 4), "int32"),
+    )  # fmt: skip
+    assert error_of(lambda: integers(*arguments, grid=1, block=1)) == (
+        "the cuda function 'kinds': argument 1 'line' is an image of rgba32sint, which a linear sampler cannot read: CUDA filters no "
+        "integers (CU_TR_FILTER_MODE_LINEAR); pass a sampler with filter='nearest'"
+    )
     assert error_of(lambda: device.image((4, 4), "bgra8unorm")) == (
         f"image: {device} supports no image of bgra8unorm: CUDA has no array format (CUarray_format) for it; use rgba8unorm"
     )
