@@ -80,8 +80,19 @@ class DeviceBuffer:
         return decode_array(found, self._dtype).reshape(self._shape)
 
 
+class DeviceImage:
+    """An image of bytes, or a sampler, on the browser's device."""
+
+    def __init__(self, page: Browser, number: int) -> None:
+        self._page, self.number = page, number
+
+    def numpy(self) -> np.ndarray:
+        shape, data = run(self._page, "return [buffers[argument].arrayShape, text(await buffers[argument].read())]", self.number)
+        return decode_array(data, "uint8").reshape(shape)
+
+
 class BrowserModule:
-    """A bundle in a browser, for the cases of the demo: its calls are bound launches. It is its own device, with buffers."""
+    """A bundle in a browser, for the cases of the demo: its calls are bound launches. It is its own device, with buffers and images."""
 
     def __init__(self, page: Browser, address: str) -> None:
         self.page = page
@@ -100,6 +111,20 @@ class BrowserModule:
         number = run(self.page, f"return buffers.push(device.createBuffer({{ size: argument, usage: {usage} }})) - 1", size)
         return DeviceBuffer(self.page, number, shape, dtype)
 
+    def image_from_numpy(self, array: np.ndarray) -> DeviceImage:
+        height, width = array.shape[:2]
+        make = "new Uint8Array(bytes(argument[0])), { width: argument[1], height: argument[2] }"
+        return self._image(f"kit.imageFrom({make})", [encode_array(array), width, height])
+
+    def image(self, shape: tuple[int, ...], format: str) -> DeviceImage:
+        return self._image("kit.image(...argument)", [shape, format])
+
+    def sampler(self, **options: str) -> DeviceImage:
+        return self._image("kit.sampler(argument)", options)
+
+    def _image(self, make: str, argument: Any) -> DeviceImage:
+        return DeviceImage(self.page, run(self.page, f"return buffers.push(await {make}) - 1", argument))
+
     def __getitem__(self, name: str) -> Callable[..., None]:
         return partial(self._call, name)
 
@@ -107,7 +132,7 @@ class BrowserModule:
         """Call with the same names as in Python, or by position: `args` or `named` is empty."""
 
         def given(value: Any) -> Any:
-            return {"buffer": value.number} if isinstance(value, DeviceBuffer) else value
+            return {"buffer": value.number} if isinstance(value, (DeviceBuffer, DeviceImage)) else value
 
         config = {"grid": grid, "block": block, "threads": threads}
         run(

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from browser_driver import Browser, decode_array, encode_array  # noqa: E402
 from browser_images import RESIZE, kernel  # noqa: E402
-from browser_page import LAUNCH, argument, low_contrast, press_run, problems, result, saved, show  # noqa: E402
+from browser_page import LAUNCH, argument, low_contrast, number, press_run, problems, result, saved, show  # noqa: E402
 
 COPY = RESIZE.replace(" * 3.0 - 1.0", "")
 #: A kernel that copies one number for each channel: "MADE" is the result at the place id.
@@ -52,7 +52,7 @@ def drawer(format: str, made: str, type: str = "2d") -> devmod.Module:
     return devmod.compile(source, "webgpu")
 
 
-def shown(page: Browser) -> np.ndarray:
+def shown(page: Browser, name: str = "dst") -> np.ndarray:
     """Return the pixels of the picture of a result, with its label checked."""
     body = """
     const canvas = document.querySelector(".result canvas");
@@ -62,7 +62,7 @@ def shown(page: Browser) -> np.ndarray:
     return [canvas.height, canvas.width, btoa(made), canvas.getAttribute("aria-label")];
     """
     height, width, data, label = page.evaluate(body)
-    assert label == f"dst as a picture of {width} × {height} pixels"
+    assert label == f"{name} as a picture of {width} × {height} pixels"
     return decode_array(data, "uint8").reshape(height, width, 4)
 
 
@@ -99,6 +99,24 @@ def test_a_picture_file_is_resized_and_shown(page: Browser, tmp_path: Path) -> N
     page.files(argument("src", "Picture"), [str(tmp_path / "small.png")])
     press_run(page)
     assert shown(page).shape == (40, 74, 4)
+
+
+def test_the_example_draws_a_chosen_picture(page: Browser, tmp_path: Path) -> None:
+    """Its integers width and height take the size of the picture."""
+    from PIL import Image
+
+    file = ROOT / "examples" / "images" / "lake.png"
+    open_module(page, tmp_path, devmod.compile(ROOT / "examples" / "webgpu" / "resize.wgsl", "webgpu"))
+    page.select(argument("source", "Fill"), "file")
+    page.files(argument("source", "Picture"), [str(file)])
+    page.wait("[...document.querySelectorAll('.kernel input')].some((each) => each.value === '480')")
+    press_run(page)
+    assert np.array_equal(shown(page, "result"), np.asarray(Image.open(file).convert("RGBA")))
+    page.fill(number("width"), "240")
+    press_run(page)
+    picture = shown(page, "result")
+    assert (picture[:, 240:] == 0).all()
+    assert (picture[:, :240, 3] == 255).all()
 
 
 def test_a_result_is_saved_as_a_picture_file(page: Browser, tmp_path: Path) -> None:
@@ -268,8 +286,8 @@ def test_kernels_with_images_that_cannot_run_here_have_the_reason(page: Browser,
     ]  # fmt: skip
     devmod.save(devmod.bundle(*(module for module, _ in modules), mixed=True), tmp_path / "k.devmod")
     show(page, tmp_path / "k.devmod")
-    for number, (_, text) in enumerate(modules):
-        page.evaluate(f"document.querySelectorAll('.tree button')[{number}].click()")
+    for at, (_, text) in enumerate(modules):
+        page.evaluate(f"document.querySelectorAll('.tree button')[{at}].click()")
         page.wait(f"document.querySelector('.why-not')?.innerText === {json.dumps(f'It cannot run here: {text}')}")
     assert page.evaluate("return document.querySelectorAll('.runs-here').length") == 0
 

@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
 
 import cases  # noqa: E402 - the demo's references
 from browser_driver import Browser, decode_array  # noqa: E402
+from browser_images import kernel  # noqa: E402
 from browser_page import DRAWN, PAGE, low_contrast, saved, served, show  # noqa: E402
 
 
@@ -480,13 +481,9 @@ def marked(browser: Browser) -> list[str]:
 
 def test_only_modules_with_a_kernel_that_runs_here_are_marked(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large module is not read for its mark."""
-    image = (
-        "@group(0) @binding(0) var t: texture_2d<f32>;\n@group(0) @binding(1) var<storage, read_write> x: array<f32>;\n"
-        "@compute @workgroup_size(1) fn sample_it() { x[0] = textureLoad(t, vec2(0, 0), 0).r; }\n"
-    )
     text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn twice() { x[0] *= 2; }\n"
     softmax = devmod.compile(ROOT / "examples" / "opencl" / "softmax.cl", "opencl")
-    modules = [devmod.compile(image, "webgpu"), devmod.compile(text, "webgpu"), softmax]
+    modules = [devmod.compile(text, "webgpu"), softmax, kernel(monkeypatch, "", devmod.Param("t", "image"))]
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     info = devmod.FunctionInfo("large", (), interface=devmod.Interface(block=(1, 1, 1)))
     code = b"@compute @workgroup_size(1) fn large() {}" + b" " * 4_100_000

@@ -43,6 +43,14 @@ export function textInput(value, properties = {}) {
   return el("input", { type: "text", autocomplete: "off", spellcheck: false, value, ...properties });
 }
 
+/** Return a function that replaces the suggested value of an input. A value that the user has entered stays. */
+export function suggestionOf(input) {
+  let last = input.value;
+  return (text) => {
+    if (input.value === last) input.value = last = text;
+  };
+}
+
 /** Return a selection. `choices` has the texts by value. */
 export function selection(choices) {
   return el("select", {}, Object.entries(choices).map(([value, text]) => el("option", { value }, text)));

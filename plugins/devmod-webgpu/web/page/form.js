@@ -5,7 +5,7 @@ import { paramProblem } from "./devmod-webgpu/formats.js";
 import { unmetNeeds } from "./devmod-webgpu/pipeline.js";
 import { arrayField } from "./arrays.js";
 import { brief, el, visible } from "./dom.js";
-import { FieldError, labelled, numberField, selection, structField, textInput } from "./fields.js";
+import { FieldError, labelled, numberField, selection, structField, suggestionOf, textInput } from "./fields.js";
 import { sharedDevice } from "./gpu.js";
 import { imageResult } from "./imageresults.js";
 import { imageField, imageSize, samplerField } from "./images.js";
@@ -59,9 +59,9 @@ function newForm(module, name, info) {
   const target = images.find(({ access }) => access !== "r") ?? images[0]; // it has a thread for each of its texels
   const size = target ? imageSize(target) : flat ? [64, 64] : [1024];
   /** A chosen picture gives its size to the other images and the launch, where the user has entered none. */
-  const suggest = (text) => {
-    for (const part of parts) part.resize?.(text);
-    if (target?.type === "2d") launch.resize(text);
+  const suggest = (lengths) => {
+    for (const part of parts) part.resize?.(lengths);
+    if (target?.type === "2d") launch.resize(lengths.join(" × "));
   };
   const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest));
   const constants = constantFields(info.interface?.extra.constants);
@@ -185,7 +185,9 @@ function fieldOf(param, size, suggest) {
   const part = isStruct
     ? structField(param.name, Number(bytes[1]), param.members)
     : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(size[0]) : "1");
-  return { ...part, isGroup: isStruct, main: part.fields[0] };
+  const side = /^u?int32$/.test(param.type) ? ["width", "height"].indexOf(param.name) : -1;
+  const suggestSide = suggestionOf(part.fields[0]?.input ?? {});
+  return { ...part, isGroup: isStruct, main: part.fields[0], resize: (lengths) => side >= 0 && suggestSide(String(lengths[side])) };
 }
 
 /** Return the fields of the constants (WGSL's override). An empty field leaves the default of the shader. */
@@ -221,11 +223,7 @@ function launchFields(block, suggested) {
     if (words.length > 3 || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(size, "expected a whole number, or up to three such as 64 × 64");
     return { [choice.input.value]: words.map(Number) };
   };
-  const resize = (text) => {
-    if (!block || size.input.value !== suggested) return; // the user has entered a size
-    size.input.value = suggested = text;
-  };
-  return { fields: [choice, size], read, resize, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
+  return { fields: [choice, size], read, resize: block ? suggestionOf(size.input) : () => {}, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
 }
 
 /** Return a message, with the output of a compiler below it in a monospaced font. */

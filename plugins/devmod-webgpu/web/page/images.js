@@ -4,7 +4,7 @@ import { image as createImage, sampler as createSampler } from "./devmod-webgpu/
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { halfOf } from "./devmod-webgpu/scalars.js";
 import { brief, el } from "./dom.js";
-import { FieldError, labelled, selection, textInput } from "./fields.js";
+import { FieldError, labelled, selection, suggestionOf, textInput } from "./fields.js";
 import { pixelsOf, randomNumbers } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out" };
@@ -25,7 +25,7 @@ export function imageSize({ type }) {
 /**
  * Return the fields of an image.
  * @param {import("./devmod-webgpu/interface.js").Param} param
- * @param {(size: string) => void} suggest Is called with the size of a chosen picture.
+ * @param {(size: number[]) => void} suggest Is called with the width and the height of a chosen picture.
  */
 export function imageField(param, suggest) {
   const { name, type, access, format, sample } = param;
@@ -58,17 +58,14 @@ export function imageField(param, suggest) {
   file.input.addEventListener("change", async () => {
     try {
       const { width, height } = await load();
-      suggest(`${width} × ${height}`);
+      suggest([width, height]);
     } catch (error) {
       if (!(error instanceof FieldError)) throw error;
       error.field.fail(error.message);
     }
   });
-  let suggested = size.input.value;
-  const resize = (text) => {
-    if (type !== "2d" || size.input.value !== suggested) return; // the user has entered a size
-    size.input.value = suggested = text;
-  };
+  const suggestSize = suggestionOf(size.input);
+  const resize = (lengths) => type === "2d" && suggestSize(lengths.join(" × "));
   const read = async (device) => {
     const isFile = fill.input.value === "file";
     const lengths = isFile ? await load().then(({ width, height }) => [width, height]) : readSize(size, imageSize(param).length);
