@@ -49,7 +49,7 @@ class ImageKernel(toy.ToyKernel):
         linear = any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values())
         for number, each in images.items():
             if linear and isinstance(each, Image) and each.format == "r32float":
-                return number, "is an image of r32float, and the sampler is linear"
+                return number, each.filter_mismatch("toys filter no floats")
         return None
 
 
@@ -184,11 +184,16 @@ def test_a_copy_of_another_shape_or_type_is_an_error(device: ImageDevice) -> Non
 
 
 def test_samplers(device: ImageDevice) -> None:
-    sampler = device.sampler(filter="linear", address="mirror", normalized=False)
-    assert (sampler.filter, sampler.address, sampler.normalized, sampler.handle) == ("linear", "mirror", False, "linear")
+    sampler = device.sampler(filter="linear", address="clamp", normalized=False)
+    assert (sampler.filter, sampler.address, sampler.normalized, sampler.handle) == ("linear", "clamp", False, "linear")
     assert message(device.sampler, filter="cubic") == "sampler: filter is 'cubic'; expected 'nearest', 'linear'"
     assert message(device.sampler, address="wrap") == "sampler: address is 'wrap'; expected 'clamp', 'repeat', 'mirror', 'border'"
     assert message(device.sampler, address="border") == "sampler: toys have no border"
+    for address in ("repeat", "mirror"):
+        assert device.sampler(address=address).address == address
+        assert message(device.sampler, address=address, normalized=False) == (
+            f"sampler: address is {address!r}; with normalized=False, expected 'clamp' or 'border'"
+        )
 
 
 def test_reprs_and_pickles(device: ImageDevice) -> None:
@@ -241,7 +246,8 @@ def test_a_wrong_image_is_an_error_before_the_launch(device: ImageDevice) -> Non
         "one device: copy the array through the host"
     )
     assert text(device.image((4, 4), "r32float"), device.sampler(filter="linear"), out) == (
-        "argument 1 'picture' is an image of r32float, and the sampler is linear"
+        "argument 1 'picture' is an image of r32float, which a linear sampler cannot read: toys filter no floats; pass a sampler with "
+        "filter='nearest'"
     )
     g, _ = function(Param("out", "image", "2d", "w"))
     assert message(g, picture, grid=1, block=1) == (

@@ -174,13 +174,9 @@ def invalid_images(case: Conformance) -> None:
             param = next(each for each in info.interface.params if each.kind == "image")
             image, sampler = _filled(devices[0], param.type or "2d", param.format or "rgba8unorm", True), devices[0].sampler()
             result = np.full((_PLACES, 4), -7, "float32")
-            valid = {
-                "source": image,
-                "source_sampler": sampler,
-                "places": np.zeros((_PLACES, len(image.shape) + bool(image.layers)), "float32"),
-            }
-            valid = {**valid, "result": result, "destination": image}
-            valid = {key: value for key, value in valid.items() if key in kind}
+            places = np.zeros((_PLACES, len(image.shape) + bool(image.layers)), "float32")
+            every = {"source": image, "source_sampler": sampler, "places": places, "result": result, "destination": image}
+            valid = {key: every[key] for key in kind}
             for fault, argument, value in _invalid_images(devices, param, image, sampler, "source_sampler" in kind):
                 with expect_argument_error(case, _call(name), f"with {fault}", argument, "the kernel was launched"):
                     launch(

@@ -298,10 +298,7 @@ def _submit_copy(stream: VulkanStream, source: Memory, start: int, target: Memor
 
 def _image_step(image: Image) -> int:
     """Return the bytes of a piece of an image, which has whole rows."""
-    from devmod_vulkan import _images
-
-    row = _images.row_bytes(image)
-    return max(_PIECE // row, 1) * row
+    return max(_PIECE // image.row_bytes, 1) * image.row_bytes
 
 
 def _submit_image_copy(stream: VulkanStream, image: Image, staged: Memory, start: int, size: int, *, write: bool) -> None:

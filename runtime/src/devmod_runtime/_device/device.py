@@ -380,7 +380,7 @@ class Device(ProcessLocal, ABC):
             What is read outside of the image: "clamp" the texel at the edge, "repeat" the image again, "mirror" the image reversed,
             "border" zero.
         normalized
-            Whether coordinates are from 0 to 1; otherwise they are in texels.
+            Whether coordinates are from 0 to 1; otherwise they are in texels, and `address` is "clamp" or "border".
 
         Raises
         ------
@@ -392,6 +392,10 @@ class Device(ProcessLocal, ABC):
         for name, value, known in (("filter", filter, FILTERS), ("address", address, ADDRESS_MODES)):
             if value not in known:
                 raise ArgumentError(f"sampler: {name} is {value!r}; expected {list_names(known)}", kind=self.kind, argument=name)
+        if not normalized and address in ("repeat", "mirror"):  # no driver has them
+            raise ArgumentError(
+                f"sampler: address is {address!r}; with normalized=False, expected 'clamp' or 'border'", kind=self.kind, argument="address"
+            )
         sampler = Sampler(self, filter, address, bool(normalized))
         sampler.handle = self.create_sampler(sampler)
         return sampler

@@ -146,6 +146,11 @@ class Image(ProcessLocal):
         return (*([self.layers] if self.layers else []), *reversed(self.shape), *([channels] if channels > 1 else []))
 
     @property
+    def row_bytes(self) -> int:
+        """The bytes of a row of texels in its NumPy array."""
+        return self.shape[0] * self.texel.texel_bytes
+
+    @property
     def nbytes(self) -> int:
         """The bytes of its NumPy array."""
         return prod(self.shape) * max(self.layers, 1) * self.texel.texel_bytes
@@ -197,6 +202,14 @@ class Image(ProcessLocal):
             return f"is an image of {self.format}, whose texels are {self.texel.sample}, and the kernel takes {param.sample}"
         problem = self.device.image_problem(self.format, param.access)
         return f"is an image of {self.format}: {problem}" if problem else ""
+
+    def format_error(self, reason: str) -> ArgumentError:
+        """Return the error for a new image whose format the device does not support. `reason` is a clause."""
+        return ArgumentError(f"image: {self.device} supports no image of {self.format}: {reason}", kind=self.device.kind, argument="format")
+
+    def filter_mismatch(self, reason: str) -> str:
+        """Return that a sampler with a linear filter cannot read the image, and why, as the end of a sentence."""
+        return f"is an image of {self.format}, which a linear sampler cannot read: {reason}; pass a sampler with filter='nearest'"
 
     def _error(self, text: str) -> ArgumentError:
         return ArgumentError(f"copy_from: {text}", kind=self.device.kind, argument="source")
