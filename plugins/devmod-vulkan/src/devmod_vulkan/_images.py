@@ -62,6 +62,7 @@ class DeviceImage:
     __slots__ = ("__weakref__", "_token", "image", "view")
 
     def __init__(self, logical: Logical, image: Image) -> None:
+        logical.check_open()
         limits = logical.physical.limits
         sides = [(name, limits[name]) for name in [f"maxImageDimension{len(image.shape)}D"] * len(image.shape) + ["maxImageArrayLayers"]]
         check_extent(image, sides)
@@ -147,6 +148,7 @@ def _image_info(logical: Logical, image: Image) -> Any:
 
 def create_sampler(logical: Logical, sampler: Sampler) -> Any:
     """Return the VkSampler of a sampler. Equal ones are one, which lives as long as the device: drivers limit their number."""
+    logical.check_open()
     if not sampler.normalized and sampler.address not in ("clamp", "border"):
         raise ArgumentError(
             f"sampler: address is {sampler.address!r}; with normalized=False Vulkan supports 'clamp' and 'border' alone",
