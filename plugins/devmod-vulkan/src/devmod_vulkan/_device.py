@@ -180,6 +180,7 @@ class VulkanDevice(Device):
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name of the caller's argument
         from devmod_vulkan import _images
 
+        self.logical.check_open()
         features = (_images.STORAGE,) if "w" in access else (_images.SAMPLED, _images.STORAGE)
         return _images.problem_of(self, self.physical, format, features)
 

@@ -61,6 +61,7 @@ class DeviceImage:
     __slots__ = ("__weakref__", "_token", "image", "view")
 
     def __init__(self, logical: Logical, image: Image) -> None:
+        logical.check_open()
         limits = logical.physical.limits
         sides = [(name, limits[name]) for name in [f"maxImageDimension{len(image.shape)}D"] * len(image.shape) + ["maxImageArrayLayers"]]
         check_extent(image, sides)
@@ -142,6 +143,7 @@ def _image_info(logical: Logical, image: Image) -> Any:
 
 def create_sampler(logical: Logical, sampler: Sampler) -> Any:
     """Return the VkSampler of a sampler. Equal ones are one, which lives as long as the device: drivers limit their number."""
+    logical.check_open()
     mode = _ADDRESS_MODES[sampler.address]
     texels = vk.VK_FILTER_LINEAR if sampler.filter == "linear" else vk.VK_FILTER_NEAREST
     info = make(

@@ -197,7 +197,7 @@ class Image(ProcessLocal):
         if param.type and self.type != param.type:
             return f"is an image of type {self.type}, and the kernel takes {param.type}"
         if param.format and self.format != param.format:
-            return f"is an image of {self.format}, and the kernel takes {param.format}"
+            return f"is an image of {self.format}, and the kernel takes {escape_line(param.format)}"
         if param.sample and self.texel.sample != param.sample:
             return f"is an image of {self.format}, whose texels are {self.texel.sample}, and the kernel takes {param.sample}"
         problem = self.device.image_problem(self.format, param.access)
@@ -260,9 +260,10 @@ def new_image(device: Device, shape: tuple[int, ...], format: object, layers: ob
         raise ArgumentError(
             f"image: expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}", kind=device.kind, argument="shape"
         )
-    if type(layers) is not int or layers < 0 or (layers and len(shape) == 3):
+    if type(layers) is not int or not 0 <= layers < 2**63 or (layers and len(shape) == 3):
         raise ArgumentError(
-            f"image: expected a number of layers, which a 3-D image does not have, got layers={layers!r} for the shape {shape}",
+            f"image: expected a number of layers, which a 3-D image does not have, got layers={describe_value(layers)} for the shape "
+            f"{shape}",
             kind=device.kind,
             argument="layers",
         )
