@@ -10,7 +10,7 @@ from typing import NamedTuple
 from devmod import Member
 from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
 from devmod.backend import ConversionError, parse_dtype
-from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
+from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.scalars import StructError, struct_packer
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The launch's own keywords. The keyword of a parameter of such a name has an underscore behind it.
 LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
+#: The most bytes of a block that is given as a record.
+_MAX_RECORD = 1 << 24
 
 
 class ArgumentOrder:
@@ -270,8 +272,12 @@ class ArgumentOrder:
         Raises
         ------
         FormatError
-            The scalars have no valid layout: they overlap, or are outside of the block.
+            The scalars have no valid layout: they overlap, or are outside of the block; or the block is too large.
         """
+        if record.size > _MAX_RECORD:  # a file has the size, and the memory is allocated before a device checks its limit
+            raise FormatError(
+                f"the block {quote_name(record.name)} of {self._label} has {record.size} bytes; a record has at most {_MAX_RECORD}"
+            )
         members = [_member(param, self._signature.arguments[number].type) for number, param in record.params]
         check_members(members, record.size, f"the block {quote_name(record.name)} of {self._label}")
         pack = struct_packer(keyword, members, record.size)
