@@ -129,7 +129,8 @@ class ArgumentOrder:
         for index, block in enumerate(interface.blocks):
             params = [(number, param) for number, param in enumerate(interface.params) if _is_in_block(param, index)]
             if block.name and params:
-                found.append(Record(block.name, [starts[number] for number, _ in params], -1, block.size, params))
+                numbers = [each for number, _ in params for each in range(starts[number], starts[number + 1])]
+                found.append(Record(block.name, numbers, -1, block.size, params))
         for number, names in enumerate(self._groups):
             if names:
                 found.append(Record(interface.params[number].name, list(range(starts[number], starts[number + 1])), number))
@@ -246,12 +247,18 @@ class ArgumentOrder:
         groups = list(self._groups)
         converters: list[tuple[int, Callable[[Any], Any]]] = []
         for place, record in enumerate(map(self.records.get, given), count):
-            if record is not None and record.argument >= 0:
-                groups[record.argument] = []  # the struct is one argument, which takes the record as it is
-                for number in record.numbers[1:]:
-                    del places[number]
-            elif record is not None:
+            if record is None:
+                continue
+            if record.argument < 0:
                 converters.append((place, self._converter(given[place - count], record)))
+            # A flattened struct is one argument of the kernel, which takes the record as it is, or the content of its block.
+            left = iter(record.numbers)
+            for argument in [number for number, _ in record.params] or [record.argument]:
+                members = [next(left) for _ in (self._groups[argument] if groups else ()) or ("",)]
+                for number in members[1:]:
+                    del places[number]
+                if groups:
+                    groups[argument] = []
         order = [places[number] for number in sorted(places)]
         group = _grouper(groups) if groups else None
         if order == list(range(len(self.arguments))) and not converters and not defaults:
