@@ -249,6 +249,8 @@ class ArgumentOrder:
         for place, record in enumerate(map(self.records.get, given), count):
             if record is None:
                 continue
+            if self.keywords_only:
+                converters.append((place, self._refuse_tuple(given[place - count])))
             if record.argument < 0:
                 converters.append((place, self._converter(given[place - count], record)))
             # A flattened struct is one argument of the kernel, which takes the record as it is, or the content of its block.
@@ -272,6 +274,16 @@ class ArgumentOrder:
             return values if group is None else group(values)
 
         return count, get, rearrange
+
+    def _refuse_tuple(self, keyword: str) -> Callable[[Any], Any]:
+        """Return the function that raises ArgumentError for a tuple, whose order would be that of one candidate."""
+
+        def check(value: Any) -> Any:
+            if isinstance(value, tuple):
+                raise self._error(f"takes the members of {keyword}= by name, in a mapping: {self.keywords_only}", keyword)
+            return value
+
+        return check
 
     def _converter(self, keyword: str, record: Record) -> Callable[[Any], BlockBytes]:
         """Return the function that converts a record to the content of its block. It raises ArgumentError.
