@@ -440,15 +440,18 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str])
     interface = info.interface
     if interface is None:
         return info
-    for noun, sources in (("parameters", [param.name for param in interface.params]), ("blocks", [block.name for block in interface.blocks])):
+    for noun, sources in (
+        ("parameters", [param.name for param in interface.params]),
+        ("blocks", [block.name for block in interface.blocks]),
+    ):
         owners: dict[str, str] = {}
         for source in sources:
             new = names.get(source, source)
             other = owners.setdefault(new, source)
             if other != source:
                 raise CompileError(
-                    f"aliases= gives two {noun} of the {kind} function {name!r} the name {new!r}: {other!r} and {source!r}. Only one of them "
-                    "can have it",
+                    f"aliases= gives two {noun} of the {kind} function {name!r} the name {new!r}: {other!r} and {source!r}. Only one of "
+                    "them can have it",
                     function=name,
                     argument="aliases",
                 )
