@@ -328,7 +328,7 @@ def unmet_needs(interface: Interface | None, device: object) -> str:
     if interface is None or not (interface.needs or interface.subgroup):
         return ""
     features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
-    missing = [need for need in interface.needs if features is not None and need not in features]
+    missing = [escape_line(need) for need in interface.needs if features is not None and need not in features]
     if interface.subgroup and sizes and interface.subgroup not in sizes:
         missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")
     return f"needs {escape_line(' and '.join(missing))}, which {device} does not have" if missing else ""

@@ -32,6 +32,8 @@ else:
 _CPU = (1, 0)
 #: DLPack's kDLCUDA, kDLROCM and kDLCUDAManaged.
 _CUDA_TYPES = (2, 10, 13)
+#: The most dimensions of a global: those that every version of NumPy has.
+_MAX_DIMENSIONS = 32
 
 
 class DeviceArray(Array):
@@ -470,6 +472,6 @@ def _declared_type(name: str, functions: Mapping[str, FunctionInfo]) -> tuple[st
         if isinstance(entry, (list, tuple)) and entry and isinstance(entry[0], str):
             dtype, *lengths = entry
             parse_dtype(dtype)  # raises FormatError
-            if all(type(each) is int and each >= 0 for each in lengths):
+            if len(lengths) <= _MAX_DIMENSIONS and all(type(each) is int and each >= 0 for each in lengths):
                 return dtype, tuple(lengths)
     return None
