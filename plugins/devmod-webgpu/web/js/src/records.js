@@ -58,7 +58,7 @@ export function recordPacker(name, members, size) {
     } catch (error) {
       if (!(error instanceof MemberError)) throw error;
       const refused = new ConversionError(`${error.path === name ? "" : `member ${quoteName(error.path)}: `}${error.message}`);
-      if (error.path !== name) refused.path = error.path;
+      refused.path = error.path;
       throw refused;
     }
     return result;

@@ -5,7 +5,7 @@ import { quoteName } from "./errors.js";
 
 /** A value cannot be converted. The message begins with the value and continues "argument 'x'". */
 export class ConversionError extends Error {
-  /** The member of a struct that is the reason, as in `p.parts[1].n`; "" for the value itself. */
+  /** Where in a struct the reason is, as in `p.parts[1].n`; "" for other values. */
   path = "";
 }
 
