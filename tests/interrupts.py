@@ -53,7 +53,7 @@ def module_of(kind: str) -> Any:
     info = FunctionInfo("bump", ["handle"], ["blockIdx.x", "threadIdx.x"], (), Interface([Param("x", "buffer", "uint32", "rw", 0)]))
     if kind == "metal":
         if sys.platform != "darwin":
-            sys.path.insert(0, str(ROOT / "plugins" / "devmod-metal" / "tests"))
+            sys.path[:0] = [str(ROOT / "plugins" / "devmod-metal" / "tests"), str(ROOT / "simulators" / "src")]
             from metal_double import KERNELS, Double
 
             from devmod_metal import _device

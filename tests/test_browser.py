@@ -390,6 +390,44 @@ def test_a_call_by_names_with_threads_is_that_by_position(page: Browser, server:
 
 
 @pytest.mark.row("R34")
+def test_a_block_is_given_by_its_members_or_as_one_record(page: Browser, server: FileServer) -> None:
+    server.files["scale.devmod"] = compiled(SCALE)
+    found = run(
+        page,
+        """
+        const scale = await (await kit.open("scale.devmod")).getFunction("scale");
+        const { device } = scale;
+        const x = new Float32Array([1, 2, 3, 4]);
+        const pairs = new Float32Array(2);
+        const values = { factor: 2, shift: [0, 0, 0.5], on: true };
+        const data = new ArrayBuffer(32);
+        new Float32Array(data).set([2, 0, 0, 0, 0, 0, 0.5]);
+        new Uint32Array(data)[7] = 1;
+        const found = [];
+        for (const given of [values, { scalars: { ...values, on: 1 } }, { scalars: [2, [0, 0, 0.5], 1] }, { scalars: data }, { scalars: new Uint32Array(data) }]) {
+          const y = new Float32Array(4);
+          await scale.run({ x, y, pairs, ...given }, { threads: 4 });
+          found.push([...y]);
+        }
+        const made = [x, x, pairs].map((each) => device.createBuffer({ size: each.byteLength, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST }));
+        device.queue.writeBuffer(made[0], 0, x);
+        const buffers = { x: made[0], y: made[1], pairs: made[2] };
+        const launch = await scale.bind({ ...buffers, scalars: data }, { threads: 4 });
+        new Float32Array(data).fill(0); // the launch has its own copy
+        launch.launch();
+        await launch.done();
+        const y = new Float32Array(4);
+        await scale.run({ x: made[1], y, pairs, ...values, shift: [0, 0, 0] }, { threads: 4 });
+        const refused = await failure(() => scale.run({ x, y, pairs, ...values, scalars: values }, { threads: 4 }));
+        return [found, [...y], refused];
+        """,
+    )
+    assert found[:2] == [[[2.5, 4.5, 6.5, 8.5]] * 5, [5, 9, 13, 17]]
+    assert found[2] == ["ArgumentError", f"{NAME} got argument 3 'factor' twice: by name and in the record scalars; {TAKES}"]
+    assert page.messages() == []
+
+
+@pytest.mark.row("R34")
 def test_a_struct_by_value_is_a_record_of_its_members(page: Browser, server: FileServer) -> None:
     text = """
 struct Light { on: u32, colour: vec3f }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,124 @@ def as_in_javascript(message: str) -> str:
     """Return a message of Python in the words of JavaScript: options have no equals sign, and numbers are not ints."""
     message = re.sub(r"\b(grid|threads|block)=(?![\w\[('-])", r"\1", message.replace("the toy function", "the webgpu function"))
     return message.replace("an int, or up to three ints", "a number, or up to three numbers")
+
+
+# -- records: the scalars of a block as one argument
+
+VECTOR = [
+    Param("n", "scalar", "int32", at=(0, 0)),
+    Param("a", "scalar", "float32", at=(0, 4)),
+    Param("v", "scalar", "float32x3", at=(0, 16)),
+    Param("p", "scalar", "uint32", at=(1, 4)),
+    Param("view", "scalar", "uint8x8", at=(1, 8), align=4, members=[devmod.Member("on", "uint32"), devmod.Member("w", "float32", 4)]),
+    Param("m", "scalar", "uint8x16", at=(1, 16), align=8, members=[devmod.Member("", "float32x2", shape=[2], strides=[8])]),
+    Param("rest", "scalar", "uint8x4", at=(1, 32), align=4),
+]
+BLOCKS = [devmod.Block((0, 0), 32, name="q"), devmod.Block((0, 1), 48, name="p"), devmod.Block((0, 2), 16, name="none")]
+Q = {"n": 1, "a": 2, "v": [3, 4, 5]}
+P = {"p": 6, "view": {"on": 7, "w": 8}, "m": [[1, 2], [3, 4]], "rest": [1, 2, 3, 4]}
+OVERLAPPING = [Param("n", "scalar", "int32", at=(0, 0)), Param("m", "scalar", "int32", at=(0, 2))]
+NAMELESS = [Param("", "scalar", "int32", at=(0, 0)), Param("", "scalar", "int32", at=(0, 4))]
+WRONG_RECORDS: list[tuple[list[Param], dict[str, Any]]] = [
+    *((VECTOR, given) for given in (
+        Q | {"q": Q} | P, {"q": Q, "n": 1} | P, {"n": 1, "q": Q, "p_": P}, {"q": Q, "p_": P, "p": 6}, {"q": Q}, {"q": Q, "p": 6}, {"qq": Q, "p_": P},
+        {"none": {}, "q": Q, "p_": P}, {"q": {**Q, "n": 0.5}, "p_": P}, {"q": {**Q, "w": 1}, "p_": P}, {"q": {"n": 1, "a": 2}, "p_": P}, {"q": {}, "p_": P},
+        {"q": 7, "p_": P}, {"q": None, "p_": P}, {"q": (1, 2), "p_": P}, {"q": {**Q, "v": [1, 2]}, "p_": P}, {"q": {**Q, "v": [1, 2, "3"]}, "p_": P},
+        {"q": Q, "p_": {**P, "view": {"on": -1, "w": 0}}}, {"q": Q, "p_": {**P, "m": [[1, 2], [3, "4"]]}}, {"q": Q, "p_": {**P, "rest": [1, 2, 3]}},
+    )),
+    (OVERLAPPING, {"q": {"n": 1, "m": 2}}), (NAMELESS, {"q": {"n": 1}}), (NAMELESS, {}),
+]  # fmt: skip
+RECORDS = """
+const { makePlan } = await import("./plan.js");
+const { readInterface } = await import("./interface.js");
+const { readShape } = await import("./shape.js");
+const { packBlocks } = await import("./arguments.js");
+const { BlockBytes } = await import("./records.js");
+const { DevmodError } = await import("./errors.js");
+const map = (value) => {
+  if (Array.isArray(value)) return value.map(map);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.assign(Object.create(null), Object.fromEntries(Object.entries(value).map(([key, each]) => [key, map(each)])));
+};
+const blocksOf = (known, args) => {
+  const found = readInterface(map(known), (problem) => new Error(problem));
+  const plan = makePlan("f", { name: "f", argTypes: [], launchParamTags: [], argExtraTags: [], interface: found }, "");
+  const { values, shape } = readShape(plan, args, { grid: 1 }, null, 65535);
+  const [scalars, contents] = [new Map(), new Map()];
+  plan.args.forEach((argument, number) => {
+    const value = values[number];
+    if (value instanceof BlockBytes) contents.set(argument.block, value.bytes);
+    else scalars.set(argument, argument.pack(value));
+  });
+  return packBlocks(plan, scalars, contents, shape).map(({ data }) => Buffer.from(data).toString("hex"));
+};
+"""
+
+
+def known_of(params: list[Param]) -> Interface:
+    return Interface(params, BLOCKS)
+
+
+@pytest.mark.row("R34")
+def test_a_record_has_the_bytes_of_its_members() -> None:
+    """A block with the name of an argument has an underscore behind its name. Bytes are passed unchanged, with the padding."""
+    body = """
+    const [known, q, record] = argument;
+    const p = { ...record, rest: Uint8Array.from(record.rest) }; // bytes by themselves, and a list in a record
+    const data = Uint8Array.from({ length: 32 }, (_, at) => at);
+    const given = [
+      { ...q, ...p }, { q, p_: record }, { p_: Object.values(p), ...q }, { q: Object.values(q), ...p }, { q: { v: new Float32Array([3, 4, 5]), a: 2n, n: true }, p_: p },
+      { q: data, ...p }, { ...p, q: data.buffer }, { q: new Float32Array(data.buffer), p_: p },
+    ];
+    return given.map((each) => blocksOf(known, each));
+    """
+    found = run_in_node(RECORDS + body, [known_of(VECTOR).to_dict(), Q, P])
+    q = struct.pack("<if8x3f4x", 1, 2, 3, 4, 5).hex()
+    p = struct.pack("<4xIIf4f4B12x", 6, 7, 8, 1, 2, 3, 4, 1, 2, 3, 4).hex()
+    none = bytes(16).hex()
+    assert found == [[q, p, none]] * 5 + [[bytes(range(32)).hex(), p, none]] * 3
+
+
+@pytest.mark.row("R34")
+def test_wrong_records_have_the_messages_of_python() -> None:
+    body = """
+    return argument.map(([known, args]) => {
+      try {
+        return blocksOf(known, args);
+      } catch (error) {
+        if (!(error instanceof DevmodError)) throw error;
+        return [error.name, error.message, error.argument];
+      }
+    });
+    """
+    found = run_in_node(RECORDS + body, [[known_of(params).to_dict(), given] for params, given in WRONG_RECORDS])
+    for (params, given), refused in zip(WRONG_RECORDS, found, strict=True):
+        info = FunctionInfo("f", [param.type for param in params], (), (), known_of(params))
+        with pytest.raises(devmod.DevmodError) as caught:
+            toy.module({"f": info})["f"](**given, grid=1, block=1)
+        message = re.sub(r"record (\w+)=", r"record \1", str(caught.value).replace("the toy function", "the webgpu function"))
+        for words, others in (("a mapping, a tuple or a NumPy record of", "a record or an array of"), ("a tuple of", "an array of")):
+            message = message.replace(words, others)
+        message = message.replace("None", "null").replace("0.5 is a float, and int32 takes an int", "0.5 is not a whole number")
+        expected = [type(caught.value).__name__, message, getattr(caught.value, "argument", "")]
+        assert refused == expected, given
+
+
+def test_bytes_of_another_size_are_no_record() -> None:
+    body = """
+    const [known, q, p] = argument;
+    return [new ArrayBuffer(28), new Float32Array(9), new DataView(new ArrayBuffer(0))].map((each) => {
+      try {
+        return blocksOf(known, { p_: p, q: each });
+      } catch (error) {
+        return [error.message, error.argument];
+      }
+    });
+    """
+    found = run_in_node(RECORDS + body, [known_of(VECTOR).to_dict(), Q, P])
+    end = "cannot be passed as uint8x32, which has 32 bytes"
+    listed = [("an ArrayBuffer", 28), ("a Float32Array", 36), ("a DataView", 0)]
+    assert found == [[f"the webgpu function 'f' got an invalid record q: {name} of {size} bytes {end}", "q"] for name, size in listed]
 
 
 READ_TAGS = """

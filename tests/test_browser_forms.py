@@ -117,6 +117,7 @@ def test_the_form_has_a_field_for_each_argument_with_its_range(browser: Browser,
     assert "int32, −2147483648 to 2147483647" in texts
     assert "float32" in texts
     assert "blocks of 64 × 1 × 1 threads" in texts
+    assert browser.text(".details .functions .where") == "record scalars · blocks of 64 × 1 × 1 threads"
     assert browser.evaluate("return document.querySelector('.kernel').getAttribute('aria-label')") == "Run axpy"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import devmod
 from devmod import Param
+from devmod_conformance.checks import sample_image
 from devmod_runtime import IMAGE_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,24 +43,8 @@ def run(page: Browser, body: str, argument: Any = None) -> Any:
 
 def sampled(picture: np.ndarray, width: int, height: int, filter: str, address: str) -> np.ndarray:
     """Return what RESIZE writes: places from -1 to 2 of a picture of floats."""
-
-    def axis(count: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        place = ((np.arange(count) + 0.5) / count * 3 - 1) * length
-        low = np.floor(place - 0.5 if filter == "linear" else place).astype(int)
-        weight = place - 0.5 - low if filter == "linear" else np.zeros(count)
-
-        def wrapped(index: np.ndarray) -> np.ndarray:
-            if address == "clamp":
-                return np.clip(index, 0, length - 1)
-            turn = index % (2 * length)
-            return index % length if address == "repeat" else np.where(turn < length, turn, 2 * length - 1 - turn)
-
-        return wrapped(low), wrapped(low + 1), weight
-
-    (left, right, x), (top, bottom, y) = axis(width, picture.shape[1]), axis(height, picture.shape[0])
-    x, y = x[None, :, None], y[:, None, None]
-    rows = [picture[at][:, left] * (1 - x) + picture[at][:, right] * x for at in (top, bottom)]
-    return rows[0] * (1 - y) + rows[1] * y
+    x, y = np.meshgrid(*((np.arange(count) + 0.5) / count * 3 - 1 for count in (width, height)))
+    return sample_image(picture, np.stack([x.ravel(), y.ravel()], 1), filter=filter, address=address).reshape(height, width, -1)
 
 
 @pytest.mark.row("R34")

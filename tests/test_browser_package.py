@@ -68,6 +68,10 @@ export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Pro
   }
   const scale = await bundle.getFunction<Scale>("scale");
   await scale.run({ x: new Float32Array(4), factor: 2, n: 4 }, { threads: 4 });
+  const byRecord = await bundle.getFunction<{ x: Float32Array; p: { factor: number; n: number } | ArrayBuffer }>("scale");
+  await byRecord.run({ x: new Float32Array(4), p: { factor: 2, n: 4 } }, { threads: 4 });
+  await byRecord.run({ x: new Float32Array(4), p: new ArrayBuffer(8) }, { threads: 4 });
+  await f.run({ x: buffer, p: { factor: 2, shift: [0, 0, 1] }, q: new Uint32Array(4) }, { threads: 4 });
   await (await scale.specialize({ TILE: 8 })).run({ x: new Float32Array(4), factor: 2, n: 4 }, { threads: 4 });
   const src: Image = await imageFrom(await createImageBitmap(file), { format: "rgba16float" });
   const dst = await image([64, 64, 4], "r32float", { device });
@@ -127,6 +131,8 @@ def test_the_types_refuse_wrong_calls(users: Callable[[str], list[str]]) -> None
         "await scale.run({ x: new Float32Array(4), factor: 2, n: 4, m: 5 }, { threads: 4 });",
         "await scale.run({ x: [1, 2], factor: 2, n: 4 }, { threads: 4 });",
         "await scale.bind({ x: new Float32Array(4), factor: 2, N: 4 }, { grid: 4 });",
+        "await byRecord.run({ x: new Float32Array(4), p: { factor: 2 } }, { threads: 4 });",
+        "await byRecord.run({ x: new Float32Array(4), factor: 2, n: 4 }, { threads: 4 });",
         "await resize.run({ src: s, s, dst, first: 1 }, { threads: 4 });",
         "await resize.run({ src, s: 'linear', dst, first: 1 }, { threads: 4 });",
         "await image([4, 4]);",

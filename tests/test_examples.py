@@ -26,6 +26,7 @@ SIGNATURES = {
     "matmul_tiled": "a: float32*, b: float32*, c: float32*, m: int32, n: int32, k: int32",
     "blur_rows": "picture: uint32*, between: float32*, weights: float32*, radius: int32, width: int32, height: int32",
     "blur_columns": "between: float32*, blurred: uint32*, weights: float32*, radius: int32, width: int32, height: int32",
+    "resize": "source: image, source_sampler: sampler, result: image, width: int32, height: int32",
     "mandelbrot": "escape: float32*, width: int32, height: int32, left: float32, top: float32, pixel: float32, steps: int32",
 }
 
@@ -47,11 +48,15 @@ def test_an_example_has_the_same_signature_and_a_block_on_each_kind(kind: str) -
         interface = info.interface
         assert interface is not None
         params = [each for each in interface.params if each.default is None]
-        text = ", ".join(f"{each.name}: {each.type.partition('x')[0]}{'*' if each.kind == 'buffer' else ''}" for each in params)
-        assert text == SIGNATURES[name]
+        texts = [
+            f"{each.name}: {each.kind if each.kind in ('image', 'sampler') else each.type.partition('x')[0]}{'*' if each.kind == 'buffer' else ''}"
+            for each in params
+        ]
+        # Metal has an order of its own for images and values, so calls of `resize` are by name.
+        assert texts == SIGNATURES[name].split(", ") or (kind == "metal" and sorted(texts) == sorted(SIGNATURES[name].split(", ")))
         # A call needs no block.
         assert interface.open_block or interface.block or interface.default_block, name
-    assert set(found) == set(SIGNATURES)
+    assert set(found) == set(SIGNATURES) - ({"resize"} if kind == "rocm" else set())
 
 
 def test_the_calls_of_the_readme_have_the_names_of_the_kernels() -> None:

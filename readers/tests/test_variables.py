@@ -38,9 +38,15 @@ def test_variables_of_ptx() -> None:
 .visible .const .align 4 .b8 taps[20] = {0, 0, 128, 63};
 .global .align 4 .u32 _ZN7filters5countE;
 \t.extern .global .f32 far;
+.visible .global .attribute(.managed) .align 4 .b8 _ZN7filters6sharedE[8];
 .visible .entry k() { ld.const.f32 %f1, [taps]; ld.global.u32 %r1, [%rd1]; .shared .b8 own[4]; }
 """
-    assert read_variables(text) == {"taps": "taps", "filters::count": "_ZN7filters5countE", "far": "far"}
+    assert read_variables(text) == {
+        "taps": "taps",
+        "filters::count": "_ZN7filters5countE",
+        "far": "far",
+        "filters::shared": "_ZN7filters6sharedE",
+    }
 
 
 @pytest.mark.parametrize("code", [b"", b"\x7fELF", b"\x7fELF\2\1" + bytes(58), b"\x7fELF" + b"\xff" * 300, b".global " * 5])

@@ -97,6 +97,7 @@ def test_defaults_have_the_names_of_aliases() -> None:
         ({"x": "ab"}, "aliases= is a sequence of strings, not 'ab'"),
         ({"x": [7]}, "aliases= has 7; each is a string"),
         ({"": ["a"]}, "aliases= has the name ''; a name is a string of UTF-8 with characters"),
+        ({"x": [""]}, "aliases= has an empty name for 'x': a parameter without a name has no alias"),
         (["x"], "aliases= is a map of a parameter's name to its names in the sources, not ['x']"),
     ],
 )
@@ -104,6 +105,19 @@ def test_wrong_aliases(aliases: Any, text: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(TWO, "opencl", aliases=aliases)
     assert str(caught.value) == text
+
+
+def test_two_blocks_have_no_common_alias() -> None:
+    source = """#version 450
+    layout(binding = 0) buffer X {int x[];};
+    layout(binding = 1) uniform Q {int n;};
+    layout(push_constant) uniform P {int m;} p;
+    void main() { x[0] = n + p.m; }"""
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, "vulkan", aliases={"both": ["p", "Q"]})
+    assert str(caught.value) == (
+        "aliases= gives two blocks of the vulkan function 'main' the name 'both': 'Q' and 'p'. Only one of them can have it"
+    )
 
 
 def test_aliases_may_exchange_two_names() -> None:

@@ -50,7 +50,7 @@ def sample_image(values: Array, places: Array, *, filter: str, address: str, nor
     import numpy as np
 
     layer = [places[:, -1].astype(int)] if layered else []
-    sizes = values.shape[-2 : 0 if layered else None : -1] if layered else values.shape[-2::-1]
+    sizes = values.shape[-2 : 0 if layered else None : -1]
     at = places[:, : len(sizes)].astype("float64") * (sizes if normalized else 1) - (0.5 if filter == "linear" else 0)
     first = np.floor(at).astype(int)
     result = np.zeros((len(places), values.shape[-1]))

@@ -94,7 +94,7 @@ def test_types_that_contradict_the_image_are_refused(entry: list[Any], text: str
     assert str(caught.value).endswith(text)
 
 
-@pytest.mark.parametrize("entry", [{}, [], [3], ["int32", -1], ["int32", "4"], None, "int32"])
+@pytest.mark.parametrize("entry", [{}, [], [3], ["int32", -1], ["int32", "4"], None, "int32", ["int32", *[1] * 33]])
 def test_types_that_are_no_types_are_ignored(entry: Any, device: Any) -> None:
     module = compiled()
     info = module.functions["k"]

@@ -780,7 +780,9 @@ def after_shutdown():  # registered first, so called last: the device is closed
     for ask in (lambda: f(arrays[0], grid=16), launches[0], launches[0].time, arrays[0].numpy, device.synchronize, device.stream,
                 event.synchronize, lambda: event.elapsed(event), streams[0].record, streams[0].synchronize,
                 lambda: device.from_numpy(np.ones(4)), lambda: f(np.ones(64, "float32"), grid=1),
-                lambda: f.bind(arrays[0], grid=1), lambda: module["l"]):
+                lambda: f.bind(arrays[0], grid=1), lambda: module["l"], image.numpy, lambda: image.copy_from(np.ones((4, 4), "float32")),
+                lambda: device.image(4, "r32float"), device.sampler, lambda: device.sampler(filter="linear"),
+                lambda: device.image_problem("rg8sint", "r")):
         try: ask(); messages.append("nothing")
         except devmod.LaunchError as error: messages.append(str(error))
     if {*messages} != {f"{device} is closed: the interpreter is shutting down"}: print(messages)
@@ -799,6 +801,7 @@ f(arrays[0], grid=16)
 f.specialize()(arrays[0], grid=16)
 event = streams[0].record()
 streams[1].wait(event)
+image, sampler = device.image((4, 4), "r32float"), device.sampler()
 entry = [launches, arrays, event]
 entry.append(entry)
 class Late:
@@ -863,6 +866,8 @@ if OPENED:
     array = device.from_numpy(np.ones(4, "float32"))
     launch = call().bind(array, grid=1)
     asked += [launch, array.numpy, device.synchronize, device.stream]
+    image, sampler = device.image((4, 4), "r32float"), device.sampler()
+    asked += [image.numpy, lambda: device.image(4, "r32float"), device.sampler, lambda: device.sampler(filter="linear")]
     def keep_going():
         while not done.is_set(): launch(); device.synchronize()
     threads += [threading.Thread(target=keep_going) for _ in range(2)]

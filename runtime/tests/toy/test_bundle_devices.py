@@ -167,7 +167,7 @@ def test_the_error_for_an_invalid_devmod_device(
 def needing(needs: str, variant: str = "1") -> toy.ToyModule:
     """Return a module whose function needs something of the device."""
     made = module(variant)
-    info = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")], needs=needs.split()))
+    info = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")], needs=needs.split(" ")))
     other = toy.ToyModule(spec("toy"), "toy", {"f": info}, variant.encode())
     other.runs, other.launcher_type = made.runs, made.launcher_type
     return other
@@ -199,3 +199,10 @@ def test_the_error_of_a_bundle_names_the_needs_that_no_device_has(devices: list[
         "  1. toy/toy for 1: needs fp16, which toy device 0 (toy number 0) does not have\n"
         "  2. toy/toy for 2: needs fp64, which toy device 1 (toy number 1) does not have"
     )
+
+
+def test_the_name_of_a_need_adds_no_line_to_an_error(devices: list[toy.ToyDevice]) -> None:
+    devices[0].features = frozenset()
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        needing("a\nb")["f"](np.zeros(4, "float32"), grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f' needs a\\nb, which toy device 0 (toy number 0) does not have"

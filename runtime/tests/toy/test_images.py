@@ -12,6 +12,7 @@ import toy_backend as toy
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod._values.info import unmet_needs
 from devmod_runtime import IMAGE_FORMATS, Image, Sampler, check_extent
 
 
@@ -49,7 +50,7 @@ class ImageKernel(toy.ToyKernel):
         linear = any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values())
         for number, each in images.items():
             if linear and isinstance(each, Image) and each.format == "r32float":
-                return number, "is an image of r32float, and the sampler is linear"
+                return number, each.filter_mismatch("toys filter no floats")
         return None
 
 
@@ -155,6 +156,9 @@ def test_images_that_do_not_exist_are_errors(device: ImageDevice) -> None:
     assert message(device.image, (2, 2), "r8uint", layers=-1) == (
         "image: expected a number of layers, which a 3-D image does not have, got layers=-1 for the shape (2, 2)"
     )
+    # Python converts no number of so many digits to text.
+    assert message(device.image, 10**5000, "r8uint") == "a length of a shape is an int of 16610 bits; expected less than 2**63"
+    assert message(device.image, 2, "r8uint", layers=10**5000).endswith("got layers=an int of 16610 bits for the shape (2,)")
     assert message(device.image, (65, 2), "r8uint") == (
         "image: toy device 0 (toy number 0) supports no image of the shape (65, 2): its max_width is 64"
     )
@@ -166,7 +170,7 @@ def test_images_that_do_not_exist_are_errors(device: ImageDevice) -> None:
         "shape (3, 5, 3); use device.image(shape, format) and image.copy_from(array) for other images"
     )
     assert message(device.image_from_numpy, np.ones((3, 5))).startswith("image_from_numpy: expected an array of height × width")
-    assert message(device.image_from_numpy, [1, 2]) == "image_from_numpy takes an array of the host, got [1, 2]"
+    assert message(device.image_from_numpy, [1, 2]) == "image_from_numpy takes an array of the host, got a list"
     assert message(toy.ToyDevice(0).image, (2, 2), "r8uint") == "image: the toy backend does not support images"
     assert message(toy.ToyDevice(0).sampler) == "sampler: the toy backend does not support images"
 
@@ -184,11 +188,29 @@ def test_a_copy_of_another_shape_or_type_is_an_error(device: ImageDevice) -> Non
 
 
 def test_samplers(device: ImageDevice) -> None:
-    sampler = device.sampler(filter="linear", address="mirror", normalized=False)
-    assert (sampler.filter, sampler.address, sampler.normalized, sampler.handle) == ("linear", "mirror", False, "linear")
+    sampler = device.sampler(filter="linear", address="clamp", normalized=False)
+    assert (sampler.filter, sampler.address, sampler.normalized, sampler.handle) == ("linear", "clamp", False, "linear")
     assert message(device.sampler, filter="cubic") == "sampler: filter is 'cubic'; expected 'nearest', 'linear'"
     assert message(device.sampler, address="wrap") == "sampler: address is 'wrap'; expected 'clamp', 'repeat', 'mirror', 'border'"
     assert message(device.sampler, address="border") == "sampler: toys have no border"
+    for address in ("repeat", "mirror"):
+        assert device.sampler(address=address).address == address
+        assert message(device.sampler, address=address, normalized=False) == (
+            f"sampler: address is {address!r}; with normalized=False, expected 'clamp' or 'border'"
+        )
+    assert message(device.sampler, normalized="no") == "sampler: normalized is 'no'; expected True or False"
+    # The comparisons of an array have no single truth value.
+    assert message(device.sampler, filter=np.array(["linear", "x"])).startswith("sampler: filter is an array of shape (2,); expected")
+    assert message(device.sampler, normalized=np.ones(2)) == "sampler: normalized is an array of shape (2,); expected True or False"
+
+
+def test_names_of_a_file_stay_on_one_line(device: ImageDevice) -> None:
+    image = device.image((5, 3), "r8unorm")
+    assert image.mismatch(Param("t", "image", "2d", format="x\n::error::")) == (
+        "is an image of r8unorm, and the kernel takes x\\n::error::"
+    )
+    device.features = frozenset()
+    assert unmet_needs(Interface(needs=["x\n::error::"]), device) == f"needs x\\n::error::, which {device} does not have"
 
 
 def test_reprs_and_pickles(device: ImageDevice) -> None:
@@ -241,7 +263,8 @@ def test_a_wrong_image_is_an_error_before_the_launch(device: ImageDevice) -> Non
         "one device: copy the array through the host"
     )
     assert text(device.image((4, 4), "r32float"), device.sampler(filter="linear"), out) == (
-        "argument 1 'picture' is an image of r32float, and the sampler is linear"
+        "argument 1 'picture' is an image of r32float, which a linear sampler cannot read: toys filter no floats; pass a sampler with "
+        "filter='nearest'"
     )
     g, _ = function(Param("out", "image", "2d", "w"))
     assert message(g, picture, grid=1, block=1) == (

@@ -254,3 +254,82 @@ def test_the_name_of_a_block_in_files() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         Block.from_dict({"at": 0, "size": 8, "name": 7})
     assert str(caught.value) == "a block's name is a string, not int"
+
+
+class Faulty(dict[str, object]):
+    """A mapping without a value for its keys."""
+
+    def __getitem__(self, key: str) -> object:
+        raise KeyError(key)
+
+
+class Keys(Faulty):
+    """A mapping with a key that is no string and has no hash."""
+
+    def keys(self) -> Any:
+        return [["n"]]
+
+
+def test_an_error_of_a_mapping_is_not_hidden_by_the_plan_of_the_call() -> None:
+    f, seen = make(X, N, A)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="'n'"):
+            f(np.zeros(1, "float32"), p=Faulty(n=1, a=2), grid=1, block=1)
+        f(np.zeros(1, "float32"), p={"n": 1, "a": 2}, grid=1, block=1)
+    assert len(seen) == 2
+
+
+class BigEndian(ctypes.BigEndianStructure):
+    _fields_ = (("n", ctypes.c_int32), ("a", ctypes.c_float))
+
+
+def released() -> memoryview:
+    view = memoryview(bytes(8))
+    view.release()
+    return view
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (BigEndian(1, 2), "a BigEndian has big-endian numbers, and uint8x8 is little-endian"),
+        (np.zeros(1, "M8[s]"), "the memory of this ndarray cannot be read: cannot include dtype 'M' in a buffer"),
+        (released(), "the memory of this memoryview cannot be read: operation forbidden on released memoryview object"),
+        (Keys(n=1), "member \"p.['n']\": unknown; expected 'n', 'a'"),
+    ],
+)
+def test_a_record_that_has_no_bytes_of_the_block(record: Any, text: str) -> None:
+    f, seen = make(X, N, A, blocks=[Block("push", 8, name="p")])
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(np.zeros(1, "float32"), p=record, grid=1, block=1)
+    assert str(caught.value) == f"{START}an invalid record p=: {text}"
+    assert not seen
+
+
+def test_a_record_with_big_endian_fields_has_the_same_values() -> None:
+    f, seen = make(X, N, A, blocks=[Block("push", 8, name="p")])
+    for order in "<>":
+        f(np.zeros(1, "float32"), p=np.array((1, 2), [("n", f"{order}i4"), ("a", f"{order}f4")]), grid=1, block=1)
+    assert seen == [np.array([1], "<i4").tobytes() + np.array([2], "<f4").tobytes()] * 2
+
+
+def test_a_file_does_not_choose_the_memory_of_a_record() -> None:
+    f, _ = make(N, blocks=[Block("push", 2**62, name="p")])
+    with pytest.raises(devmod.FormatError) as caught:
+        f(p={"n": 1}, grid=1, block=1)
+    assert str(caught.value) == f"the block 'p' of the toy function 'f' has {2**62} bytes; a record has at most 16777216"
+
+
+def test_the_padding_of_a_three_vector_has_the_next_scalar_in_any_order_of_arguments() -> None:
+    after = Param("w", "scalar", "float32", at=(0, 28))
+    expected = bytes(16) + np.array([1, 2, 3, 4], "f4").tobytes()
+    for params in ((PARAMS[2], after), (after, PARAMS[2])):
+        f, seen = make(*params, blocks=[Block("push", 32, name="p")])
+        f(v=(1, 2, 3), w=4, grid=1, block=1)
+        f(p={"v": (1, 2, 3), "w": 4}, grid=1, block=1)
+        assert seen == [expected, expected]
+
+
+def test_the_description_has_one_line_for_the_name_of_a_record() -> None:
+    f, _ = make(X, N, blocks=[Block("push", 8, name="a\nb")])
+    assert "n : int32\na\\nb : record\n    In place of 'n'.\n" in f.__doc__

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Module, Param, TargetSpec
+    from devmod import FunctionInfo, Module, TargetSpec
     from devmod_targets._languages import Compiler
 
     Path = str | os.PathLike[str]
@@ -428,6 +428,8 @@ def _names(aliases: Mapping[str, Iterable[str]] | None) -> dict[str, str]:
         if not (isinstance(alias, str) and alias and is_utf8(alias)):
             raise CompileError(f"aliases= has the name {alias!r}; a name is a string of UTF-8 with characters")
         for name in _strings("aliases", names):
+            if not name:
+                raise CompileError(f"aliases= has an empty name for {alias!r}: a parameter without a name has no alias", argument="aliases")
             if result.setdefault(name, alias) != alias:
                 raise CompileError(f"aliases= has {name!r} twice: for {result[name]!r} and for {alias!r}", argument="aliases")
     return result
@@ -438,17 +440,21 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str])
     interface = info.interface
     if interface is None:
         return info
-    owners: dict[str, Param] = {}
-    for param in interface.params:
-        new = names.get(param.name, param.name)
-        other = owners.setdefault(new, param)
-        if other.name != param.name:
-            raise CompileError(
-                f"aliases= gives two parameters of the {kind} function {name!r} the name {new!r}: {other.name!r} and {param.name!r}. Only "
-                "one of them can have it",
-                function=name,
-                argument="aliases",
-            )
+    for noun, sources in (
+        ("parameters", [param.name for param in interface.params]),
+        ("blocks", [block.name for block in interface.blocks]),
+    ):
+        owners: dict[str, str] = {}
+        for source in sources:
+            new = names.get(source, source)
+            other = owners.setdefault(new, source)
+            if other != source:
+                raise CompileError(
+                    f"aliases= gives two {noun} of the {kind} function {name!r} the name {new!r}: {other!r} and {source!r}. Only one of "
+                    "them can have it",
+                    function=name,
+                    argument="aliases",
+                )
     params = [param.replace(name=names.get(param.name, param.name)) for param in interface.params]
     blocks = [block.replace(name=names.get(block.name, block.name)) for block in interface.blocks]
     return info.replace(interface=interface.replace(params=params, blocks=blocks))

@@ -6,6 +6,7 @@ keys of a map, which are written after the known ones.
 
 from __future__ import annotations
 
+from devmod._util.text import escape_line
 from devmod._values.dtypes import NUMBERS, parse_dtype
 from devmod._values.fields import check_count, read_map, read_place, type_name
 from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
@@ -327,10 +328,10 @@ def unmet_needs(interface: Interface | None, device: object) -> str:
     if interface is None or not (interface.needs or interface.subgroup):
         return ""
     features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
-    missing = [need for need in interface.needs if features is not None and need not in features]
+    missing = [escape_line(need) for need in interface.needs if features is not None and need not in features]
     if interface.subgroup and sizes and interface.subgroup not in sizes:
         missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")
-    return f"needs {' and '.join(missing)}, which {device} does not have" if missing else ""
+    return f"needs {escape_line(' and '.join(missing))}, which {device} does not have" if missing else ""
 
 
 def block_text(interface: Interface) -> str:

@@ -10,7 +10,6 @@ from ctypes import addressof, create_string_buffer
 from struct import Struct
 
 from devmod.backend import ConversionError, Once
-from devmod.errors import ArgumentError
 from devmod_runtime import IMAGE_FORMATS, Image, check_driver, check_extent
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.copies import address_of
@@ -116,9 +115,7 @@ def new_array(device: DriverDevice, image: Image) -> ImageArray:
     """
     texel = image.texel
     if texel.name.startswith("bgra"):
-        raise ArgumentError(
-            f"image: CUDA has no array format (CUarray_format) for {texel.name}; use rgba8unorm", kind="cuda", argument="format"
-        )
+        raise image.format_error("CUDA has no array format (CUarray_format) for it; use rgba8unorm")
     try:
         limits = [(name, device.driver.call("device_attribute", each, device.handle)) for name, each in _LIMITS[image.type].items()]
     except DriverError as error:
@@ -142,10 +139,10 @@ def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
     with device.context:
         device.driver.call("array_form", addressof(form), handle)
     width, height, depth, number, channels, flags = _ARRAY.unpack(form.raw)
-    dtype = {number: dtype for dtype, number in _FORMATS.items()}.get(number, "")
-    name = {1: "r", 2: "rg", 4: "rgba"}.get(channels, "") + dtype.replace("uint", "").replace("int", "").replace("float", "")
-    name += "float" if dtype.startswith("float") else "uint" if dtype.startswith("uint") else "sint"
-    if name not in IMAGE_FORMATS or flags & ~(_LAYERED | _SURFACE):
+    # An array has no normalized numbers, which are a choice of a texture.
+    names = [each.name for each in IMAGE_FORMATS.values() if (_FORMATS[each.dtype], each.channels) == (number, channels)]
+    name = next((each for each in names if "norm" not in each), "")
+    if not name or flags & ~(_LAYERED | _SURFACE):
         raise ConversionError(
             f"is a CUDA array of the format {number:#x} with {channels} channels and the flags {flags:#x}; expected 1, 2 or 4 channels of "
             "a number, and no flags but CUDA_ARRAY3D_LAYERED (0x1) and CUDA_ARRAY3D_SURFACE_LDST (0x2)"
@@ -168,21 +165,10 @@ def _create(device: DriverDevice, nbytes: int, handles: Handles, *arguments: Any
         raise device.driver_error(f"{device} cannot create an image of {nbytes} bytes", error) from error
 
 
-def check_sampler(sampler: Sampler) -> None:
-    """Raise ArgumentError for a sampler that CUDA does not have."""
-    if not sampler.normalized and sampler.address in ("repeat", "mirror"):
-        raise ArgumentError(
-            f"sampler: CUDA supports address={sampler.address!r} with normalized coordinates alone, and clamps others; use "
-            "address='clamp' or 'border'",
-            kind="cuda",
-            argument="address",
-        )
-
-
 def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: bool) -> bytes:
     """Return the CUDA_MEMCPY3D between the bytes of a NumPy array and the array of an image."""
-    width, height, depth = image.extent
-    row = width * image.texel.texel_bytes
+    _, height, depth = image.extent
+    row = image.row_bytes
     host = (0, 0, 0, 0, _HOST_SIDE, address_of(data), 0, 0, 0, row, height)
     texels = (0, 0, 0, 0, _ARRAY_SIDE, 0, 0, array.handle, 0, 0, 0)
     sides = (*host, *texels) if to_device else (*texels, *host)
@@ -218,10 +204,7 @@ class ImagePlaces:
         for number, other in self.textures:
             image, sampler = images[number], images[other]
             if isinstance(image, Image) and image.texel.sample != "float" and sampler.filter == "linear":  # type: ignore[union-attr]
-                return number, (
-                    f"is an image of {image.format}, and CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR); pass a sampler with "
-                    "filter='nearest'"
-                )
+                return number, image.filter_mismatch("CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR)")
         return None
 
     def packer(self, pack: Callable[..., bytes]) -> Callable[..., bytes]:

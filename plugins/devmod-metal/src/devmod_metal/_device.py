@@ -7,7 +7,7 @@ from threading import RLock
 
 from devmod import Device, Event, Stream
 from devmod.backend import Once
-from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
+from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
@@ -206,22 +206,16 @@ class MetalDevice(Device):
         out.cast("B")[:] = staging.view
 
     def _copy_image(self, image: Image, texture: Any, staging: Memory, stream: MetalStream, *, is_read: bool) -> Any:
-        row = image.extent[0] * image.texel.texel_bytes
+        extent, layers, row = image.extent, image.layers, image.row_bytes
         try:
             return stream.commands.commit(
-                lambda: metal().copy_texture(stream.queue, staging.handle, texture, image.extent, image.layers, row, is_read=is_read)
+                lambda: metal().copy_texture(stream.queue, staging.handle, texture, extent, layers, row, is_read=is_read)
             )
         except MetalError as error:
             raise LaunchError(f"a copy of {image.nbytes} bytes on {self} failed: {error}", kind="metal") from error
 
     def create_sampler(self, sampler: Sampler) -> Any:
         check_driver("metal")
-        if not sampler.normalized and sampler.address in ("repeat", "mirror"):
-            raise ArgumentError(
-                f"sampler: with normalized=False, Metal's normalizedCoordinates, address is 'clamp' or 'border', got {sampler.address!r}",
-                kind="metal",
-                argument="address",
-            )
         try:
             return metal().sampler(self.handle, sampler.filter, sampler.address, sampler.normalized)
         except MetalError as error:

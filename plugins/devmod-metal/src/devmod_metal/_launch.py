@@ -250,9 +250,7 @@ class MetalKernel(Kernel):
         for number in self._sampled:
             image = images[number]
             if isinstance(image, Image) and (problem := filter_problem(image, self._device.filters_float32)):
-                return number, (
-                    f"is an image of {image.format}, which a linear sampler cannot read: {problem}. Use a sampler of the filter 'nearest'"
-                )
+                return number, image.filter_mismatch(problem)
         return None
 
     def caller(self, stream: MetalStream, shape: Any) -> Callable[[Sequence[Any]], None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from devmod import FunctionInfo, Local
+from devmod import FunctionInfo, Interface, Local, Param
+from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
 
 TYPE_CHECKING = False
@@ -97,6 +98,22 @@ _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
 
+def _image_functions() -> dict[str, FunctionInfo]:
+    """Return the functions of `_IMAGES`."""
+    sampler, places = Param("source_sampler", "sampler"), Param("places", "buffer", "float32", "r")
+    result = Param("result", "buffer", "float32x4", "w")
+    signatures = {
+        f"sample_{type_}": [Param("source", "image", type_, "r", sample="float"), sampler, places, result] for type_ in ("1d", "2d", "3d")
+    } | {
+        f"write_{name}": [Param("destination", "image", "2d", "w", sample=sample)]
+        for name, sample in (("floats", "float"), ("integers", "uint"))
+    }
+    return {
+        name: FunctionInfo(name, ["handle"] * len(params), GRID_TAGS, (), Interface(params, open_block=True, needs=["images"]))
+        for name, params in signatures.items()
+    }
+
+
 def _shift(x: Any, parameters: tuple[int, int], _scratch: Local) -> None:
     x[: parameters[1]] += parameters[0]
 
@@ -136,7 +153,7 @@ class OpenCLConformance(Conformance):
             calls=[Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), Local(128)], _shift, grid=2, block=32)],
         ),
     )
-    images = (Sample.compiled(_IMAGES, "opencl"),)
+    images = (Sample(_IMAGES.encode(), "cl", _image_functions()),)
     subgroups = tuple(Sample.compiled(_SUBGROUP, "opencl", options=["-cl-std=CL3.0"], defines={"SIZE": str(size)}) for size in (8, 16, 32))
     slow = Sample(_SPIN, "cl", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)])
     bad_payloads = (

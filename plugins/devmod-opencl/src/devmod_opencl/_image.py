@@ -106,11 +106,9 @@ def _check_image(device: Any, image: Image) -> None:
     formats = device.image_formats("READ_WRITE", image.type)
     if image.format not in formats:
         similar = [name for name, each in IMAGE_FORMATS.items() if each.dtype == image.texel.dtype and name in formats]
-        raise ArgumentError(
-            f"image: {device} has no {image.type} images of {image.format} (clGetSupportedImageFormats); of {image.texel.dtype} it has: "
-            f"{', '.join(similar) or 'none'}",
-            kind="opencl",
-            argument="format",
+        raise image.format_error(
+            f"clGetSupportedImageFormats does not list it for the type {image.type}; of {image.texel.dtype} it lists: "
+            f"{', '.join(similar) or 'none'}"
         )
     limit = device.limits["max_mem_alloc_size"]
     if image.nbytes > limit:
@@ -137,13 +135,6 @@ def copy(image: Image, data: memoryview, stream: Any, *, write: bool) -> None:
 
 def create_sampler(device: Any, sampler: Sampler) -> Any:
     """Return pyopencl's Sampler, as `Device.create_sampler` does."""
-    if not sampler.normalized and sampler.address in ("repeat", "mirror"):
-        raise ArgumentError(
-            f"sampler: OpenCL does not support address={sampler.address!r} with coordinates in texels; pass normalized=True, or "
-            "address='clamp' or 'border'",
-            kind="opencl",
-            argument="address",
-        )
     address = getattr(cl.addressing_mode, _ADDRESSES[sampler.address])
     try:
         return cl.Sampler(device.context, sampler.normalized, address, getattr(cl.filter_mode, sampler.filter.upper()))
@@ -194,11 +185,11 @@ def check_images(images: Mapping[int, Image | Sampler], arguments: Mapping[int, 
         if "r" in access and handle.flags & cl.mem_flags.WRITE_ONLY:
             return number, "is write-only, and the kernel may read it; pass an image that kernels may read"
         if "r" in access:
-            readable.append(image)
-    if readable and all(each.texel.sample != "float" for each in readable):
-        for number, sampler in images.items():
-            if isinstance(sampler, Sampler) and sampler.filter == "linear":
-                return number, f"filters linearly, and the kernel reads whole numbers ({readable[0].format}); use filter='nearest'"
+            readable.append((number, image))
+    is_linear = any(isinstance(each, Sampler) and each.filter == "linear" for each in images.values())
+    if is_linear and readable and all(each.texel.sample != "float" for _, each in readable):
+        number, image = readable[0]
+        return number, image.filter_mismatch("OpenCL filters no integers")
     return None
 
 

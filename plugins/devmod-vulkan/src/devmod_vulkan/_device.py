@@ -180,6 +180,7 @@ class VulkanDevice(Device):
     def image_problem(self, format: str, access: str) -> str:  # noqa: A002 - the name of the caller's argument
         from devmod_vulkan import _images
 
+        self.logical.check_open()
         features = (_images.STORAGE,) if "w" in access else (_images.SAMPLED, _images.STORAGE)
         return _images.problem_of(self, self.physical, format, features)
 
@@ -298,10 +299,7 @@ def _submit_copy(stream: VulkanStream, source: Memory, start: int, target: Memor
 
 def _image_step(image: Image) -> int:
     """Return the bytes of a piece of an image, which has whole rows."""
-    from devmod_vulkan import _images
-
-    row = _images.row_bytes(image)
-    return max(_PIECE // row, 1) * row
+    return max(_PIECE // image.row_bytes, 1) * image.row_bytes
 
 
 def _submit_image_copy(stream: VulkanStream, image: Image, staged: Memory, start: int, size: int, *, write: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from devmod.errors import ArgumentError
 from devmod_runtime import Image, Sampler, check_extent
 from devmod_vulkan._driver import error_name, ffi, instance, make, vk
 from devmod_vulkan._memory import LOCAL, VISIBLE, find_type
@@ -62,6 +61,7 @@ class DeviceImage:
     __slots__ = ("__weakref__", "_token", "image", "view")
 
     def __init__(self, logical: Logical, image: Image) -> None:
+        logical.check_open()
         limits = logical.physical.limits
         sides = [(name, limits[name]) for name in [f"maxImageDimension{len(image.shape)}D"] * len(image.shape) + ["maxImageArrayLayers"]]
         check_extent(image, sides)
@@ -108,13 +108,9 @@ def _image_info(logical: Logical, image: Image) -> Any:
         The driver has no image of that many bytes.
     """
     device, physical = logical.device, logical.physical
-
-    def refusal(problem: str, argument: str) -> ArgumentError:
-        return ArgumentError(f"image: {device} supports no image of {image.format}: {problem}", kind="vulkan", argument=argument)
-
     problem = problem_of(device, physical, image.format, (SAMPLED, STORAGE))
     if problem:
-        raise refusal(problem, "format")
+        raise image.format_error(problem)
     usage = vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
     for feature, bit in ((SAMPLED, vk.VK_IMAGE_USAGE_SAMPLED_BIT), (STORAGE, vk.VK_IMAGE_USAGE_STORAGE_BIT)):
         if not problem_of(device, physical, image.format, (feature,)):
@@ -136,7 +132,7 @@ def _image_info(logical: Logical, image: Image) -> Any:
         physical.handle, info.format, info.imageType, info.tiling, usage, 0, properties
     )
     if code:
-        raise refusal(f"the driver refuses the type {image.type} ({error_name(code)})", "format")
+        raise image.format_error(f"the driver refuses the type {image.type} ({error_name(code)})")
     most = properties.maxExtent
     sides = [("maxExtent.width", most.width), ("maxExtent.height", most.height), ("maxExtent.depth", most.depth)]
     check_extent(image, [*sides[: len(image.shape)], ("maxArrayLayers", properties.maxArrayLayers)])
@@ -147,12 +143,7 @@ def _image_info(logical: Logical, image: Image) -> Any:
 
 def create_sampler(logical: Logical, sampler: Sampler) -> Any:
     """Return the VkSampler of a sampler. Equal ones are one, which lives as long as the device: drivers limit their number."""
-    if not sampler.normalized and sampler.address not in ("clamp", "border"):
-        raise ArgumentError(
-            f"sampler: address is {sampler.address!r}; with normalized=False Vulkan supports 'clamp' and 'border' alone",
-            kind="vulkan",
-            argument="address",
-        )
+    logical.check_open()
     mode = _ADDRESS_MODES[sampler.address]
     texels = vk.VK_FILTER_LINEAR if sampler.filter == "linear" else vk.VK_FILTER_NEAREST
     info = make(
@@ -210,7 +201,7 @@ def unfit_image(
         if not isinstance(image, Image) or not isinstance(sampler, Sampler):
             continue
         if sampler.filter == "linear" and (problem := problem_with(image, LINEAR)):
-            return image_number, f"is an image of {image.format}, which the kernel samples with filter='linear': {problem}"
+            return image_number, image.filter_mismatch(problem)
         problem = ""
         if not sampler.normalized and image.type not in ("1d", "2d"):
             problem = f"the kernel samples an image of type {image.type}"
@@ -242,11 +233,6 @@ def record_zeros(calls: Any, handle: Any, image: Image) -> None:
     calls.vkCmdClearColorImage(handle, image.handle.image, GENERAL, ffi.new("VkClearColorValue *"), 1, everything)
 
 
-def row_bytes(image: Image) -> int:
-    """Return the bytes of a row of an image in its NumPy array."""
-    return image.shape[0] * image.texel.texel_bytes
-
-
 def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
     """Return the VkBufferImageCopy structs for a part of an image.
 
@@ -260,7 +246,7 @@ def regions(image: Image, start: int, size: int, offset: int) -> Iterator[Any]:
         The place of the part in the buffer.
     """
     width, height, _ = image.extent
-    row = row_bytes(image)
+    row = image.row_bytes
     first, count = start // row, size // row
     while count:
         number, y = divmod(first, height)  # the number of the layer or of the slice of a 3-D image

@@ -50,7 +50,7 @@ def create(gpu: Any, image: Image, *, is_storage: bool) -> Any:
             raise launch_error(f"{device} cannot make an image", device, error) from error
         if isinstance(error, wgpu.GPUOutOfMemoryError) or "memory" in reason:
             raise device.memory_error(image.nbytes, reason) from error
-        raise ArgumentError(f"image: {device} does not support {image!r}: {reason}", kind="webgpu", argument="format") from error
+        raise image.format_error(reason) from error
 
 
 def create_sampler(gpu: Any, sampler: Sampler) -> Any:
@@ -84,10 +84,6 @@ def _texture(image: Image) -> Any:
     return view.texture
 
 
-def _row_bytes(image: Image) -> int:
-    return image.shape[0] * image.texel.texel_bytes
-
-
 def _boxes(image: Image, row: int, most: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield the parts of an image with at most `most` bytes, whose rows have `row` bytes: y, z, and the numbers of rows and of layers."""
     _, height, depth = image.extent
@@ -104,7 +100,7 @@ def _boxes(image: Image, row: int, most: int) -> Iterator[tuple[int, int, int, i
 def write(gpu: Any, image: Image, data: memoryview, most: int) -> None:
     """Copy bytes to an image. The caller may change `data` when this returns."""
     _driver.end_submissions()
-    row, start = _row_bytes(image), 0
+    row, start = image.row_bytes, 0
     for y, z, height, depth in _boxes(image, row, most):
         end = start + row * height * depth
         gpu.queue.write_texture(
@@ -120,7 +116,7 @@ def read(gpu: Any, staging: Staging, image: Image, out: memoryview, most: int) -
     """Copy an image to the host's memory, and wait."""
     import numpy as np  # `Image.numpy` has imported it
 
-    row = _row_bytes(image)
+    row = image.row_bytes
     pitch = -(-row // _PITCH) * _PITCH
     rows = np.frombuffer(out, "uint8").reshape(-1, row)
     start = 0

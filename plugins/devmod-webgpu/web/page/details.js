@@ -114,8 +114,9 @@ function functionList(functions, part) {
   if (!functions.length) return el("p", { class: "quiet" }, "It has no functions.");
   const items = functions.slice(0, MOST).map(([name, info]) => {
     const block = info?.interface?.block;
+    const records = (info?.interface?.blocks ?? []).filter((each) => each.name).slice(0, MOST_ARGUMENTS);
     const tags = info?.launchParamTags?.length && !info.interface ? `launch: ${info.launchParamTags.slice(0, MOST_ARGUMENTS).join(", ")}` : "";
-    const where = [block ? `blocks of ${block.join(" × ")} threads` : "", tags].filter(Boolean).join(" · ");
+    const where = [records.length ? `record ${records.map((each) => each.name).join(", ")}` : "", block ? `blocks of ${block.join(" × ")} threads` : "", tags].filter(Boolean).join(" · ");
     return el("li", {}, el("code", {}, signature(name, info)), where ? el("p", { class: "quiet where" }, brief(where, 500)) : null, part && info ? part(name, info) : null);
   });
   if (functions.length > MOST) items.push(el("li", { class: "quiet" }, `and ${functions.length - MOST} more`));

@@ -11,11 +11,13 @@ from abc import ABC, abstractmethod
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
+from devmod._values.dtypes import describe_value
 from devmod.backend import ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, DeviceMemoryError, LaunchError, list_names
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import current_stream
+from devmod_runtime._fork import check_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -332,6 +334,7 @@ class Device(ProcessLocal, ABC):
         """
         from devmod_runtime._device.image import new_image
 
+        check_driver(self.kind)
         image = new_image(self, _shape_of(shape), format, layers)
         image.handle = self.create_image(image)
         return image
@@ -359,7 +362,9 @@ class Device(ProcessLocal, ABC):
         except ConversionError as error:
             raise ArgumentError(f"image_from_numpy: the array {error}", kind=self.kind, argument="array") from None
         if view is None:
-            raise ArgumentError(f"image_from_numpy takes an array of the host, got {array!r}", kind=self.kind, argument="array")
+            raise ArgumentError(
+                f"image_from_numpy takes an array of the host, got {describe_value(array)}", kind=self.kind, argument="array"
+            )
         from devmod_runtime._device.image import format_of
 
         name = format_of(self, view.dtype, view.shape) if format is None else format
@@ -380,7 +385,7 @@ class Device(ProcessLocal, ABC):
             What is read outside of the image: "clamp" the texel at the edge, "repeat" the image again, "mirror" the image reversed,
             "border" zero.
         normalized
-            Whether coordinates are from 0 to 1; otherwise they are in texels.
+            Whether coordinates are from 0 to 1; otherwise they are in texels, and `address` is "clamp" or "border".
 
         Raises
         ------
@@ -389,10 +394,20 @@ class Device(ProcessLocal, ABC):
         """
         from devmod_runtime._device.image import ADDRESS_MODES, FILTERS, Sampler
 
+        check_driver(self.kind)
         for name, value, known in (("filter", filter, FILTERS), ("address", address, ADDRESS_MODES)):
-            if value not in known:
-                raise ArgumentError(f"sampler: {name} is {value!r}; expected {list_names(known)}", kind=self.kind, argument=name)
-        sampler = Sampler(self, filter, address, bool(normalized))
+            # Not `in` alone: the comparison of an array has no single truth value.
+            if not isinstance(value, str) or value not in known:
+                problem = f"sampler: {name} is {describe_value(value)}; expected {list_names(known)}"
+                raise ArgumentError(problem, kind=self.kind, argument=name)
+        if not isinstance(normalized, bool):
+            problem = f"sampler: normalized is {describe_value(normalized)}; expected True or False"
+            raise ArgumentError(problem, kind=self.kind, argument="normalized")
+        if not normalized and address in ("repeat", "mirror"):  # no driver has them
+            raise ArgumentError(
+                f"sampler: address is {address!r}; with normalized=False, expected 'clamp' or 'border'", kind=self.kind, argument="address"
+            )
+        sampler = Sampler(self, filter, address, normalized)
         sampler.handle = self.create_sampler(sampler)
         return sampler
 
@@ -403,6 +418,10 @@ class Device(ProcessLocal, ABC):
         rows = [("name", self.name), ("vendor", self.vendor), ("driver", self.driver_version), ("architecture", self.arch)]
         rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
         return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])
+
+
+#: No memory has so many elements. Python may refuse to convert much larger numbers to text.
+_MAX_LENGTH = 2**63
 
 
 def _shape_of(value: object) -> tuple[int, ...]:
@@ -422,5 +441,7 @@ def _shape_of(value: object) -> tuple[int, ...]:
             number = -1
         if number < 0:
             raise ArgumentError(f"{value!r} is not a shape; a shape is a length, or a tuple of lengths, from 0 up", argument="shape")
+        if number >= _MAX_LENGTH:
+            raise ArgumentError(f"a length of a shape is {describe_value(number)}; expected less than 2**63", argument="shape")
         shape.append(number)
     return tuple(shape)

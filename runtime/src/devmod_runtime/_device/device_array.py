@@ -32,6 +32,8 @@ else:
 _CPU = (1, 0)
 #: DLPack's kDLCUDA, kDLROCM and kDLCUDAManaged.
 _CUDA_TYPES = (2, 10, 13)
+#: The most dimensions of a global: those that every version of NumPy has.
+_MAX_DIMENSIONS = 32
 
 
 class DeviceArray(Array):
@@ -374,9 +376,6 @@ def _copy_to_host(source: DeviceArray, target: HostView, stream: Stream, wait: b
         source.device.start_read(source.region, target.write_target(), stream)
 
 
-# -- Global variables of a module on a device, as arrays.
-
-
 def dtype_of(value: object) -> str:
     """Return the name of an element type given as a string, a NumPy dtype or a NumPy scalar type.
 
@@ -398,6 +397,9 @@ def dtype_of(value: object) -> str:
         raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
 
 
+# -- Global variables of a module on a device, as arrays.
+
+
 def global_array(
     kind: str,
     name: str,
@@ -405,7 +407,7 @@ def global_array(
     dtype: str | None,
     options: dict[str, Any],
     find: Callable[[Any], tuple[Any, int, object]],
-    functions: Mapping[str, FunctionInfo] | None = None,
+    functions: Mapping[str, FunctionInfo],
 ) -> DeviceArray:
     """Return a global variable as an array over its memory, for the `get_global` of a kind.
 
@@ -445,7 +447,7 @@ def global_array(
         )
     memory, nbytes, owner = find(device)
     shape: tuple[int, ...] = (nbytes // element,) if element else ()
-    declared = _declared_type(name, functions or {}) if dtype is None else None
+    declared = _declared_type(name, functions) if dtype is None else None
     if declared is not None:
         name_of_type, shape = declared
         size = array_bytes(parse_dtype(name_of_type), shape)
@@ -470,6 +472,6 @@ def _declared_type(name: str, functions: Mapping[str, FunctionInfo]) -> tuple[st
         if isinstance(entry, (list, tuple)) and entry and isinstance(entry[0], str):
             dtype, *lengths = entry
             parse_dtype(dtype)  # raises FormatError
-            if all(type(each) is int and each >= 0 for each in lengths):
+            if len(lengths) <= _MAX_DIMENSIONS and all(type(each) is int and each >= 0 for each in lengths):
                 return dtype, tuple(lengths)
     return None

@@ -146,6 +146,11 @@ class Image(ProcessLocal):
         return (*([self.layers] if self.layers else []), *reversed(self.shape), *([channels] if channels > 1 else []))
 
     @property
+    def row_bytes(self) -> int:
+        """The bytes of a row of texels in its NumPy array."""
+        return self.shape[0] * self.texel.texel_bytes
+
+    @property
     def nbytes(self) -> int:
         """The bytes of its NumPy array."""
         return prod(self.shape) * max(self.layers, 1) * self.texel.texel_bytes
@@ -192,11 +197,19 @@ class Image(ProcessLocal):
         if param.type and self.type != param.type:
             return f"is an image of type {self.type}, and the kernel takes {param.type}"
         if param.format and self.format != param.format:
-            return f"is an image of {self.format}, and the kernel takes {param.format}"
+            return f"is an image of {self.format}, and the kernel takes {escape_line(param.format)}"
         if param.sample and self.texel.sample != param.sample:
             return f"is an image of {self.format}, whose texels are {self.texel.sample}, and the kernel takes {param.sample}"
         problem = self.device.image_problem(self.format, param.access)
         return f"is an image of {self.format}: {problem}" if problem else ""
+
+    def format_error(self, reason: str) -> ArgumentError:
+        """Return the error for a new image whose format the device does not support. `reason` is a clause."""
+        return ArgumentError(f"image: {self.device} supports no image of {self.format}: {reason}", kind=self.device.kind, argument="format")
+
+    def filter_mismatch(self, reason: str) -> str:
+        """Return that a sampler with a linear filter cannot read the image, and why, as the end of a sentence."""
+        return f"is an image of {self.format}, which a linear sampler cannot read: {reason}; pass a sampler with filter='nearest'"
 
     def _error(self, text: str) -> ArgumentError:
         return ArgumentError(f"copy_from: {text}", kind=self.device.kind, argument="source")
@@ -247,9 +260,10 @@ def new_image(device: Device, shape: tuple[int, ...], format: object, layers: ob
         raise ArgumentError(
             f"image: expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}", kind=device.kind, argument="shape"
         )
-    if type(layers) is not int or layers < 0 or (layers and len(shape) == 3):
+    if type(layers) is not int or not 0 <= layers < 2**63 or (layers and len(shape) == 3):
         raise ArgumentError(
-            f"image: expected a number of layers, which a 3-D image does not have, got layers={layers!r} for the shape {shape}",
+            f"image: expected a number of layers, which a 3-D image does not have, got layers={describe_value(layers)} for the shape "
+            f"{shape}",
             kind=device.kind,
             argument="layers",
         )

@@ -217,6 +217,8 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
         if offset >= layouts[block][0]:
             raise FormatError(f"argument {number + 1} is at byte {offset} of a block of {layouts[block][0]} bytes")
         layouts[block][1].append((number, offset))
+    for _, scalars in layouts:
+        scalars.sort(key=lambda place: place[1])  # the padding of a three-vector may have the next scalar, whatever the arguments' order
 
     def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
         blocks = []

@@ -86,7 +86,7 @@ def describe(function: Function) -> str:
             lines.append(f"{name} : {type_of(function, argument)}{default}")
         for keyword, record in function._order.records.items():
             names = list_names(function._order.arguments[number].name for number in record.numbers)
-            lines += [f"{keyword} : record", f"    In place of {names}."]
+            lines += [f"{escape_line(keyword)} : record", f"    In place of {names}."]
         lines.append("")
     if function._order.keywords_only:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
@@ -305,10 +305,9 @@ class Function(ProcessLocal):
                 else:
                     count, get, rearrange = self._plans[*keywords,]
                     if count == len(args):
-                        ordered = args + get(keywords)
-                        if rearrange is not None:
-                            ordered = rearrange(ordered)
-            except KeyError:  # the first call of this form, or a wrong name
+                        given = args + get(keywords)
+                        ordered = given if rearrange is None else rearrange(given)
+            except KeyError:  # the first call of this form, a wrong name, or a record that has no value for one of its keys
                 pass
             if ordered is None:
                 return Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()

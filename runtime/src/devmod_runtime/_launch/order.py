@@ -10,7 +10,7 @@ from typing import NamedTuple
 from devmod import Member
 from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
 from devmod.backend import ConversionError, parse_dtype
-from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
+from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.scalars import StructError, struct_packer
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The launch's own keywords. The keyword of a parameter of such a name has an underscore behind it.
 LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
+#: The most bytes of a block that is given as a record.
+_MAX_RECORD = 1 << 24
 
 
 class ArgumentOrder:
@@ -127,7 +129,8 @@ class ArgumentOrder:
         for index, block in enumerate(interface.blocks):
             params = [(number, param) for number, param in enumerate(interface.params) if _is_in_block(param, index)]
             if block.name and params:
-                found.append(Record(block.name, [starts[number] for number, _ in params], -1, block.size, params))
+                numbers = [each for number, _ in params for each in range(starts[number], starts[number + 1])]
+                found.append(Record(block.name, numbers, -1, block.size, params))
         for number, names in enumerate(self._groups):
             if names:
                 found.append(Record(interface.params[number].name, list(range(starts[number], starts[number + 1])), number))
@@ -244,12 +247,20 @@ class ArgumentOrder:
         groups = list(self._groups)
         converters: list[tuple[int, Callable[[Any], Any]]] = []
         for place, record in enumerate(map(self.records.get, given), count):
-            if record is not None and record.argument >= 0:
-                groups[record.argument] = []  # the struct is one argument, which takes the record as it is
-                for number in record.numbers[1:]:
-                    del places[number]
-            elif record is not None:
+            if record is None:
+                continue
+            if self.keywords_only:
+                converters.append((place, self._refuse_tuple(given[place - count])))
+            if record.argument < 0:
                 converters.append((place, self._converter(given[place - count], record)))
+            # A flattened struct is one argument of the kernel, which takes the record as it is, or the content of its block.
+            left = iter(record.numbers)
+            for argument in [number for number, _ in record.params] or [record.argument]:
+                members = [next(left) for _ in (self._groups[argument] if groups else ()) or ("",)]
+                for number in members[1:]:
+                    del places[number]
+                if groups:
+                    groups[argument] = []
         order = [places[number] for number in sorted(places)]
         group = _grouper(groups) if groups else None
         if order == list(range(len(self.arguments))) and not converters and not defaults:
@@ -264,14 +275,28 @@ class ArgumentOrder:
 
         return count, get, rearrange
 
+    def _refuse_tuple(self, keyword: str) -> Callable[[Any], Any]:
+        """Return the function that raises ArgumentError for a tuple, whose order would be that of one candidate."""
+
+        def check(value: Any) -> Any:
+            if isinstance(value, tuple):
+                raise self._error(f"takes the members of {keyword}= by name, in a mapping: {self.keywords_only}", keyword)
+            return value
+
+        return check
+
     def _converter(self, keyword: str, record: Record) -> Callable[[Any], BlockBytes]:
         """Return the function that converts a record to the content of its block. It raises ArgumentError.
 
         Raises
         ------
         FormatError
-            The scalars have no valid layout: they overlap, or are outside of the block.
+            The scalars have no valid layout: they overlap, or are outside of the block; or the block is too large.
         """
+        if record.size > _MAX_RECORD:  # a file has the size, and the memory is allocated before a device checks its limit
+            raise FormatError(
+                f"the block {quote_name(record.name)} of {self._label} has {record.size} bytes; a record has at most {_MAX_RECORD}"
+            )
         members = [_member(param, self._signature.arguments[number].type) for number, param in record.params]
         check_members(members, record.size, f"the block {quote_name(record.name)} of {self._label}")
         pack = struct_packer(keyword, members, record.size)

@@ -240,7 +240,12 @@ def _bytes_of(value: Any, name: str, size: int) -> bytes:
 
 def struct_bytes(value: Any, name: str, size: int) -> bytes:
     """Return the bytes of an object with a buffer of `size` bytes, for the type `name`. Raise TypeError if it has no buffer."""
-    view = memoryview(value)
+    try:
+        view = memoryview(value)
+    except (ValueError, BufferError) as error:  # an array of dates, a released view
+        raise ConversionError(f"the memory of this {type(value).__name__} cannot be read: {error}") from None
+    if ">" in view.format:
+        raise ConversionError(f"{describe_value(value)} has big-endian numbers, and {name} is little-endian")
     if view.nbytes != size:
         raise ConversionError(f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes")
     return value if isinstance(value, bytes) else view.tobytes()
@@ -440,7 +445,7 @@ class _Struct:
             raise _MemberError(path, "the struct has members without names; pass a tuple of its values, or bytes")
         members = set(self._names)
         for name in names:
-            if name not in members:
+            if not isinstance(name, str) or name not in members:
                 hint = did_you_mean(name, self._names) if isinstance(name, str) else ""
                 raise _MemberError(_join(path, str(name)), f"unknown; expected {list_names(self._names)}{hint}")
         for name in self._names:

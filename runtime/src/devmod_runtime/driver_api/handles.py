@@ -330,9 +330,8 @@ class Context:
     def drain(self) -> None:
         """Destroy the handles whose end a capture has delayed, if none is active."""
         if not self.captures:
-            for handles in (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs):
-                handles.drain()
-            for handles in (self.textures, self.surfaces, self.arrays):
+            tables = (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs)
+            for handles in (*tables, self.textures, self.surfaces, self.arrays):  # an array after what reads it
                 handles.drain()
 
 

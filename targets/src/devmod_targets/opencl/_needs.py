@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 
 class _Feature(NamedTuple):
-    """A feature: its words in a program, clang's extensions, and the arguments that remove what devmod's header has of it."""
+    """A feature: its words in a program, clang's extensions, the arguments that remove what devmod's header has of it, and those that make
+    errors of warnings.
+    """
 
     words: re.Pattern[str]
     extensions: tuple[str, ...]
     arguments: tuple[str, ...] = ()
+    strict: tuple[str, ...] = ()
 
 
 _SUBGROUPS = "subgroups"
@@ -37,6 +40,7 @@ _FEATURES = {
     "int64_atomics": _Feature(
         re.compile(r"\b(?:atom_\w+|atomic_(?:u?long|double|size_t|u?intptr_t|ptrdiff_t)|cl_khr_int64_\w+)\b"),
         ("cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"),
+        strict=("-Werror=incompatible-pointer-types",),  # atom_add(p, 1) of a long *p is otherwise a call of the function of ints
     ),
     _SUBGROUPS: _Feature(re.compile(r"sub_?group"), ("cl_khr_subgroups", "__opencl_c_subgroups"), ("-DDEVMOD_NO_SUBGROUPS",)),
 }
@@ -61,9 +65,11 @@ def find_needs(
         Parses the program with further arguments of clang, and returns whether it has errors, the undeclared functions and the kernels.
     """
     needs: dict[str, set[str]] = {name: set() for name in kernels}
-    for feature, (words, extensions, arguments) in _FEATURES.items():
+    for feature, (words, extensions, arguments, strict) in _FEATURES.items():
         if not words.search(text):
             continue
+        if strict and not parse([*strict])[0]:  # the program itself has no such warning
+            arguments += strict
         names = [*extensions, *(sorted(set(_SUBGROUP_EXTENSION.findall(text))) if feature == _SUBGROUPS else ())]
         has_errors, undeclared, present = parse([*arguments, "-Xclang", f"-cl-ext={','.join(f'-{name}' for name in names)}"])
         # clang knows no vendor's functions, with the feature or without it.

@@ -202,7 +202,8 @@ def _parse(
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
-    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", *arguments]
+    # With -w there are no errors of warnings either.
+    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-ferror-limit=0", *(arguments or ["-w"])]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
     arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
     arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]

@@ -265,11 +265,12 @@ function overlaps(one, other) {
  * Return the bytes of the blocks of scalars.
  * @param {Plan} plan
  * @param {Map<Argument, Uint8Array>} scalars
+ * @param {ReadonlyMap<number, Uint8Array>} contents Those of blocks that are given as a whole.
  * @param {Shape} shape
  * @returns {{ spot: Spot, data: Uint8Array }[]}
  */
-export function packBlocks(plan, scalars, shape) {
-  const result = plan.blocks.map(({ spot, size }) => ({ spot, data: new Uint8Array(size) }));
+export function packBlocks(plan, scalars, contents, shape) {
+  const result = plan.blocks.map(({ spot, size }, number) => ({ spot, data: contents.get(number) ?? new Uint8Array(size) }));
   for (const [argument, data] of scalars) if (!argument.spot) result[argument.block]?.data.set(data, argument.offset);
   const last = result.at(-1);
   // TVM's shaders return if their block number is greater than this, so it is the number of the last block.

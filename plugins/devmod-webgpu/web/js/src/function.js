@@ -8,6 +8,7 @@ import { Launch } from "./launch.js";
 import { checkLimits, compile, makePipeline, unmetNeeds } from "./pipeline.js";
 import { label, launchedBlock, makePlan } from "./plan.js";
 import { readConfig, readShape } from "./shape.js";
+import { BlockBytes } from "./records.js";
 import { ConversionError } from "./scalars.js";
 
 /** @import { Host, Texture } from "./arguments.js" */
@@ -25,7 +26,8 @@ import { ConversionError } from "./scalars.js";
  * @typedef {Scalar | Struct | GPUBuffer | GPUBufferBinding | Image | GPUTexture | GPUTextureView | Sampler | GPUSampler} Value
  */
 /**
- * The arguments of a call: a record of them by name, or an array of them in the order of the signature.
+ * The arguments of a call: a record of them by name, or an array of them in the order of the signature. By name, a record of the scalars
+ * of a block may be given under the block's name.
  * @template {Record<string, Value>} [Named=Record<string, Value>]
  * @typedef {Named | readonly Value[]} Arguments
  */
@@ -246,10 +248,13 @@ export class KernelFunction {
     const textures = new Map();
     /** @type {Map<Argument, Uint8Array>} */
     const scalars = new Map();
+    /** The contents of the blocks that are given as records. @type {Map<number, Uint8Array>} */
+    const contents = new Map();
     plan.args.forEach((argument, number) => {
       const value = values[number];
       try {
-        if (argument.pack) scalars.set(argument, argument.pack(value));
+        if (value instanceof BlockBytes) contents.set(argument.block, value.bytes);
+        else if (argument.pack) scalars.set(argument, argument.pack(value));
         else if (argument.image) textures.set(argument, imageBinding(argument, value, this.device));
         else if (argument.kind === "sampler") textures.set(argument, samplerBinding(value, this.device));
         else {
@@ -271,7 +276,7 @@ export class KernelFunction {
     checkShared(plan, buffers);
     const linear = this.#ready?.linear;
     const filters = checkTextures(plan, textures, typeof linear === "string" ? linear : "");
-    return { shape, hosts, buffers, textures, filters, scalars, blocks: shape ? packBlocks(plan, scalars, shape) : [] };
+    return { shape, hosts, buffers, textures, filters, scalars, blocks: shape ? packBlocks(plan, scalars, contents, shape) : [] };
   }
 
   /**

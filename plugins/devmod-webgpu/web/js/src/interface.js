@@ -37,7 +37,7 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  * `defaultBlock` the block of a call that names none. `extra` has the other keys.
  * @typedef {object} Interface
  * @property {Param[]} params
- * @property {{ at: Place, size: number }[]} blocks
+ * @property {{ at: Place, size: number, name: string }[]} blocks A call may give the scalars of a block with a name as one record.
  * @property {[number, number, number] | null} block
  * @property {[number, number, number] | null} defaultBlock
  * @property {boolean} openBlock Whether the kernel gives the same result with every block.
@@ -183,7 +183,7 @@ function readBlock(value, refuse) {
   const { name = "" } = value;
   if (typeof name !== "string") throw refuse(`a block's name is a string, not ${typeName(name)}`);
   const size = readCount(value.size, "the size of a block", refuse);
-  return { at: readPlace(value.at, "a block", refuse, true), size };
+  return { at: readPlace(value.at, "a block", refuse, true), size, name };
 }
 
 /**

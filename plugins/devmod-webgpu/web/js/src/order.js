@@ -1,14 +1,16 @@
-// The order of a call's arguments: an array has them by position, a record by name. The messages are those of devmod in Python.
+// The order of a call's arguments: an array has them by position, a record by name. A record in it has those of a block. The messages are those of devmod in Python.
 
 import { ArgumentError, listNames, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
 import { label, signature } from "./plan.js";
-import { describeValue } from "./scalars.js";
+import { BlockBytes } from "./records.js";
+import { ConversionError, describeValue } from "./scalars.js";
 
-/** @import { Plan } from "./plan.js" */
+/** @import { Argument, BlockRecord, Plan } from "./plan.js" */
 
 /**
- * Return the arguments of a call in the kernel's order. Launch values may follow them.
+ * Return the arguments of a call in the kernel's order. Launch values may follow them. Those of a block that was given as a record are
+ * its BlockBytes.
  * @param {Plan} plan
  * @param {unknown} given An array, or a record of arguments by name.
  * @returns {readonly unknown[]}
@@ -18,14 +20,57 @@ export function arrange(plan, given) {
   if (!isRecord(given)) {
     throw failure(plan, `takes its arguments as a record by name or as an array: run({ … }, { grid }), run([…], { grid }); got ${describeValue(given)}`);
   }
-  const names = plan.args.map(({ name }) => name);
+  /** By argument, the name in the call that gives it. @type {Map<Argument, string>} */
+  const byName = new Map();
+  /** @type {Map<string, BlockRecord>} */
+  const records = new Map();
   for (const name of Object.keys(given)) {
-    const count = names.filter((each) => each === name).length;
-    if (!name || !count) throw failure(plan, `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names.filter(Boolean))}`, name);
-    if (count > 1) throw failure(plan, `has several arguments ${repr(name)}: give them by position`, name);
+    const named = name ? plan.args.filter((each) => each.name === name) : [];
+    if (named.length > 1) throw failure(plan, `has several arguments ${repr(name)}: give them by position`, name);
+    const record = named.length ? undefined : plan.records().get(name);
+    if (!named.length && !record) throw unknown(plan, name);
+    if (record) records.set(name, record);
+    for (const argument of record?.args ?? named) {
+      const other = byName.get(argument);
+      if (other !== undefined) {
+        const text = `got ${label(argument)} twice: by name and in the record ${record ? name : other}; ${takes(plan)}`;
+        throw failure(plan, text, argument.name);
+      }
+      byName.set(argument, name);
+    }
   }
-  checkMissing(plan, plan.args.filter(({ name }) => !name || !Object.hasOwn(given, name)), 0);
-  return names.map((name) => given[name]);
+  checkMissing(plan, plan.args.filter((argument) => !byName.has(argument)), 0);
+  const blocks = new Map([...records].map(([name, record]) => [name, blockOf(plan, name, record, given[name])]));
+  return plan.args.map((argument) => {
+    const name = byName.get(argument) ?? "";
+    return blocks.get(name) ?? given[name];
+  });
+}
+
+/**
+ * Return the content of the block that a record gives.
+ * @param {Plan} plan
+ * @param {string} name The record's name in the call.
+ * @param {BlockRecord} record
+ * @param {unknown} value
+ */
+function blockOf(plan, name, record, value) {
+  try {
+    return new BlockBytes(record.pack(value));
+  } catch (error) {
+    if (!(error instanceof ConversionError)) throw error;
+    const [member] = error.path.slice(name.length + 1).split(/[.[]/, 1);
+    throw failure(plan, `got an invalid record ${name}: ${error.message}`, member || name);
+  }
+}
+
+/**
+ * @param {Plan} plan
+ * @param {string} name
+ */
+function unknown(plan, name) {
+  const names = [...plan.args.map((each) => each.name).filter(Boolean), ...plan.records().keys()];
+  return failure(plan, `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names)}`, name);
 }
 
 /**

@@ -1,7 +1,8 @@
 // The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/calling.md).
 
-import { FormatError, LaunchError, repr } from "./errors.js";
+import { FormatError, LaunchError, quoteName, repr } from "./errors.js";
 import { paramProblem } from "./formats.js";
+import { checkMembers, isValue } from "./members.js";
 import { recordPacker } from "./records.js";
 import { packerOf, widthOf } from "./scalars.js";
 import { tagProblem, valueTags, WRITE_ACCESS } from "./tags.js";
@@ -37,6 +38,10 @@ const MAX_BLOCK = 65536;
  * @property {Param | null} image The parameter of an image.
  */
 /**
+ * A block of scalars that a call may give as one record, in place of the arguments. `pack` returns the content of the block.
+ * @typedef {{ args: Argument[], pack: Packer }} BlockRecord
+ */
+/**
  * A function's arguments, its blocks of scalars, and the launch values that may follow the arguments.
  * @typedef {object} Plan
  * @property {string} name
@@ -44,6 +49,7 @@ const MAX_BLOCK = 65536;
  * @property {boolean} known Whether the function has an interface.
  * @property {Argument[]} args
  * @property {{ spot: Spot, size: number }[]} blocks
+ * @property {() => ReadonlyMap<string, BlockRecord>} records By the name in a call. They are found at the first use.
  * @property {{ tag: string, triple: number, axis: number }[]} launch
  * @property {boolean} folds Whether a large x of the grid is folded into z for TVM's shaders.
  * @property {number} packed The offset of TVM's packGridDimX in the last block; -1 for other shaders.
@@ -60,7 +66,10 @@ export function makePlan(name, info, text) {
   const problem = tagProblem(info.launchParamTags);
   if (problem) throw new FormatError(`${description} cannot be called: ${problem}`, { kind: "webgpu", function: name });
   const { args, blocks, folds, packed } = info.interface ? byInterface(description, info) : byOrder(description, info, text);
-  return { name, description, known: info.interface !== null, args, blocks, launch: valueTags(info.launchParamTags), folds, packed };
+  /** @type {Map<string, BlockRecord> | undefined} */
+  let found;
+  const records = () => (found ??= recordsOf(description, info.interface, args));
+  return { name, description, known: info.interface !== null, args, blocks, records, launch: valueTags(info.launchParamTags), folds, packed };
 }
 
 /**
@@ -115,6 +124,47 @@ function byInterface(description, info) {
     return result;
   });
   return { args, blocks: places, folds: false, packed: -1 };
+}
+
+/**
+ * Return the records by the name in a call: that of the block, with an underscore behind it if an argument has the name.
+ * @param {string} description
+ * @param {FunctionInfo["interface"]} known
+ * @param {Argument[]} args
+ */
+function recordsOf(description, known, args) {
+  const names = new Set(args.map(({ name }) => name));
+  /** @type {Map<string, BlockRecord>} */
+  const records = new Map();
+  known?.blocks.forEach(({ name, size }, number) => {
+    const scalars = args.filter(({ kind, block }) => kind === "scalar" && block === number);
+    if (!name || !scalars.length) return;
+    let keyword = name;
+    while (names.has(keyword) || records.has(keyword)) keyword += "_";
+    const members = scalars.map((argument) => memberOf(/** @type {Param} */ (known.params[argument.number]), argument));
+    /** @type {Packer | null} */
+    let pack = null;
+    const make = () => {
+      checkMembers(members, size, `the block ${quoteName(name)} of ${description}`, (problem) => new FormatError(problem, { kind: "webgpu" }));
+      return /** @type {Packer} */ (recordPacker(keyword, members, size)); // WGSL supports the types, or there is no plan
+    };
+    records.set(keyword, { args: scalars, pack: (value) => (pack ??= make())(value) });
+  });
+  return records;
+}
+
+/**
+ * Return a scalar of a block as a member of the record. One of unknown members is bytes.
+ * @param {Param} param
+ * @param {Argument} argument
+ * @returns {Member}
+ */
+function memberOf({ name, align, members }, { type, offset }) {
+  const one = { name, type, offset, members: [], size: 0, shape: [], strides: [] };
+  const [first] = members;
+  if (first && isValue(members)) return { ...first, name, offset };
+  if (first) return { ...one, type: "", members, size: widthOf(type) };
+  return align ? { ...one, type: "uint8", shape: [widthOf(type)], strides: [1] } : one;
 }
 
 /**

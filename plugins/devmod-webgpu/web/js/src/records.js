@@ -19,6 +19,14 @@ import { ConversionError, describeValue, packerOf, viewOf } from "./scalars.js";
  */
 /** Writes a value at a byte. `path` is the member's place in the argument. @typedef {(into: Uint8Array, at: number, value: unknown, path: string) => void} Write */
 
+/** The content of a block, which a call gave as a record. */
+export class BlockBytes {
+  /** @param {Uint8Array} bytes */
+  constructor(bytes) {
+    this.bytes = bytes;
+  }
+}
+
 /** The type of a member cannot represent a value. */
 class MemberError extends Error {
   /**
@@ -49,7 +57,9 @@ export function recordPacker(name, members, size) {
       whole(result, 0, value, name);
     } catch (error) {
       if (!(error instanceof MemberError)) throw error;
-      throw new ConversionError(`${error.path === name ? "" : `member ${quoteName(error.path)}: `}${error.message}`);
+      const refused = new ConversionError(`${error.path === name ? "" : `member ${quoteName(error.path)}: `}${error.message}`);
+      refused.path = error.path;
+      throw refused;
     }
     return result;
   });

@@ -4,7 +4,10 @@ import { parseDtype } from "./dtypes.js";
 import { quoteName } from "./errors.js";
 
 /** A value cannot be converted. The message begins with the value and continues "argument 'x'". */
-export class ConversionError extends Error {}
+export class ConversionError extends Error {
+  /** Where in a struct the reason is, as in `p.parts[1].n`; "" for other values. */
+  path = "";
+}
 
 /**
  * The value of a scalar argument: a number, a boolean, a sequence of lanes, or the bytes of a struct.

@@ -133,7 +133,7 @@ test("docs/formats.md: a module's bytes", () => {
   const { interface: interface_, ...rest } = wanted.functions.scale;
   assert.deepEqual([info.name, info.argTypes, info.launchParamTags, info.argExtraTags], Object.values(rest));
   assert.deepEqual(info.interface.block, interface_.block);
-  assert.deepEqual(info.interface.blocks, interface_.blocks);
+  assert.deepEqual(info.interface.blocks, interface_.blocks.map((each) => ({ name: "", ...each })));
   assert.equal(info.interface.extra.unknown, true);
   assert.deepEqual(info.interface.params.map(({ name, kind, type, access, at }) => ({ name, kind, type, access, at })), [
     { name: "x", kind: "buffer", type: "float32", access: "rw", at: [0, 1] },
