@@ -92,6 +92,11 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
         (Param("t", "image", "2d", sample="float"), Param("t", "image", "3d", sample="float"), False),
         (Param("t", "image", "2d", sample="float"), Param("t", "image", "2d", sample="uint"), False),
         (Param("t", "image"), Param("t", "sampler"), False),
+        # addresses: a device array is a value for both
+        (buffer("x", "float32"), scalar("x", "handle"), True),
+        (scalar("x", "handle"), scalar("x", "handle", access="r"), True),
+        (scalar("x", "handle"), scalar("x", "uint64"), False),
+        (scalar("x", "handle"), Param("x", "image"), False),
         # structs
         (STRUCT, PADDED, True),
         (STRUCT, scalar("p", "uint8x8", align=4), True),

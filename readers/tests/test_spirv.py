@@ -262,7 +262,7 @@ STORAGE = "%pointer = OpTypePointer StorageBuffer %block\n%v = OpVariable %point
         ("%pointer = OpTypePointer StorageBuffer %float\n%v = OpVariable %pointer StorageBuffer", "OpDecorate %v Binding 0", "is damaged: the type"),
         ("%v = OpVariable %uint StorageBuffer", "OpDecorate %v Binding 0", "is damaged: a variable has the type"),
         ("%pointer = OpTypePointer AtomicCounter %uint\n%v = OpVariable %pointer AtomicCounter", "", "has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer"),
-        ("%t = OpTypeAccelerationStructureKHR\n%pointer = OpTypePointer UniformConstant %t\n%v = OpVariable %pointer UniformConstant", "OpDecorate %v Binding 0", "has the variable 'v', an acceleration structure, which devmod does not support"),
+        ("%t = OpTypeAccelerationStructureKHR\n%pointer = OpTypePointer UniformConstant %t\n%v = OpVariable %pointer UniformConstant", "OpDecorate %v Binding 0", "has the variable 'v', an acceleration structure (for ray queries), which devmod does not support"),
         ("%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n%pointer = OpTypePointer Uniform %block\n%v = OpVariable %pointer Uniform", BOUND + "OpDecorate %array ArrayStride 16", "has a runtime array in a uniform or push-constant block; expected a fixed size"),
         (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array %float\n{STORAGE}", BOUND + "OpDecorate %array ArrayStride 4\nOpMemberDecorate %block 1 Offset 64", "is damaged: it has a runtime array that is not the last member of its struct"),
     ],

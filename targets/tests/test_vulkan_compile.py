@@ -63,8 +63,8 @@ def buffer(
     return Param(name, "buffer", element, access, at, align, size, members)
 
 
-def scalar(name: str, element: str, at: tuple[int, int], align: int = 0) -> Param:
-    return Param(name, "scalar", element, at=at, align=align)
+def scalar(name: str, element: str, at: tuple[int, int], align: int = 0, access: str = "") -> Param:
+    return Param(name, "scalar", element, access, at, align)
 
 
 def image(name: str, type_: str, at: int, access: str = "r", format_: str = "", sample: str = "float") -> Param:
@@ -210,7 +210,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
     },
     "references.comp": {
         "references": Interface(
-            [buffer("y", "float32", (0, 0)), scalar("head", "uint64", (0, 0)), scalar("n", "uint32", (0, 8))],
+            [buffer("y", "float32", (0, 0)), scalar("head", "handle", (0, 0), access="rw"), scalar("n", "uint32", (0, 8))],
             [Block("push", 16, name="Push")],
             (1, 1, 1),
         )
@@ -261,7 +261,7 @@ def test_the_interface_matches_the_shader(name: str, compiler: str) -> None:
         assert info.name == (key if name.endswith(".hlsl") else "main")
         assert info.launch_param_tags == GRID
         assert info.arg_types == tuple(
-            param.type if param.kind in ("scalar", "uniform") else "handle"
+            param.type.replace("handle", "uint64") if param.kind in ("scalar", "uniform") else "handle"
             for param in info.interface.params  # type: ignore[union-attr]
         )
     assert list(module.code) == list(module.functions)  # type: ignore[attr-defined]
@@ -533,6 +533,23 @@ def test_warnings_of_the_compiler_are_user_warnings() -> None:
 )
 def test_shaders_that_do_not_compile(source: str, said: str) -> None:
     assert refused(source).startswith(said)
+
+
+def test_ray_queries_are_refused_by_name() -> None:
+    """An address reaches an acceleration structure without a variable."""
+    source = """#version 460
+#extension GL_EXT_ray_query : require
+#extension GL_EXT_ray_tracing : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+layout(push_constant) uniform Push { uint64_t scene; };
+void main() {
+    rayQueryEXT query;
+    rayQueryInitializeEXT(query, accelerationStructureEXT(scene), 0, 0xFF, vec3(0), 0.0, vec3(1), 1.0);
+}
+"""
+    assert refused(source, "vulkan -arch=spirv1.4") == (
+        "the SPIR-V of <text> uses ray queries (the capability RayQueryKHR), which devmod does not support"
+    )
 
 
 def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:

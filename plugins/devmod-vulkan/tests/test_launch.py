@@ -8,13 +8,12 @@ import shutil
 import subprocess
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, is_done, kernel, packed, shader, words
+from vulkan_kernels import ADD, SLOW, TWICE, adder, blocked, compiled, fresh, is_done, kernel, packed, shader, words
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
@@ -547,22 +546,6 @@ def test_names_threads_and_the_current_stream(device: Any, add: Any) -> None:
 
 def test_streams_events_and_time(device: Any, add: Any) -> None:
     check_streams(device, add, grid=1)
-
-
-@contextlib.contextmanager
-def blocked(stream: Any) -> Iterator[None]:
-    """Let the device wait before what is queued to a stream from here on, until the end of the body."""
-    from devmod_vulkan._device import VulkanEvent
-    from devmod_vulkan._driver import make
-
-    gate, logical = stream.device.stream(), stream.logical
-    value = gate._value + 1
-    stream.wait(VulkanEvent(gate, value, None))
-    try:
-        yield
-    finally:
-        info = make("VkSemaphoreSignalInfo", semaphore=gate.semaphore, value=value)
-        assert logical.calls.vkSignalSemaphore(logical.handle, info) == 0
 
 
 def is_running(stream: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -89,3 +91,19 @@ def is_done(event: Any) -> bool:
     logical, value = event.stream.logical, ffi.new("uint64_t *")
     logical.check(logical.calls.vkGetSemaphoreCounterValue(logical.handle, event.stream.semaphore, value), "")
     return bool(value[0] >= event.value)
+
+
+@contextmanager
+def blocked(stream: Any) -> Iterator[None]:
+    """Let the device wait before what is queued to a stream from here on, until the end of the body."""
+    from devmod_vulkan._device import VulkanEvent
+    from devmod_vulkan._driver import make
+
+    gate, logical = stream.device.stream(), stream.logical
+    value = gate._value + 1
+    stream.wait(VulkanEvent(gate, value, None))
+    try:
+        yield
+    finally:
+        info = make("VkSemaphoreSignalInfo", semaphore=gate.semaphore, value=value)
+        assert logical.calls.vkSignalSemaphore(logical.handle, info) == 0

@@ -13,6 +13,7 @@
   ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's ``at=(set, binding)``, its size and its name.
 - Any other uniform block is one argument of kind "uniform" with ``at=(set, binding)`` and the type ``uint8xN`` with `align`. Its bytes
   are the whole content of the binding. It is not in ``Interface.blocks``. It has the block's members.
+- An address in a block, such as one of GLSL's `buffer_reference`, is a scalar of the type "handle", and "uint64" in arg_types.
 - Push constants come last, one scalar argument for each member, in a block whose place is "push". A member of another type is a
   scalar of type ``uint8xN`` with `align`, and with the members of that type.
 - ``Interface.block`` is the workgroup size, with the default values of the constants that it depends on. ``Interface.extra`` contains
@@ -255,13 +256,15 @@ class BlockMember(NamedTuple):
     name
         Its name in the source; "" if unknown.
     type
-        The type of a scalar or vector, such as "float32x3"; "" for any other type.
+        The type of a scalar or vector, such as "float32x3"; "handle" for an address; "" for any other type.
     offset, size
         Its first byte in the block, and its number of bytes.
     align
         Its alignment; required if `type` is "".
     layout
         The Member that describes it, if the block is a struct of an interface; () if it has none.
+    access
+        "r", "w" or "rw" for the memory at an address; "" for other types and if it is unknown.
     """
 
     name: str
@@ -270,6 +273,7 @@ class BlockMember(NamedTuple):
     size: int
     align: int = 1
     layout: Sequence[Member] = ()
+    access: str = ""
 
 
 class Resource(NamedTuple):
@@ -381,8 +385,8 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
             params.append(with_members(param, resource.structs))
         elif resource.members and all(member.type for member in resource.members):
             for member in resource.members:
-                types.append(member.type)
-                params.append(Param(member.name, "scalar", member.type, at=(len(blocks), member.offset)))
+                types.append(_number_type(member))
+                params.append(Param(member.name, "scalar", member.type, member.access, (len(blocks), member.offset)))
             # A block that is one scalar has the scalar's name.
             is_struct = [member.name for member in resource.members] != [resource.name]
             blocks.append(Block(resource.at, resource.size, name=resource.name if is_struct else ""))
@@ -391,8 +395,9 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
             param = Param(resource.name, "uniform", types[-1], at=resource.at, align=resource.align)
             params.append(with_members(param, [one for each in resource.members for one in each.layout]))
     for member in shader.push:
-        types.append(member.type or _struct(kind, shader, member.name, member.size))
-        param = Param(member.name, "scalar", types[-1], at=(len(blocks), member.offset), align=0 if member.type else member.align)
+        types.append(_number_type(member) or _struct(kind, shader, member.name, member.size))
+        at = (len(blocks), member.offset)
+        param = Param(member.name, "scalar", member.type or types[-1], member.access, at, 0 if member.type else member.align)
         params.append(param if member.type else with_members(param, value_members(member.layout)))
     if shader.push:
         blocks.append(Block("push", shader.push_size, name=shader.push_name))
@@ -412,6 +417,11 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
         needs=shader.needs,
         subgroup=shader.subgroup,
     )
+
+
+def _number_type(member: BlockMember) -> str:
+    """Return the type of a member in arg_types, where a "handle" is a buffer."""
+    return "uint64" if member.type == "handle" else member.type
 
 
 def _image_params(resource: Resource) -> list[Param]:

@@ -158,6 +158,7 @@ def test_an_export_orders_the_work_of_all_streams(device: Any, add: Any, b: Any,
     c.__dlpack__(stream=-1)
     assert device.share(-1) is None
     assert vendor.calls("wait_event") == ordered
+    assert c.address == int(c.memory)
     interface = c.__cuda_array_interface__
     assert (interface["stream"], interface["version"], interface["data"]) == (1, 3, (int(c.memory), False))
     assert vendor.calls("synchronize_stream") + vendor.calls("synchronize_context") == waits

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     #: The functions of candidates.
     Functions = Mapping[Module, Mapping[str, FunctionInfo]]
 
-_CLASSES = {0: "integer", 1: "integer", 6: "bool"}  # DLPack's codes; the others of numbers are floats
+_CLASSES = {0: "integer", 1: "integer", 3: "address", 6: "bool"}  # DLPack's codes; the others of numbers are floats
 #: The number of rows and of characters of a cell in an error.
 _MAX_ROWS, _MAX_CELL = 32, 60
 #: The number of pairs of signatures in an error.
@@ -284,6 +284,8 @@ def _value_of(param: Param | Member) -> Param | Member:
 def _class_of(param: Param | Member) -> tuple[Any, ...]:
     """Return the kind of a parameter and what two of them must have in common; the kind alone if the type is unknown."""
     shape = () if isinstance(param, Param) else param.shape
+    if param.type == "handle" and not shape and getattr(param, "kind", "scalar") == "scalar":
+        return ("buffer",)  # an address: a device array is a value for both
     if isinstance(param, Param) and param.kind not in ("buffer", "scalar", "uniform"):
         return (param.kind, param.type, param.sample) if param.kind == "image" and param.type and param.sample else (param.kind,)
     is_struct = isinstance(param, Param) and param.type.startswith("uint8x") and (param.align > 0 or param.kind == "uniform")

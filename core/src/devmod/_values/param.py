@@ -190,10 +190,10 @@ class Param(Value):
     kind
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
-        A buffer's element type or a scalar's type, such as "float32"; "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array",
-        "2d_array" or "1d_buffer" for an image; "" if it is unknown.
+        A buffer's element type or a scalar's type, such as "float32"; "handle" for a scalar that is the address of a device array;
+        "uint8xN" for a struct of N bytes; "1d", "2d", "3d", "1d_array", "2d_array" or "1d_buffer" for an image; "" if it is unknown.
     access
-        "r", "w" or "rw" for a buffer or an image; "" if it is unknown.
+        "r", "w" or "rw" for a buffer, an image or the memory at an address; "" if it is unknown.
     at
         The place: ``(set, binding)`` for Vulkan and WebGPU, an index for Metal, ``(number of the block, byte offset)``
         for a scalar in a block, None if the place is the number of the argument.
@@ -426,7 +426,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     """
     result: np.dtype[Any] | None = None
     try:
-        result = np.dtype("bool" if name == "uint1" else name)
+        result = np.dtype({"uint1": "bool", "handle": "uint64"}.get(name, name))
     except TypeError:
         from contextlib import suppress
         from importlib import import_module
@@ -501,7 +501,7 @@ def type_text(param: Param) -> str:
     if param.members:
         return kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
     words = [param.kind, param.type, param.format or param.sample, param.access if param.kind == "image" else ""]
-    text = (param.type or "?") if param.kind == "scalar" else " ".join(filter(None, words))
+    text = f"{param.type or '?'} {param.access}".rstrip() if param.kind == "scalar" else " ".join(filter(None, words))
     return text if param.default is None else f"{text} = {param.default!r}"
 
 

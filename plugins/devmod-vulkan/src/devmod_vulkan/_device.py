@@ -6,7 +6,7 @@ import ctypes
 from collections import deque
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once, environment_text
+from devmod.backend import ConversionError, Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_earlier_event, check_event, lend
 from devmod_vulkan import _features
@@ -187,6 +187,13 @@ class VulkanDevice(Device):
     def slice(self, memory: Memory, offset: int, nbytes: int) -> Memory:
         self.logical.check_open()
         return memory.part(offset, nbytes)
+
+    def address(self, memory: Memory) -> int:
+        self.logical.check_open()
+        address = memory.take_address()
+        if not address:
+            raise ConversionError(f"is on {self}, which gives arrays no addresses (missing feature: bufferDeviceAddress)")
+        return address
 
     def free_memory(self) -> int | None:
         return self.physical.free_memory()

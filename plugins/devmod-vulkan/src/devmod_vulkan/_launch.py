@@ -56,6 +56,7 @@ class VulkanLauncher(Launcher):
     vec3_lanes = 3
     no_shared_memory = "a shader's shared memory has its size in the shader"
     has_images = True
+    has_addresses = True
     interface: Interface
 
     def __init__(self, shader: Shader, build: Build, constants: Iterable[SetConstant] = ()) -> None:

@@ -16,7 +16,7 @@ from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Pool, check_driver, fork_safe, lend, open_driver
 from devmod_vulkan import _driver
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
-from devmod_vulkan._memory import CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Block, Memory, find_type
+from devmod_vulkan._memory import ADDRESS_FLAG, ADDRESS_USAGE, CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Block, Memory, find_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Logical:
         #: The leases of pipelines and images: the handles to destroy with each, and the memory to free then.
         self._users: dict[int, Lease] = {}
         self._ended_users: deque[Lease] = deque()
+        self._has_addresses = "12.bufferDeviceAddress" in physical.features
         self.handle = self._open()
         self.calls = Calls(instance().handle, self.handle)
         self.queues = [Queue(self._queue(number)) for number in range(min(physical.queue_count, _MOST_QUEUES))]
@@ -139,12 +140,14 @@ class Logical:
         self.direct = self.physical.shares_memory and types[local][0] & (mappable | CACHED) == mappable | CACHED
         if not self.direct:
             local = find_type(types, (LOCAL, VISIBLE), (LOCAL, 0), (mappable, 0))
-        self.local = Heap(self, local, mapped=self.direct)
+        self.local = Heap(self, local, mapped=self.direct, addresses=self._has_addresses)
         self.staging = Heap(self, find_type(types, (mappable | CACHED, LOCAL), (mappable | CACHED, 0), (mappable, 0)), mapped=True)
 
     def _memory_bits(self) -> int:
         """Return the memory types that devmod's buffers can use, a bit each."""
-        buffer = self.create("vkCreateBuffer", "VkBuffer", make("VkBufferCreateInfo", size=256, usage=USAGE))
+        buffer = self.create(
+            "vkCreateBuffer", "VkBuffer", make("VkBufferCreateInfo", size=256, usage=USAGE | ADDRESS_USAGE * self._has_addresses)
+        )
         requirements = ffi.new("VkMemoryRequirements *")
         self.calls.vkGetBufferMemoryRequirements(self.handle, buffer, requirements)
         self.calls.vkDestroyBuffer(self.handle, buffer, ffi.NULL)
@@ -335,13 +338,15 @@ class Heap:
         Whether the blocks are mapped into the host's memory.
     buffers : bool
         Whether each block has a buffer; otherwise it is memory for images.
+    addresses : bool
+        Whether the buffers have addresses in shaders.
     """
 
-    def __init__(self, logical: Logical, kind: int, *, mapped: bool, buffers: bool = True) -> None:
+    def __init__(self, logical: Logical, kind: int, *, mapped: bool, buffers: bool = True, addresses: bool = False) -> None:
         self._logical = logical
         self._kind = kind
         self._mapped = mapped
-        self._buffers = buffers
+        self._buffers, self._addresses = buffers, addresses
         self._align = logical.physical.alignment
         self._block_size = max(1 << 20, min(_BLOCK, logical.physical.memory_types[kind][1] >> 4))
         self._lock = fork_safe(RLock())
@@ -466,19 +471,22 @@ class Heap:
         code: int = 0
         size, address = block.size, ffi.new("void **")
         if self._buffers:
-            info = make("VkBufferCreateInfo", size=block.size, usage=USAGE)
+            info = make("VkBufferCreateInfo", size=block.size, usage=USAGE | ADDRESS_USAGE * self._addresses)
             code = calls.vkCreateBuffer(device, info, ffi.NULL, block.buffer_cell)
             if code:
                 return code
             requirements = ffi.new("VkMemoryRequirements *")
             calls.vkGetBufferMemoryRequirements(device, block.buffer, requirements)
             size = requirements.size
-        info = make("VkMemoryAllocateInfo", allocationSize=size, memoryTypeIndex=self._kind)
+        flags = make("VkMemoryAllocateFlagsInfo", flags=ADDRESS_FLAG) if self._addresses else ffi.NULL
+        info = make("VkMemoryAllocateInfo", pNext=flags, allocationSize=size, memoryTypeIndex=self._kind)
         code = calls.vkAllocateMemory(device, info, ffi.NULL, block.memory_cell)
         if not code and self._buffers:
             code = calls.vkBindBufferMemory(device, block.buffer, block.memory_cell[0], 0)
         if not code and self._mapped:
             code = calls.vkMapMemory(device, block.memory_cell[0], 0, block.size, 0, address)
+        if not code and self._addresses:
+            block.device_address = calls.vkGetBufferDeviceAddress(device, make("VkBufferDeviceAddressInfo", buffer=block.buffer))
         block.address = int(ffi.cast("uintptr_t", address[0]))
         return code
 

@@ -27,6 +27,9 @@ USAGE = (
     | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
+#: For memory with an address. The package has no name for the two numbers.
+ADDRESS_USAGE = ffi.typeof("VkBufferUsageFlagBits").relements["VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT"]
+ADDRESS_FLAG = ffi.typeof("VkMemoryAllocateFlagBits").relements["VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT"]
 LOCAL = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 VISIBLE = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT
 COHERENT = vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
@@ -61,6 +64,11 @@ class Memory:
     def device_memory(self) -> Any:
         return self._block.memory_cell[0]
 
+    def take_address(self) -> int:
+        """Return the address in shaders, by which queued commands may access it from now on; 0 if it has none."""
+        self.used = True
+        return self._block.device_address + self.offset if self._block.device_address else 0
+
     def part(self, offset: int, nbytes: int) -> Memory:
         """Return a part, which keeps this piece in use. Queued commands may access either from now on."""
         part = Memory(self._block, self.offset + offset, nbytes)
@@ -84,6 +92,8 @@ class Block:
         Whether the driver has created all of it and destroyed none of it.
     address : int
         The host address; 0 if the memory is not mapped.
+    device_address : int
+        The address in shaders; 0 if it has none.
     """
 
     def __init__(self, size: int) -> None:
@@ -91,7 +101,7 @@ class Block:
         self.leases: dict[int, Lease] = {}
         self.free = [(0, size)]
         self.ready = False
-        self.address = 0
+        self.address = self.device_address = 0
         # The driver writes its handles here, so that an interrupt after the call cannot lose them.
         self.buffer_cell = ffi.new("VkBuffer *")
         self.memory_cell = ffi.new("VkDeviceMemory *")

@@ -7,6 +7,7 @@ from devmod.errors import CompileError, FormatError
 from devmod_runtime import Pool, block_packer
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
 from devmod_vulkan._logical import AFTER, BEFORE
+from devmod_vulkan._memory import Memory
 from devmod_vulkan._shader import bytes_of
 
 TYPE_CHECKING = False
@@ -44,6 +45,8 @@ class Places:
     uniforms : list of (int, int, (int, int))
         For each uniform buffer: the number of the argument with its content, or -1 minus the number of the block; its size; its
         (set, binding).
+    addresses : list of int
+        The number of each argument that is an address.
     push : int
         The number of the block of push constants; -1 for none.
     push_size : int
@@ -56,6 +59,7 @@ class Places:
         self.uniforms: list[tuple[int, int, tuple[int, int]]] = []
         self.bindings: dict[tuple[int, int], int] = {}
         self.images: list[tuple[tuple[int, int], int, int]] = []
+        self.addresses = [number for number, param in enumerate(interface.params) if param.kind == "scalar" and param.type == "handle"]
         self.push, self.push_size = -1, 0
         opaque: dict[tuple[Any, str], int] = {}
         for number, param in enumerate(interface.params):
@@ -376,6 +380,11 @@ class Launchable:
                 entry.imageView = values[image].handle.view
             if sampler >= 0:
                 entry.sampler = values[sampler].handle
+        if places.addresses:
+            values = [*values]  # the submission keeps the memory in the caller's
+            for number in places.addresses:
+                if type(values[number]) is Memory:
+                    values[number] = values[number].take_address().to_bytes(8, "little")
         blocks = pipeline.pack(values) if pipeline.pack is not None else ()
         for number, offset, size in pipeline.uniforms:
             data = values[number] if number >= 0 else blocks[-1 - number]

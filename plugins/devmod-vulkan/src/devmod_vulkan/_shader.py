@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _USES_UNIFORM = 1
 #: In SPIR-V: the storage class of shared memory, and the opcode of pointer types.
 _WORKGROUP, _POINTER = 4, 32
+#: The capability PhysicalStorageBufferAddresses.
+_ADDRESSES = 5347
 #: The kinds of resources that have no bytes, and the last one in a message.
 _OPAQUE = ("image", "sampler", "combined")
 _COMBINED = "image with a sampler"
@@ -136,6 +138,8 @@ class Shader:
                 continue
             if not isinstance(param.at, tuple) or param.at[0] >= len(blocks):
                 raise self._interface_error(f"places argument {number + 1} at {param.at!r}, outside of its {len(blocks)} blocks")
+            if param.type == "handle" and _ADDRESSES not in self.capabilities:
+                raise self._interface_error(f"gives argument {number + 1} as an address, which the shader cannot use")
             size = blocks[param.at[0]].size
             if param.at[1] >= size:
                 raise self._interface_error(f"places argument {number + 1} at byte {param.at[1]} of a block of {size} bytes")

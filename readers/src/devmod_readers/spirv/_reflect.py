@@ -22,6 +22,8 @@ _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE = 3, 11, 24, 25
 _WORKGROUP_SIZE = 25
 _UNIFORM_CONSTANT, _UNIFORM, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = 0, 2, 9, 10, 12
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
+#: The capability.
+_RAY_QUERY = 4472
 
 
 def reflect(module: SpirvModule, location: str, *, include_unused: bool, constants: SpirvConstants | None = None) -> list[ReflectedShader]:
@@ -64,6 +66,8 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
         if arguments > MAX_ARGUMENTS:
             raise error(f"has entries with more than {MAX_ARGUMENTS} arguments and constants together; split it")
         shaders.append(shader)
+    if _RAY_QUERY in module.capabilities:  # an acceleration structure needs no variable: an address can be converted to one
+        raise error("uses ray queries (the capability RayQueryKHR), which devmod does not support")
     if module.compares_depth:
         raise error("samples an image by depth comparison, which devmod does not support; compare in the shader")
     return shaders
@@ -189,7 +193,8 @@ class _Blocks:
 
     def _read_marks(self, type_: int) -> tuple[bool, bool]:
         """Return whether a struct has a readable member, and whether it has a writable one."""
-        marks = [self._module.member_decorations.get((type_, index), {}) for index in range(len(self._layouts.members(type_)))]
+        count = len(self._module.types.get(type_, (0, ()))[1])
+        marks = [self._module.member_decorations.get((type_, index), {}) for index in range(count)]
         readable = not marks or any(_NON_READABLE not in mark for mark in marks)
         return readable, not marks or any(_NON_WRITABLE not in mark for mark in marks)
 
@@ -200,9 +205,17 @@ class _Blocks:
             raise error("has a runtime array in a uniform or push-constant block; expected a fixed size")
         fields = self._layouts.members(type_)
         plain = all(member.type for _, _, member in fields)
-        described = () if plain else describe_members(fields, _member_type)
+        described = () if plain else describe_members(fields, _block_member_type)
         members = tuple(
-            BlockMember(name, of.type, at, of.size, fitting(of.align, at), described[number : number + 1])
+            BlockMember(
+                name,
+                "handle" if of.pointee else of.type,
+                at,
+                of.size,
+                fitting(of.align, at),
+                described[number : number + 1],
+                _access(*self._marks(of.pointee)) if of.pointee else "",
+            )
             for number, (name, at, of) in enumerate(fields)
         )
         return members, layout.size, layout.align
@@ -232,7 +245,7 @@ def _opaque(
     if combined:
         opcode, operands = module.types.get(operands[0], (0, ()))
     if opcode != 25:
-        description = "an acceleration structure" if opcode == 5341 else f"of the opcode {opcode}"
+        description = "an acceleration structure (for ray queries)" if opcode == 5341 else f"of the opcode {opcode}"
         raise refusal(f"{description}, which devmod does not support")
     sampled, dim, depth, arrayed, multisampled, use, format_ = operands[:7]
     if dim not in _IMAGE_DIMS:
@@ -291,6 +304,11 @@ _OTHER_FORMATS = {8: "r11f_g11f_b10f", 11: "rgb10_a2", 34: "rgb10_a2ui", 40: "r6
 def _member_type(layout: Layout) -> MemberType:
     of = layout.innermost
     return MemberType(of.size, of.type, fields=of.fields, dims=layout.dims)
+
+
+def _block_member_type(layout: Layout) -> MemberType:
+    """Return the type of a member of a block. An address is a "handle" there; in a buffer it is a number."""
+    return _member_type(layout)._replace(dtype="handle") if layout.innermost.pointee else _member_type(layout)
 
 
 def _size_constant(module: SpirvModule) -> tuple[int, ...]:
@@ -380,6 +398,8 @@ class Layout:
         The layout of an element of all dimensions; the layout itself if there are none.
     fields : list or None
         The members of a struct.
+    pointee : int
+        The id of the type at an address; 0 for any other type.
     """
 
     def __init__(self, size: int, align: int, *, type: str = "", element: tuple[str, int] = ("", 0), base: str = "") -> None:  # noqa: A002
@@ -390,6 +410,7 @@ class Layout:
         self.struct: Layout | None = None
         self.innermost = self
         self.fields: list[tuple[str, int, Layout]] | None = None
+        self.pointee = 0
 
     def add_dimension(self, inner: Layout, count: int, step: int) -> Layout:
         """Make this the layout of `count` elements with a stride of `step` bytes, and return it."""
@@ -481,7 +502,9 @@ class Layouts:
         if opcode == 30:
             return self._struct(self.members(number))
         if opcode == 32 and operands[0] == _PHYSICAL:
-            return _plain("uint64", 8)  # an address
+            address = _plain("uint64", 8)
+            address.pointee = operands[1]
+            return address
         description = {20: "a bool", 24: "a matrix without a stride"}.get(opcode, f"a type of opcode {opcode}")
         raise error(f"has {description} in a block of memory, where that type has no layout")
 

@@ -165,6 +165,16 @@ class Device(ProcessLocal, ABC):
         """
         return None
 
+    def address(self, memory: Any) -> int:
+        """Return the address of the first byte of `memory` in the device's kernels. Work that is queued later may access it.
+
+        Raises
+        ------
+        ConversionError
+            There is none, which is the default. The text ends a sentence that begins with the array.
+        """
+        raise ConversionError(f"is on {self}, which gives arrays no addresses")
+
     def share(self, stream: object) -> int | None:
         """Order all work queued on the device before the use of its memory by another library. By default, wait for it.
 

@@ -105,6 +105,22 @@ class DeviceArray(Array):
             f"{alignment} bytes (view_alignment); copy it: array = device.empty(view.shape, view.dtype); array.copy_from(view)"
         )
 
+    @property
+    def address(self) -> int:
+        """The address of the first byte in the device's kernels (CUDA, ROCm, Vulkan), such as a value for a pointer in a buffer.
+
+        The array must be alive while a kernel uses the address. Streams other than that of a kernel do not know of the use.
+
+        Raises
+        ------
+        ArgumentError
+            The device has no addresses.
+        """
+        try:
+            return self.device.address(self.region)
+        except ConversionError as error:
+            raise ArgumentError(f"the array {error}", kind=self.device.kind) from None
+
     def overlaps(self, other: DeviceArray) -> bool:
         """Return whether two arrays share bytes."""
         if self._base.memory is not other._base.memory:

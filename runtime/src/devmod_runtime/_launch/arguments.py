@@ -8,7 +8,7 @@ from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
 from devmod.errors import FormatError
-from devmod_runtime._launch.scalars import BufferLayout, packer, plain_packer, struct_packer
+from devmod_runtime._launch.scalars import AddressBytes, BufferLayout, packer, plain_packer, struct_packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,11 +51,13 @@ class Argument:
         For a buffer of structs with known members: their layout; else None.
     image
         The parameter of an image; None for other arguments.
+    is_address
+        Whether the value is the address of a device array: a scalar of the type "handle".
     """
 
     __slots__ = (
-        "_base", "accepts_local", "default", "image", "kind", "layout", "name", "number", "pack", "plain_packer", "size", "type",
-        "type_text", "unit", "written",
+        "_base", "accepts_local", "default", "image", "is_address", "kind", "layout", "name", "number", "pack", "plain_packer", "size",
+        "type", "type_text", "unit", "written",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +79,7 @@ class Argument:
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
         self.written, self.accepts_local = written, accepts_local
         self.pack = pack
+        self.is_address = kind == "scalar" and type == "handle"
         self.size = size if kind == "buffer" else 0
         self.type_text = type
         self.plain_packer = plain_packer(type) if kind == "scalar" and not align else None
@@ -165,7 +168,7 @@ class Signature:
                 layout = BufferLayout(name, members)
             elif members:
                 pack = struct_packer(name, members, parse_dtype(type_)[2])
-            elif kind in ("scalar", "uniform"):
+            elif kind in ("scalar", "uniform") and type_ != "handle":
                 pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align)
             arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default, layout, image))
         self.arguments = tuple(arguments)
@@ -223,7 +226,7 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
     def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
         blocks = []
         for size, places in layouts:
-            if places and type(values[places[0][0]]) is BlockBytes:
+            if places and isinstance(values[places[0][0]], BlockBytes):
                 blocks.append(bytes(values[places[0][0]]))
                 continue
             data = bytearray(size)
@@ -241,3 +244,7 @@ class BlockBytes(bytes):
     """The content of a block that a call gives as a record: the value of each of its scalars."""
 
     __slots__ = ()
+
+
+class AddressBlock(AddressBytes, BlockBytes):
+    """The content of a block with addresses of device arrays."""

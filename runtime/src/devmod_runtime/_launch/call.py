@@ -14,7 +14,7 @@ from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
-from devmod_runtime._launch.scalars import StructError
+from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,6 +94,14 @@ class Call:
                     function=function.name,
                     argument=argument.name,
                 )
+            if argument.is_address and not self._launcher.has_addresses:
+                raise LaunchError(
+                    f"{function.label} cannot be called: {argument.label} is an address, and the {self._launcher.kind} backend does not "
+                    "support addresses",
+                    kind=self._launcher.kind,
+                    function=function.name,
+                    argument=argument.name,
+                )
         reader = function._config_reader
         args, request = reader.read(args, grid, block, threads, shared_memory)
         self.stream = self._open_stream(stream)
@@ -167,8 +175,17 @@ class Call:
 
     def _convert(self, argument: Argument, value: Any, bound: bool) -> Any:
         try:
-            if argument.pack is not None:
-                return value if type(value) is BlockBytes else argument.pack(value)
+            if isinstance(value, BlockBytes) or argument.pack is not None:
+                packed: Any = value if argument.pack is None or isinstance(value, BlockBytes) else argument.pack(value)
+                if isinstance(packed, AddressBytes):
+                    self._check_addresses(argument, packed)
+                return packed
+            if argument.is_address:
+                number = address_number(value)
+                if number is not None:
+                    return number.to_bytes(8, "little")
+                self._check_device(argument, value)
+                return self._memory(argument, value, value)
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
                 self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
                 return value
@@ -193,6 +210,22 @@ class Call:
                 raise ConversionError(f"is {describe_value(value)}, and the kernel takes an array")
             self._adopted_streams.append(stream)
             self._adopted_arrays.append(array)
+        self._check_device(argument, array)
+        if argument.layout is not None:
+            argument.layout.check(getattr(value, "dtype", None), argument.number)
+        self._check_elements(argument, value, array.dtype, array.nbytes)
+        return self._memory(argument, value, array)
+
+    def _check_addresses(self, argument: Argument, value: AddressBytes) -> None:
+        """Check the arrays whose addresses a struct or a block has."""
+        for path, array in value.arrays:
+            try:
+                self._check_device(argument, array)
+                self._memory(argument, array, array)
+            except ConversionError as error:
+                raise StructError(value.name, path, str(error)) from None
+
+    def _check_device(self, argument: Argument, array: DeviceArray) -> None:
         if array.device.kind != self._launcher.kind:
             through_host = "copy it through the host: pass array.numpy()"
             on_device = (
@@ -200,9 +233,9 @@ class Call:
             )
             raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
-        if argument.layout is not None:
-            argument.layout.check(getattr(value, "dtype", None), argument.number)
-        self._check_elements(argument, value, array.dtype, array.nbytes)
+
+    def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
+        """Return the memory of a device array, which is `value` or of it. Raise ConversionError if the kernel cannot access it."""
         if array.misaligned:
             raise ConversionError(array.misaligned)
         if array.read_only and argument.written:
@@ -331,7 +364,7 @@ class Call:
 
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.
-        separator = ":" if argument.pack is not None else ""
+        separator = ":" if argument.pack is not None or isinstance(error, StructError) else ""
         parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
             error = error.of_member(parameter.name)
@@ -468,6 +501,8 @@ class HostCall:
                     values[number] = plain_pack(value)
                 elif type(value) is not BlockBytes:
                     values[number] = pack(value)
+                    if isinstance(values[number], AddressBytes) or isinstance(value, AddressBytes):
+                        return None
         except (ConversionError, struct_error, OverflowError):
             return None
         return values

@@ -228,7 +228,7 @@ class Function(ProcessLocal):
         # Empty if the kernel checks the arguments.
         self._checked_by_kernel = launcher.checks_plain(signature.arguments)
         self._plain = () if self._checked_by_kernel else tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
-        self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer"), -1)
+        self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer" or each.is_address), -1)
         #: The number of arguments by position that need no other order; -1 if there is no such number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
         #: The number of names in a call without positions, and the function that returns their values; -1 if not all have a name.
@@ -597,8 +597,8 @@ class Function(ProcessLocal):
 
 
 def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:
-    if argument.kind == "buffer":
-        return argument.type, None
+    if argument.kind == "buffer" or argument.is_address:
+        return argument.type if argument.kind == "buffer" else "", None
     if argument.kind == "local":
         return Local, _unchanged
     return argument.plain_packer or ("-", argument.pack)

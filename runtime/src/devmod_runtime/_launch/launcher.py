@@ -7,8 +7,9 @@ stream, and builds once for all threads. A backend turns the result into one cal
 - a Kernel checks a launch's configuration against the device's limits once, and enqueues.
 
 A kernel receives the values in the order of the arguments: for a buffer the object that `Device.allocate` returned, for a scalar its
-bytes in little-endian order, for a `Local` the result of `Launcher.local`, for an image or a sampler the `Image` or the `Sampler`. A
-backend that passes scalars in blocks of memory packs them with `block_packer`.
+bytes in little-endian order, for a `Local` the result of `Launcher.local`, for an image or a sampler the `Image` or the `Sampler`. For a
+scalar of the type "handle" it is the object of `Device.allocate`, or the bytes of an int. A backend that passes scalars in blocks of
+memory packs them with `block_packer`.
 """
 
 from __future__ import annotations
@@ -189,6 +190,8 @@ class Launcher(ABC):
         Why ``shared_memory=`` is not supported, as the end of a sentence; "" if it is supported.
     has_images : bool
         Whether a call takes images and samplers.
+    has_addresses : bool
+        Whether a call takes scalars of the type "handle", which are addresses of device arrays.
     interface : Interface or None
         The interface, if it is not that of the payload.
     """
@@ -199,6 +202,7 @@ class Launcher(ABC):
     vec3_lanes: int = 4
     no_shared_memory: str = "this kind has no dynamic shared memory"
     has_images: bool = False
+    has_addresses: bool = False
     interface: Interface | None = None
 
     @property

@@ -11,8 +11,8 @@ from devmod import Member
 from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
 from devmod.backend import ConversionError, parse_dtype
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names, quote_name
-from devmod_runtime._launch.arguments import BlockBytes
-from devmod_runtime._launch.scalars import StructError, struct_packer
+from devmod_runtime._launch.arguments import AddressBlock, BlockBytes
+from devmod_runtime._launch.scalars import AddressBytes, StructError, struct_packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -303,10 +303,11 @@ class ArgumentOrder:
 
         def convert(value: Any) -> BlockBytes:
             try:
-                return BlockBytes(pack(value))
+                data = pack(value)
             except ConversionError as error:
                 member = error.path[len(keyword) + 1 :].partition(".")[0].partition("[")[0] if isinstance(error, StructError) else ""
                 raise self._error(f"got an invalid record {keyword}=: {error}", member or keyword) from None
+            return AddressBlock(data, keyword, data.arrays) if isinstance(data, AddressBytes) else BlockBytes(data)
 
         return convert
 

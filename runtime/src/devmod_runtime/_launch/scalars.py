@@ -15,11 +15,13 @@ from devmod._values.dtypes import NUMBERS, describe_value
 from devmod._values.param import element_bytes, is_value, numpy_dtype, struct_dtype
 from devmod.backend import STRUCT_FORMATS, ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.host import host_view
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, TypeAlias
+    from typing import Any, Self, TypeAlias
 
     import numpy as np
 
@@ -299,23 +301,52 @@ def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
     def pack(value: Any) -> bytes:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return struct_bytes(value, type_name, nbytes)
-        data = bytearray(nbytes)
+        data = _Content(nbytes)
         try:
             whole.write(value, name, data, 0)
         except _MemberError as error:
             raise StructError(name, error.path, error.text) from None
-        return bytes(data)
+        return AddressBytes(data, name, data.arrays) if data.arrays else bytes(data)
 
     return pack
 
 
 def _element(member: Member) -> _Writer:
     """Return the writer of a member, with an `_Array` for each dimension."""
-    writer: _Writer = _Struct(member.members, member.size) if member.members else _Number(member)
+    number = _Address if member.type == "handle" else _Number
+    writer: _Writer = _Struct(member.members, member.size) if member.members else number(member)
     size = element_bytes(member)
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         writer = _Array(writer, count, stride, accepts_bytes=member.type in ("uint8", "int8") and stride == size)
     return writer
+
+
+class AddressBytes(bytes):
+    """The bytes of a struct with addresses of device arrays.
+
+    Attributes
+    ----------
+    name : str
+        The struct.
+    arrays : list of (str, DeviceArray)
+        Each array, with the member that is its address. The bytes keep the arrays alive.
+    """
+
+    name: str
+    arrays: Sequence[tuple[str, DeviceArray]]
+
+    def __new__(cls, data: bytes | bytearray, name: str, arrays: Sequence[tuple[str, DeviceArray]]) -> Self:
+        self = super().__new__(cls, data)
+        self.name, self.arrays = name, arrays
+        return self
+
+
+class _Content(bytearray):
+    """The bytes of a struct while its members are written, and the arrays whose addresses it has."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(nbytes)
+        self.arrays: list[tuple[str, DeviceArray]] = []
 
 
 class StructError(ConversionError):
@@ -355,10 +386,10 @@ class _Number:
 
     def __init__(self, member: Member) -> None:
         self._size = element_bytes(member)
-        self._pack = packer(member.type)
+        self._pack = packer("uint64" if member.type == "handle" else member.type)
         self._three = member.type.endswith("x3")
 
-    def write(self, value: Any, path: str, data: bytearray, at: int) -> None:
+    def write(self, value: Any, path: str, data: _Content, at: int) -> None:
         if self._three and getattr(value, "shape", None) == (4,):
             value = value[:3]  # the dtype of an array of three-vectors may have a fourth lane, which is padding
         try:
@@ -371,13 +402,47 @@ class _Number:
         data[at : at + self._size] = b"\xff" * self._size
 
 
+class _Address(_Number):
+    """The writer of the address of a device array."""
+
+    def write(self, value: Any, path: str, data: _Content, at: int) -> None:
+        try:
+            number = address_number(value)
+            if number is None:
+                number = value.device.address(value.region)
+                data.arrays.append((path, value))
+        except ConversionError as error:
+            raise _MemberError(path, str(error)) from None
+        super().write(number, path, data, at)
+
+
+def address_number(value: Any) -> int | None:
+    """Return an address that is given as an int; None for a device array.
+
+    Raises
+    ------
+    ConversionError
+        The value is neither. The text ends a sentence that begins with the argument.
+    """
+    if isinstance(value, DeviceArray):
+        return None
+    try:
+        number = int(value.__index__())
+    except (AttributeError, TypeError):
+        advice = "; pass device.from_numpy(array)" if host_view(value) is not None else ""
+        raise ConversionError(f"is {describe_value(value)}, and the kernel takes the address of a device array{advice}") from None
+    if not 0 <= number < 1 << 64:
+        raise ConversionError(f"is {number}, and an address is from 0 to 2**64 - 1")
+    return number
+
+
 class _Array:
     """An array: its elements, from the start of one to the start of the next `stride` bytes."""
 
     def __init__(self, element: _Writer, count: int, stride: int, *, accepts_bytes: bool) -> None:
         self._element, self._count, self._stride, self._accepts_bytes = element, count, stride, accepts_bytes
 
-    def write(self, value: Any, path: str, data: bytearray, at: int) -> None:
+    def write(self, value: Any, path: str, data: _Content, at: int) -> None:
         if self._accepts_bytes and isinstance(value, (bytes, bytearray)) and len(value) == self._count:
             data[at : at + self._count] = value
             return
@@ -387,7 +452,7 @@ class _Array:
         if len(value) != self._count:
             raise _MemberError(path, f"expected {self._count} elements, got {len(value)}")
         for number, item in enumerate(value):
-            if getattr(item, "dtype", None) is not None and item.dtype.names == ("value",) and not isinstance(self._element, _Struct):
+            if getattr(getattr(item, "dtype", None), "names", None) == ("value",) and not isinstance(self._element, _Struct):
                 item = item["value"]  # the dtype of an array with padding between its elements
             self._element.write(item, f"{path}[{number}]", data, at + number * self._stride)
 
@@ -407,7 +472,7 @@ class _Struct:
         #: The dtype of the declared layout with the bits of its members, after the first record.
         self._layout: tuple[Any, int] | None = None
 
-    def write(self, value: Any, path: str, data: bytearray, at: int) -> None:
+    def write(self, value: Any, path: str, data: _Content, at: int) -> None:
         dtype = getattr(value, "dtype", None)
         if isinstance(value, Mapping):
             values = self._by_name(value, value.keys(), path)

@@ -529,6 +529,9 @@ class DriverDevice(Device):
     def pointer(self, memory: Any) -> tuple[int, int]:
         return int(memory), 0
 
+    def address(self, memory: Any) -> int:
+        return int(memory)
+
     def share(self, stream: object) -> int | None:
         """Order the later work of a consumer's stream after the present work of all streams.
 

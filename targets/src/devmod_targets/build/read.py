@@ -320,7 +320,13 @@ def _types_of(interface: Any) -> list[Any]:
     params = interface.get("params") if isinstance(interface, dict) else None
     if not isinstance(params, list) or not all(isinstance(each, dict) for each in params):
         return []
-    return [each.get("type", "") if each.get("kind") in ("scalar", "uniform") else "handle" for each in params]
+
+    def type_of(param: dict[str, Any]) -> Any:
+        if param.get("kind") not in ("scalar", "uniform"):
+            return "handle"
+        return "uint64" if param.get("type") == "handle" else param.get("type", "")  # an address
+
+    return [type_of(each) for each in params]
 
 
 def _blocks(table: Table) -> Iterator[tuple[str, tuple[int, ...]]]:
