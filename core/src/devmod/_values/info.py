@@ -112,8 +112,7 @@ class PipelineConstant(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have."""
-        names = ("name", "id", "type", "default")
-        return self._written(names, names)
+        return self._written(("name", "id", "type", "default"), ("name", "id", "default"))
 
     @classmethod
     def from_dict(cls, data: object) -> PipelineConstant:
@@ -192,8 +191,8 @@ class Interface(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        names = ("params", "blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
-        return self._written(names, ("params",)) | dict(self.extra)
+        result = self._written(("blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup"), ())
+        return {"params": [param.to_dict() for param in self.params]} | result | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object) -> Interface:
@@ -328,7 +327,7 @@ def unmet_needs(interface: Interface | None, device: object) -> str:
     if interface is None or not (interface.needs or interface.subgroup):
         return ""
     features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
-    missing = [escape_line(need) for need in interface.needs if features is not None and need not in features]
+    missing = [need for need in interface.needs if features is not None and need not in features]
     if interface.subgroup and sizes and interface.subgroup not in sizes:
         missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")
     return f"needs {escape_line(' and '.join(missing))}, which {device} does not have" if missing else ""

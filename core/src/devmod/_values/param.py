@@ -156,8 +156,7 @@ class Member(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        names = ("name", "type", "offset", "members", "size", "shape", "strides")
-        return self._written(names, ("name", "offset")) | dict(self.extra)
+        return self._written(("name", "type", "offset", "members", "size", "shape", "strides"), ("name", "offset")) | dict(self.extra)
 
     @classmethod
     def from_dict(cls, data: object, depth: int = 0) -> Member:
@@ -298,8 +297,18 @@ class Param(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        names = ("name", "kind", "type", "access", "format", "sample", "at", "align", "size", "members")
-        result = self._written(names, ("name", "kind", "at"))
+        # A save takes most of its time here, so what most parameters lack is asked together.
+        result: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        if self.type:
+            result["type"] = self.type
+        if self.access:
+            result["access"] = self.access
+        if self.kind == "image":
+            result |= self._written(("format", "sample"), ())
+        if self.at is not None:
+            result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
+        if self.align or self.size or self.members:
+            result |= self._written(("align", "size", "members"), ())
         if isinstance(self.default, int):
             result["default"] = {"value": self.default}
         elif self.default is not None:

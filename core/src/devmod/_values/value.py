@@ -33,8 +33,14 @@ class Value:
 
     def _written(self, names: Sequence[str], always: Sequence[str]) -> dict[str, Any]:
         """Return the map of some fields for a file. Empty ones are omitted, those of `always` only if they are None."""
-        fields = {name: getattr(self, name) for name in names}
-        return {name: _plain(value) for name, value in fields.items() if value or (name in always and value is not None)}
+        result: dict[str, Any] = {}
+        for name in names:
+            value = getattr(self, name)
+            if value or (name in always and value is not None):
+                if type(value) is tuple:
+                    value = [each.to_dict() if hasattr(each, "to_dict") else each for each in value]
+                result[name] = dict(value) if type(value) is dict else value
+        return result
 
     def _fields(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)
@@ -59,13 +65,6 @@ class Value:
     # copy and pickle need this for immutable objects with slots. Process pools pickle values.
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._fields())
-
-
-def _plain(value: Any) -> Any:
-    """Return a field for a file: lists in place of tuples, and maps in place of values."""
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return value.to_dict() if hasattr(value, "to_dict") else dict(value) if isinstance(value, dict) else value
 
 
 def _text(value: object) -> str:
