@@ -337,6 +337,35 @@ def structs(case: Conformance) -> None:
         require(missing in str(caught[0]), f"{call.function!r} {fault}: the error does not name the member: {caught[0]}")
 
 
+@row("R34-records")
+def records(case: Conformance) -> None:
+    """The scalars of a block may be given as one record under its name; the record beside one of its members raises ArgumentError."""
+    found = [
+        (sample, call, interface, members)
+        for sample, call, interface in _interfaces(samples_with_calls(case))
+        if _names(sample.fmap[call.function]) and (members := _first_block(interface))
+    ]
+    for sample, call, interface, members in applicable(found, "no called function has scalars in a block of memory in its interface"):
+        blocks = [block.to_dict() for block in interface.blocks]
+        blocks[0]["name"] = "devmod_record"
+        function = _function_with(case, sample, call, {**interface.to_dict(), "blocks": blocks})
+        arguments = call.make_arguments()
+        given = dict(zip(_names(sample.fmap[call.function]), arguments, strict=True))
+        record = {interface.params[number].name: arguments[number] for number in members}
+        others = {name: value for number, (name, value) in enumerate(given.items()) if number not in members}
+        launch(case, function, [], **others, devmod_record=record, **call.keywords)
+        compare_arrays(call, arguments, reference_arrays(call), "with the scalars of a block as one record")
+        first, value = next((name, value) for number, (name, value) in enumerate(given.items()) if number in members)
+        with expect_argument_error(case, call, f"with a record and its member {first!r}", first):
+            launch(case, function, [], **others, devmod_record=record, **{first: value}, **call.keywords)
+
+
+def _first_block(interface: devmod.Interface) -> list[int]:
+    """Return the numbers of the arguments in the first block of an interface; none if there is no block."""
+    places = [param.at if param.kind == "scalar" else None for param in interface.params] if interface.blocks else []
+    return [number for number, at in enumerate(places) if isinstance(at, tuple) and at[0] == 0]
+
+
 @row("R33-on")
 def on_one_device(case: Conformance) -> None:
     """Function.on returns a function that runs on one device, and refuses the arrays of another one."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import devmod
-from devmod import FunctionInfo, Interface, Param
+from devmod import Block, FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample
 
 AXPY = FunctionInfo(
@@ -12,9 +12,10 @@ AXPY = FunctionInfo(
         [
             Param("x", "buffer", "float32", "r"),
             Param("y", "buffer", "float32", "rw"),
-            Param("a", "scalar", "float32"),
-            Param("n", "scalar", "int32"),
-        ]
+            Param("a", "scalar", "float32", at=(0, 0)),
+            Param("n", "scalar", "int32", at=(0, 4)),
+        ],
+        [Block("push", 8)],
     ),
 )
 NEGATE = FunctionInfo("negate", ["handle"], ["blockIdx.x", "threadIdx.x"])

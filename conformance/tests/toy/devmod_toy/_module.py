@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from functools import wraps
 
 import devmod
 from devmod.backend import read_payload
-from devmod_runtime import Kernel, Launcher, RuntimeModule
+from devmod_runtime import Kernel, Launcher, RuntimeModule, block_packer
 from devmod_toy import TARGET
 from devmod_toy._device import devices, driver
 
@@ -78,7 +79,23 @@ class ToyModule(RuntimeModule):
         names = kernels(*self.payload())
         if info.name not in names:
             raise devmod.FormatError(f"the toy payload has no kernel {info.name!r}; it has: {', '.join(names)}", kind="toy")
-        return self.launcher_type(driver().KERNELS[info.name])
+        run = driver().KERNELS[info.name]
+        return self.launcher_type(_with_blocks(run, info.interface) if info.interface and info.interface.blocks else run)
+
+
+def _with_blocks(run, interface):
+    """Return a kernel that gets the numbers of 4 bytes in blocks of memory one by one."""
+    pack = block_packer(interface)
+    places = [(number, param.at) for number, param in enumerate(interface.params) if param.kind == "scalar"]
+
+    @wraps(run)
+    def run_with_blocks(threads, *values):
+        blocks, values = pack(values), list(values)
+        for number, (block, offset) in places:
+            values[number] = blocks[block][offset : offset + 4]
+        return run(threads, *values)
+
+    return run_with_blocks
 
 
 def entries(module):
