@@ -32,7 +32,7 @@ TARGET = TargetSpec(
 
 def make(fmap, code, source=None, wire=None):
     from devmod_toy._device import driver
-    from devmod_toy._module import ToyLauncher, ToyModule
+    from devmod_toy._module import ToyLauncher, ToyModule, with_blocks
 
     class MapLauncher(ToyLauncher):
         kind = "toymap"
@@ -40,7 +40,7 @@ def make(fmap, code, source=None, wire=None):
     class MapModule(ToyModule):
         def launcher(self, name, info):
             _, shader = self.payload(next(iter(self.code)) if os.environ.get("TOYMAP") == "first" else name)
-            return MapLauncher(driver().KERNELS[parse(shader)])
+            return MapLauncher(with_blocks(driver().KERNELS[parse(shader)], info.interface))
 
     return MapModule(TARGET, "toyshader", fmap, code, source, wire=wire)
 

@@ -17,6 +17,7 @@ def compiled(*options: str) -> devmod.Module:
 
 
 @pytest.mark.row("R34")
+@pytest.mark.usefixtures("emulator")
 def test_a_code_object_with_other_waves_is_skipped(device: Any) -> None:
     if device.arch != "gfx1100":
         pytest.skip("the code objects are for gfx1100")

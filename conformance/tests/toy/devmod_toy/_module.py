@@ -79,12 +79,13 @@ class ToyModule(RuntimeModule):
         names = kernels(*self.payload())
         if info.name not in names:
             raise devmod.FormatError(f"the toy payload has no kernel {info.name!r}; it has: {', '.join(names)}", kind="toy")
-        run = driver().KERNELS[info.name]
-        return self.launcher_type(_with_blocks(run, info.interface) if info.interface and info.interface.blocks else run)
+        return self.launcher_type(with_blocks(driver().KERNELS[info.name], info.interface))
 
 
-def _with_blocks(run, interface):
+def with_blocks(run, interface):
     """Return a kernel that gets the numbers of 4 bytes in blocks of memory one by one."""
+    if interface is None or not interface.blocks:
+        return run
     pack = block_packer(interface)
     places = [(number, param.at) for number, param in enumerate(interface.params) if param.kind == "scalar"]
 

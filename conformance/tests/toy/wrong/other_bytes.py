@@ -3,7 +3,7 @@
 from devmod_toy._module import ToyModule, entries
 
 ROWS = ("R18", "R17", "R24-stored")
-REASON = "the saved bytes of the backend's module and of the fallback: expected 281 bytes, got 282; they differ from byte 281 on: expected b'', got b'\\x00'"
+REASON = "the saved bytes of the backend's module and of the fallback: expected 316 bytes, got 317; they differ from byte 316 on: expected b'', got b'\\x00'"
 
 
 class Wrong(ToyModule):
