@@ -245,7 +245,7 @@ def processes_under(number: int) -> list[int]:
 
 
 def is_running(number: int) -> bool:
-    """Return whether a process runs. In a container, nobody may wait for one that has ended without its parent."""
+    """Return whether a process runs. In a container, a process that has ended may stay in the table of processes."""
     with suppress(OSError):
         return Path(f"/proc/{number}/cmdline").read_bytes() != b""
     return False

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     Compiler = Callable[[CompileRequest], Payload]
 
 
+#: The numbers of threads in a subgroup that can be required.
+SUBGROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
 def variants_of(target: Target) -> tuple[Target, ...]:
     """Return the targets of single payloads: one for each architecture, or one for all of a fatbin."""
     if len(target.archs) < 2:

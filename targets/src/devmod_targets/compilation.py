@@ -17,7 +17,7 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import architecture_problem, import_compiler, takes
+from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -461,7 +461,7 @@ def _renamed(kind: str, name: str, info: FunctionInfo, names: Mapping[str, str])
 
 
 def _subgroup(size: Any) -> int | None:
-    if size is None or (type(size) is int and size in (1, 2, 4, 8, 16, 32, 64, 128)):
+    if size is None or (type(size) is int and size in SUBGROUP_SIZES):
         return size
     raise CompileError(f"subgroup= is the number of threads in a subgroup, a power of two from 1 to 128, not {size!r}", argument="subgroup")
 

@@ -86,18 +86,12 @@ class Call:
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
         for argument in function._signature.arguments:
-            if argument.kind in _IMAGES and not self._launcher.has_images:
+            is_image = argument.kind in _IMAGES
+            if (is_image and not self._launcher.has_images) or (argument.is_address and not self._launcher.has_addresses):
+                what, plural = (f"of kind {argument.kind}", "images") if is_image else ("an address", "addresses")
                 raise LaunchError(
-                    f"{function.label} cannot be called: {argument.label} is of kind {argument.kind}, and the {self._launcher.kind} "
-                    "backend does not support images",
-                    kind=self._launcher.kind,
-                    function=function.name,
-                    argument=argument.name,
-                )
-            if argument.is_address and not self._launcher.has_addresses:
-                raise LaunchError(
-                    f"{function.label} cannot be called: {argument.label} is an address, and the {self._launcher.kind} backend does not "
-                    "support addresses",
+                    f"{function.label} cannot be called: {argument.label} is {what}, and the {self._launcher.kind} backend does not "
+                    f"support {plural}",
                     kind=self._launcher.kind,
                     function=function.name,
                     argument=argument.name,

@@ -13,6 +13,7 @@ from typing import Any
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod.plugins import shared_scan
+from devmod_targets._languages import SUBGROUP_SIZES
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, Section, Source
@@ -258,7 +259,7 @@ def _aliases(table: Table) -> Aliases:
 
 def _subgroup(table: Table) -> int:
     size: Any = table.get("subgroup")
-    if size is None or (type(size) is int and size in (1, 2, 4, 8, 16, 32, 64, 128)):
+    if size is None or (type(size) is int and size in SUBGROUP_SIZES):
         return size or 0
     table.add(f"expected the threads of a subgroup, a power of two from 1 to 128, got {describe(size)}", "subgroup")
     return 0

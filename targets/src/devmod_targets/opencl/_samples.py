@@ -8,6 +8,7 @@ from devmod_readers.closure import closure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from devmod_targets.authoring.clang import Libclang
@@ -20,7 +21,7 @@ _BITS = {"f": 1, "h": 1, "i": 2, "ui": 4}
 _NAMES = {1: "float", 2: "int", 4: "uint"}
 
 
-def read_samples(library: Libclang, unit: Any, text: str) -> dict[tuple[str, int], str]:
+def read_samples(library: Libclang, definitions: Iterable[Any], text: str) -> dict[tuple[str, int], str]:
     """Return the `sample` of each kernel's image, by the kernel's name and the number of the argument.
 
     An image that several types are read from, or none, has no entry. If branches that are not compiled here may have other types, no image
@@ -28,8 +29,8 @@ def read_samples(library: Libclang, unit: Any, text: str) -> dict[tuple[str, int
 
     Parameters
     ----------
-    library, unit
-        libclang, and the program.
+    library, definitions
+        libclang, and the functions of the program that have a body.
     text
         The program with its includes and all branches.
     """
@@ -41,11 +42,10 @@ def read_samples(library: Libclang, unit: Any, text: str) -> dict[tuple[str, int
     uses: dict[_Place, set[_Place]] = {}
     functions: dict[str, str] = {}
     takers = []  # other functions have no image to pass on
-    for function in unit.cursor.get_children():
-        if function.kind == kinds.FUNCTION_DECL and function.is_definition():
-            numbers = {str(each.spelling): number for number, each in enumerate(function.get_arguments()) if _is_image(each)}
-            if numbers:
-                takers.append((function, function.get_usr(), numbers))
+    for function in definitions:
+        numbers = {str(each.spelling): number for number, each in enumerate(function.get_arguments()) if _is_image(each)}
+        if numbers:
+            takers.append((function, function.get_usr(), numbers))
     names_of_takers = {function.spelling for function, _, _ in takers}
     for function, identity, numbers in takers:
         functions[identity] = str(function.spelling)

@@ -164,7 +164,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
 
     kernels = _kernels(library, unit, "" if warnings else source.text)
     needs = find_needs(source.text, kernels, calls, parse_without)
-    samples = read_samples(library, unit, source.text)
+    samples = read_samples(library, _definitions(library, unit), source.text)
     kernels = {name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()}
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
