@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from devmod._modules.create import create_with_fallback as create_with_fallback
     from devmod._modules.create import load_from_bytes as load_from_bytes
     from devmod._modules.create import load_from_file as load_from_file
+    from devmod._modules.explain import Explanation as Explanation
+    from devmod._modules.explain import explain as explain
     from devmod._modules.module import Module as Module
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
@@ -81,6 +83,7 @@ _NAMES = {
     "_modules.compile": "build compile",
     "_modules.const_loader": "const_loader",
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
+    "_modules.explain": "Explanation explain",
     "_modules.module": "Module",
     "_plugins.devices": "device devices",
     "_plugins.registry": "register registered",

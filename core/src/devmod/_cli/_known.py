@@ -29,6 +29,7 @@ SYNONYMS = {
     **dict.fromkeys(("dump", "info", "list", "show"), "inspect"),
     "verify": "inspect --verify",
     "open": "view",
+    "why": "explain",
     "make": "build",
     "watch": "build --watch",
     **dict.fromkeys(("check", "test"), "conformance"),
@@ -44,6 +45,7 @@ KNOWN = {
     "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
     "bundle": Entry("Join files into one.", "devmod-targets"),
     "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
+    "explain": Entry("Show which candidate of each function runs, and why."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
     "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
     "plugins": Entry("List the installed plugins and their problems."),
