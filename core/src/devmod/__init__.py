@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module as Module
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
+    from devmod._plugins.doctor import Report as Report
+    from devmod._plugins.doctor import doctor as doctor
     from devmod._plugins.registry import register as register
     from devmod._plugins.registry import registered as registered
     from devmod._values.info import Block as Block
@@ -86,6 +88,7 @@ _NAMES = {
     "_modules.explain": "Explanation explain",
     "_modules.module": "Module",
     "_plugins.devices": "device devices",
+    "_plugins.doctor": "Report doctor",
     "_plugins.registry": "register registered",
     "_values.info": "Block FunctionInfo Interface",
     "_values.origin": "Origin",

@@ -32,6 +32,7 @@ SYNONYMS = {
     "why": "explain",
     "make": "build",
     "watch": "build --watch",
+    **dict.fromkeys(("diagnose", "diagnostics", "env", "status"), "doctor"),
     **dict.fromkeys(("check", "test"), "conformance"),
     **dict.fromkeys(("backends", "runtimes"), "plugins"),
     "clean": "cache clear",
@@ -47,6 +48,7 @@ KNOWN = {
     "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
     "explain": Entry("Show which candidate of each function runs, and why."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
+    "doctor": Entry("Check what of devmod works here, and what to do about the rest."),
     "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
