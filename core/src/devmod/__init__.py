@@ -69,9 +69,11 @@ if TYPE_CHECKING:
     from devmod_runtime import Image as Image
     from devmod_runtime import Launch as Launch
     from devmod_runtime import LaunchConfig as LaunchConfig
+    from devmod_runtime import Profile as Profile
     from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
     from devmod_runtime import guard as guard
+    from devmod_runtime import profile as profile
     from devmod_runtime import set_compiler as set_compiler
 
     __all__: list[str]
@@ -105,7 +107,9 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
-_IN_RUNTIME = ("Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Sampler", "Stream", "guard", "set_compiler")
+_IN_RUNTIME = (
+    "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "Sampler", "Stream", "guard", "profile", "set_compiler",
+)  # fmt: skip
 
 
 def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:

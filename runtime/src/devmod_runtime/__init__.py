@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from devmod_runtime._leases import lend as lend
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
+    from devmod_runtime._profile import Profile as Profile
+    from devmod_runtime._profile import profile as profile
     from devmod_runtime._programs import ProgramLauncher as ProgramLauncher
     from devmod_runtime._programs import Programs as Programs
     from devmod_runtime._programs import source_constants as source_constants
@@ -88,6 +90,7 @@ _HOME = {
     "Launcher": "_launch.launcher",
     "Lease": "_leases",
     "Pool": "_leases",
+    "Profile": "_profile",
     "ProgramLauncher": "_programs",
     "Programs": "_programs",
     "RuntimeModule": "_module",
@@ -111,6 +114,7 @@ _HOME = {
     "has_uninterrupted_calls": "_uninterrupted",
     "lend": "_leases",
     "open_driver": "_fork",
+    "profile": "_profile",
     "read_capsule": "_device.dlpack_import",
     "run_compiler": "_compilers",
     "set_compiler": "_compilers",

@@ -7,7 +7,6 @@ docs/design/runtime.md has the reasons.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
@@ -21,16 +20,18 @@ from devmod_runtime._device.device import Device, _shape_of
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
+from devmod_runtime._observed import add, replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     import numpy as np
 
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._observed import Methods
 else:
     from devmod._util.numpy import np
 
@@ -39,9 +40,8 @@ FILL = 0xFD
 #: Each part of memory begins and ends at a multiple of this: WebGPU and Vulkan copy whole words.
 _UNIT = 16
 
-_lock = threading.Lock()
 #: The bytes of a zone of each active guard; the last one is used.
-_active: list[int] = []
+_sizes: list[int] = []
 
 
 @contextmanager
@@ -75,14 +75,12 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     """
     if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
         raise ArgumentError(f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}", argument="bytes")
-    _begin(bytes)
+    _sizes.append(bytes)
     try:
-        yield
+        with replaced(_METHODS, order=0):
+            yield
     finally:
-        with _lock:
-            _active.remove(bytes)
-            if not _active:
-                _replace(_ORIGINAL)
+        _sizes.remove(bytes)
 
 
 def guard_program() -> None:
@@ -98,18 +96,8 @@ def guard_program() -> None:
         raise ArgumentError(
             f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096", argument="DEVMOD_GUARD"
         )
-    _begin(int(text[:10]))
-
-
-def _begin(size: int) -> None:
-    with _lock:
-        _active.append(size)
-        _replace(_GUARDED)
-
-
-def _replace(methods: Mapping[tuple[type, str], object]) -> None:
-    for (owner, name), method in methods.items():
-        setattr(owner, name, method)
+    _sizes.append(int(text[:10]))
+    add(_METHODS, order=0)
 
 
 # -- Arrays with zones.
@@ -177,7 +165,7 @@ class Damage(NamedTuple):
 def _guarded(device: Device, shape: Sequence[int], dtype: str, data: memoryview | None = None) -> DeviceArray:
     """Return a new array between two zones, with the bytes of `data` or else the fill value."""
     unit = max(device.limits.get("view_alignment", 1), _UNIT)
-    zone = -(-_active[-1] // unit) * unit
+    zone = -(-_sizes[-1] // unit) * unit
     nbytes = array_bytes(parse_dtype(dtype), shape)
     total = zone + -(-nbytes // unit) * unit + zone
     content = bytearray([FILL]) * total
@@ -204,11 +192,14 @@ def _zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
     return _guarded(self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
 
 
-def _from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
-    plain: Any = _ORIGINAL[Device, "from_numpy"](self, array)
-    data = bytearray(plain.nbytes)
-    plain.read(memoryview(data))
-    return _guarded(self, plain.shape, plain.dtype, memoryview(data))
+def _from_numpy(original: Callable[..., Any]) -> Callable[..., Array]:
+    def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
+        plain = original(self, array)
+        data = bytearray(plain.nbytes)
+        plain.read(memoryview(data))
+        return _guarded(self, plain.shape, plain.dtype, memoryview(data))
+
+    return from_numpy
 
 
 # -- Calls, whose zones are compared after the launch.
@@ -334,11 +325,10 @@ def _bind(
     return launch
 
 
-_GUARDED: dict[tuple[type, str], Callable[..., Any]] = {
-    (Device, "empty"): _empty,
-    (Device, "zeros"): _zeros,
+_METHODS: Methods = {
+    (Device, "empty"): lambda _: _empty,
+    (Device, "zeros"): lambda _: _zeros,
     (Device, "from_numpy"): _from_numpy,
-    (Function, "__call__"): _call,
-    (Function, "bind"): _bind,
+    (Function, "__call__"): lambda _: _call,
+    (Function, "bind"): lambda _: _bind,
 }
-_ORIGINAL: dict[tuple[type, str], Callable[..., Any]] = {(owner, name): getattr(owner, name) for owner, name in _GUARDED}

@@ -40,9 +40,12 @@ class Hooks:
         """
         return []
 
+    def devmod_launch(self, record: object) -> None:
+        """Get the `Record` of a launch that `devmod.profile` has recorded, when it is queued: its time on the device is not known yet."""
+
 
 #: Every hook, the hooks of which the first result is used, and those with the parameter `kind`.
-_ALL = ("devmod_compile", "devmod_verify", "devmod_doctor")
+_ALL = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
 _FIRST_RESULT = ("devmod_compile",)
 _OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
