@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from guarded import check_guard
 from pictures_port import check_pictures
+from profiled import check_profile
 from standin_cuda import on_hardware
 from transformer_port import check_transformer
 
@@ -72,3 +73,8 @@ def test_the_pictures(device: Any, tmp_path: Path) -> None:
 def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
     check_guard(device, f"cuda -arch={arch}")
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_profile(device, f"cuda -arch={arch}", tmp_path)

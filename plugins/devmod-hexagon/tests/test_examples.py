@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from guarded import check_guard
+from profiled import check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -45,3 +46,7 @@ def test_the_transformer(device: Any, tmp_path: Path) -> None:
 
 def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     check_guard(device, "hexagon -arch=v66")
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    check_profile(device, "hexagon -arch=v66", tmp_path)

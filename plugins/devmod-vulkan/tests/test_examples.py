@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from guarded import check_guard, check_lengths
 from pictures_port import check_pictures
+from profiled import check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -59,3 +60,7 @@ layout(binding = 0) buffer X { uint x[]; };
 void main() { x[0] = x.length(); }
 """
     check_lengths(device, source)
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    check_profile(device, "vulkan", tmp_path)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from guarded import check_guard, check_lengths
 from pictures_port import check_pictures
+from profiled import check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -61,3 +62,7 @@ def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
 @compute @workgroup_size(1) fn count() { x[0] = arrayLength(&x); }
 """
     check_lengths(device, source)
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    check_profile(device, "webgpu", tmp_path)

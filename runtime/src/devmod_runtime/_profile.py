@@ -198,7 +198,8 @@ class Profile:
         before = vars(base).get("__init_subclass__")
 
         def new_class(owner: Any, /, **keywords: Any) -> None:
-            (super(base, owner).__init_subclass__ if before is None else before.__get__(None, owner))(**keywords)  # type: ignore[misc]
+            if before is not None:
+                before.__get__(None, owner)(**keywords)
             self._stack.enter_context(replaced(self._methods_of(owner), order=1))
 
         def end() -> None:
@@ -400,7 +401,8 @@ def _label(device: Device) -> str:
 def _classes(base: type) -> Iterator[type]:
     """Yield a class and all that derive from it."""
     yield base
-    for each in base.__subclasses__():
+    subclasses: list[type] = base.__subclasses__()
+    for each in subclasses:
         yield from _classes(each)
 
 

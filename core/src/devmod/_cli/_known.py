@@ -50,6 +50,7 @@ KNOWN = {
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
     "doctor": Entry("Check what of devmod works here, and what to do about the rest."),
     "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
+    "profile": Entry("Run a program, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
     "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),
