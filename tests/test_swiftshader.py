@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from devmod_conformance.checks import run_python
 from system import SWIFTSHADER, vulkan_drivers
 
@@ -21,7 +22,7 @@ FILES = {
     "webgpu": ("launch", "images", "arrays", "examples_webgpu"),
 }
 #: Slow tests whose result does not depend on the driver, and a second compiler.
-OMITTED = "not interrupt and not fork and not glslangValidator and not deeply and not c_type"
+OMITTED = "not interrupt and not fork and not two_devices and not no_adapter and not listing and not glslangValidator and not deeply and not c_type"
 
 pytestmark = pytest.mark.skipif(not SWIFTSHADER.exists(), reason="SwiftShader is not installed (Debian: apt install chromium)")
 

@@ -61,7 +61,9 @@ def main() -> int:
     variables = os.environ | (vulkan_drivers(SWIFTSHADER) if SWIFTSHADER.exists() else {})
 
     def run_kit(kind: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([python, "-m", "devmod", "conformance", kind], cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [python, "-m", "devmod", "conformance", kind], cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+        )
 
     with ThreadPoolExecutor() as pool:
         for kind, process in zip(KINDS, pool.map(run_kit, KINDS), strict=True):

@@ -46,8 +46,11 @@ def add(device: Any) -> Any:
 
 #: The capability that a type in a buffer needs.
 _NEEDED = {
-    **{"int8": "StorageBuffer8BitAccess", "int16": "StorageBuffer16BitAccess", "int64": "Int64"},
-    **{"float16": "Float16", "float64": "Float64"},
+    "int8": "StorageBuffer8BitAccess",
+    "int16": "StorageBuffer16BitAccess",
+    "int64": "Int64",
+    "float16": "Float16",
+    "float64": "Float64",
 }
 
 
