@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _USES_UNIFORM = 1
 #: In SPIR-V: the storage class of shared memory, and the opcode of pointer types.
 _WORKGROUP, _POINTER = 4, 32
-#: The capability PhysicalStorageBufferAddresses.
-_ADDRESSES = 5347
+#: The capability PhysicalStorageBufferAddresses, and the storage class of its pointers.
+_ADDRESSES, _PHYSICAL = 5347, 5349
+#: The opcodes of variables, and of values that come from several branches.
+_VARIABLE, _PHI = 59, 245
 #: The kinds of resources that have no bytes, and the last one in a message.
 _OPAQUE = ("image", "sampler", "combined")
 _COMBINED = "image with a sampler"
@@ -245,6 +247,21 @@ class Shader:
         if opcode == 30:  # structs
             return sum(self._size(member, lengths, sizes, depth) for member in operands)
         return 0
+
+    def stores_addresses(self) -> bool:
+        """Return whether a variable of a function, or a value that comes from several branches, is a pointer to a buffer."""
+        if _ADDRESSES not in self.capabilities:
+            return False
+        pointers = {number: operands for number, (opcode, operands) in self.module.types.items() if opcode == _POINTER}
+        addresses = {number for number, (storage, _) in pointers.items() if storage == _PHYSICAL}
+        addresses.update([number for number, (_, target) in pointers.items() if target in addresses])
+        words = memoryview(self.words).cast("I")
+        at = 5
+        while at < len(words):
+            if words[at] & 0xFFFF in (_VARIABLE, _PHI) and words[at + 1] in addresses:
+                return True
+            at += words[at] >> 16
+        return False
 
     def _shader_error(self, text: str) -> FormatError:
         return FormatError(f"the SPIR-V of the vulkan function {self.name!r} {text}", kind="vulkan", function=self.name)
