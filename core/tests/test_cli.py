@@ -91,6 +91,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "view": "Show a file in the browser. (pip install devmod-webgpu)",
         "doctor": "Check what of devmod works here, and what to do about the rest.",
         "devices": "List the devices of the installed runtimes.",
+        "profile": "Run a program, and print what its kernels took.",
         "plugins": "List the installed plugins and their problems.",
         "cache": "Show the sizes of the caches on the disk, and clear them.",
         "conformance": "Check a backend against the contract, row by row.",
