@@ -44,7 +44,9 @@ _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
 
 
 def list_devices() -> list[Any]:
-    """Return all devices of all platforms: GPUs and accelerators before CPUs, otherwise in the order of the platforms.
+    """Return all devices of all platforms: GPUs and accelerators, then CPUs, then PoCL's CPUs, otherwise in the order of the platforms.
+
+    docs/design/opencl.md has the figures for which another driver of the CPU is chosen before PoCL.
 
     Raises
     ------
@@ -64,7 +66,7 @@ def list_devices() -> list[Any]:
         if POCL in names:
             why += " (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder)"
         raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl")
-    devices.sort(key=lambda device: bool(device.type & cl.device_type.CPU))
+    devices.sort(key=lambda device: (bool(device.type & cl.device_type.CPU), device.platform.name.strip() == POCL))
     return devices
 
 
