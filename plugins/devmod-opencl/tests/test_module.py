@@ -68,7 +68,7 @@ def test_importing_creating_and_saving_open_no_driver() -> None:
 
 
 @pytest.mark.row("R18", "R19")
-@pytest.mark.parametrize("fmt", ["cl", "clbin", "xclbin", "awsxclbin", "aocx"])
+@pytest.mark.parametrize("fmt", ["cl", "il", "clbin", "xclbin", "awsxclbin", "aocx"])
 def test_runtime_module_and_fallback_have_the_same_bytes_and_properties(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fmap = {"add": add_info(), "twice": twice_info()}
     arguments = ("opencl", ADD.encode(), fmt, fmap, {"cl": "the source", "asm": "a listing"})
@@ -122,9 +122,11 @@ def test_payload_files(fmt: str, tmp_path: Path) -> None:
         (
             "clbin",
             b"\x03\x02\x23\x07" + bytes(16),
-            "the opencl payload of format 'clbin' is SPIR-V, which opencl modules do not support; use the OpenCL C source (format 'cl'), or a "
-            "vulkan module for shaders",
+            "the opencl payload of format 'clbin' is SPIR-V; use the format 'il' for kernels of OpenCL, or a vulkan module for shaders",
         ),
+        ("il", b"", "the opencl payload of format 'il' is empty"),
+        ("il", b"kernel", "the opencl payload of format 'il' is not SPIR-V: it begins with b'kernel'"),
+        ("il", b"\x03\x02\x23\x07\0", "the opencl payload of format 'il' is not SPIR-V: its size of 5 bytes is not a multiple of 4"),
         ("cl", b"kernel \xff", "the opencl payload of format 'cl' is not UTF-8 text: byte 7 is 0xff"),
         ("cl", b"kernel \0", "the opencl payload of format 'cl' has a zero byte at 7, which ends a source"),
         (

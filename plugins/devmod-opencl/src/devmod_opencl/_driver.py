@@ -132,6 +132,34 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
     return program
 
 
+def takes_il(device: Any) -> bool:
+    """Return whether a device builds programs from SPIR-V."""
+    try:
+        return "SPIR-V" in device.il_version
+    except Error:  # before OpenCL 2.1
+        return False
+
+
+def build_il(context: Any, device: Any, code: bytes) -> Any:
+    """Build a program from SPIR-V for one device.
+
+    Raises
+    ------
+    CompileError
+        The driver refuses it; `log` is the output of its compiler.
+    """
+    program = None
+    try:
+        program = cl._cl._create_program_with_il(context, code)
+        _build(program, device, "")
+    except Error as error:
+        log = build_log(program, device) if program is not None else ""
+        raise CompileError(
+            f"{device.name.strip()} cannot build the SPIR-V: {first_errors(log, code_name(error))}", kind="opencl", log=log
+        ) from error
+    return program
+
+
 def build_binary(context: Any, device: Any, binary: bytes) -> Any:
     """Build a program from a binary for one device.
 
