@@ -26,7 +26,7 @@ from devmod_vulkan._pipeline import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Image, Interface, Sampler
@@ -79,6 +79,9 @@ class VulkanLauncher(Launcher):
 
     def default_device(self) -> Device:
         return devices()[0]
+
+    def lengths_read(self) -> Collection[int]:
+        return self._shader.lengths_read()
 
     def kernel(self, device: VulkanDevice) -> Kernel:
         check_device(self._shader, device, self.interface.block, self._values)

@@ -7,7 +7,7 @@ from functools import cached_property
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, list_names
 from devmod_readers.reflection import is_one_argument
-from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_module, read_samplings, reflect
+from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_lengths, read_module, read_samplings, reflect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +95,11 @@ class Shader:
     def samplings(self) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:
         """The pairs of an image and a sampler, as `devmod_readers.spirv.read_samplings` returns them."""
         return read_samplings(self.words, self.module)
+
+    def lengths_read(self) -> set[int]:
+        """Return the numbers of the buffers whose run-time length the shader uses."""
+        places = read_lengths(self.words, self.module)
+        return {number for number, param in enumerate(self.interface.params) if param.kind == "buffer" and param.at in places}
 
     def _used_images(self, reflected: ReflectedShader) -> dict[Any, Resource]:
         """Return the images and samplers by place. Raise FormatError if two variables of one place need different descriptors."""
