@@ -23,8 +23,8 @@ DEVMOD_SYNC(__syncthreads_count, 0, __hip_atomic_fetch_add)
 DEVMOD_SYNC(__syncthreads_and, 1, __hip_atomic_fetch_and)
 DEVMOD_SYNC(__syncthreads_or, 0, __hip_atomic_fetch_or)
 /* The mask of the _sync forms is that of the lanes that take part: those of the others do not call them. */
-#define DEVMOD_MASK(type) static_assert(sizeof(type) == 8 || DEVMOD_WAVE == 32, "the mask of a wave of 64 lanes has 64 bits, such as ~0ull")
-template <class M> devmod_function unsigned long __ballot_sync(M mask, int predicate)
+#define DEVMOD_MASK(type) static_assert(sizeof(type) == 8 || DEVMOD_WARP == 32, "the mask of a wave of 64 lanes has 64 bits, such as ~0ull")
+template <class M> devmod_function devmod_mask __ballot_sync(M mask, int predicate)
 {
     DEVMOD_MASK(M);
     return __ballot(predicate) & mask;
@@ -42,7 +42,7 @@ template <class T> devmod_function bool devmod_is_same(T a, T b)
     return differences == 0;
 }
 /* One round for each different value. The ballot is not in a branch, so all lanes take part in it. */
-template <class T> devmod_function unsigned long __match_any(T value)
+template <class T> devmod_function devmod_mask __match_any(T value)
 {
     unsigned long rest = __ballot(1), result = 0;
     while (rest) {
@@ -53,18 +53,18 @@ template <class T> devmod_function unsigned long __match_any(T value)
     }
     return result;
 }
-template <class T> devmod_function unsigned long __match_all(T value, int *is_equal)
+template <class T> devmod_function devmod_mask __match_all(T value, int *is_equal)
 {
     unsigned long active = __ballot(1);
     *is_equal = __all(devmod_is_same(devmod_shuffle(value, __builtin_ctzl(active)), value));
     return *is_equal ? active : 0;
 }
-template <class M, class T> devmod_function unsigned long __match_any_sync(M mask, T value)
+template <class M, class T> devmod_function devmod_mask __match_any_sync(M mask, T value)
 {
     DEVMOD_MASK(M);
     return __match_any(value) & mask;
 }
-template <class M, class T> devmod_function unsigned long __match_all_sync(M mask, T value, int *is_equal)
+template <class M, class T> devmod_function devmod_mask __match_all_sync(M mask, T value, int *is_equal)
 {
     DEVMOD_MASK(M);
     return __match_all(value, is_equal) & mask;
