@@ -17,7 +17,7 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, takes
+from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, owner_of, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -324,9 +324,8 @@ def _file_hint(path: str) -> str:
 
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
-    # `owner_of` also finds names of languages, such as "object".
-    other = next((each for each in map(find_spec, KINDS) if each is not None and suffix in each.languages), None)
-    if other is not None and spec.languages:
+    other = owner_of(suffix)
+    if other is not None and suffix in other.languages and spec.languages:  # `owner_of` also finds names of languages, such as "object"
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(

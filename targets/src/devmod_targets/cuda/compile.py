@@ -1,4 +1,4 @@
-"""The compiler of CUDA C++, LLVM IR and PTX. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
+"""The compiler of CUDA C++, HIP, LLVM IR and PTX. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
 
 The target's option ``-format=`` names the format of the payload: ``cuda`` (the self-contained source), ``ptx``, ``cubin`` or ``fatbin``.
 With ``-compiler=nvcc``, nvcc compiles CUDA C++ in place of NVRTC, and takes host code.
@@ -47,7 +47,7 @@ _LINE = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
-    """Compile a CUDA C++ source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
+    """Compile a CUDA C++ or HIP source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains the compiler's output.
     """
     reports: list[str] = []
-    if request.language != "CUDA C++" and compiler_of(request.target) != "nvrtc":
+    if request.language not in ("CUDA C++", "HIP") and compiler_of(request.target) != "nvrtc":
         raise request.error(
             f"the target {str(request.target)!r} has the option -compiler=nvcc, and {request.name} is {request.language}. Leave it out"
         )
@@ -79,14 +79,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
-            raise request.error(f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')")
+            raise request.error(f"{request.name} is PTX and no {request.language}: pass its language, as in devmod.compile(…, language='PTX')")
         payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
     warn_caller(request, warnings, reports)
     return payload
 
 
 def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str], list[str]]:
-    """Return the payload of a CUDA C++ source, the warnings, and the reports that options request."""
+    """Return the payload of a CUDA C++ or HIP source, the warnings, and the reports that options request."""
     compiler = _compiler(request.target)
     is_nvcc = compiler is not nvrtc
     archs = [_known_arch(arch, compiler) for arch in request.target.archs or ("",)]
@@ -94,6 +94,8 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     check_values(request.options)
     dialect = (*DIALECT, *([] if is_nvcc else ["-D__CUDACC_RTC__=1"]))
     source = complete_source(request, lambda name: has_header(name, folders), dialect=dialect)
+    if request.language == "HIP":
+        source = source.with_include("hip/hip_runtime.h")
     check_options(source.options, is_nvcc=is_nvcc)
     _check_clock(source.text, request.name)
     _check_line_names(source.options, source.sources)
@@ -156,7 +158,7 @@ def _functions(
         reader = ""
     if not all(kernels):
         raise request.error(
-            f"the CUDA C++ source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
+            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
             "name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]

@@ -7,6 +7,7 @@ from functools import cache
 
 from devmod.errors import CompileError
 from devmod_targets._text import header_files
+from devmod_targets.authoring.hip_names import renaming_header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
 
 #: The names of the headers that a HIP source may include, and of those that devmod includes.
-_OF_HIP = ("hip/", "devmod_hip")
-#: The headers whose names differ from CUDA's by their first part alone, with that part in HIP and in CUDA.
-_RENAMED = (("hip/hip_runtime_api.h", "hip", "cuda"), ("hip/hip_math_constants.h", "HIP_", "CUDART_"))
+_OF_HIP = ("hip/", "devmod_hip", "devmod_arithmetic")
 _MISSING = re.compile(r"fatal error: '([^']+)' file not found")
 _NVIDIA = re.compile(r"(?:cuda|cooperative_groups|cub|thrust|nv|crt|nvtx3|cutlass|cute)/|(?:cu|nv)\w+\.h$|mma\.h$|(?:sm_|surface_|texture_)\w+\.h$")
 _ASSEMBLY = re.compile(r":(\d+):\d+: error: (?:invalid instruction|invalid operand|not a valid operand|unknown token in expression|unexpected token)")
@@ -28,15 +27,10 @@ _CONSTRAINT = re.compile(r"error: (?:couldn't allocate (?:in|out)put reg(?:ister
 @cache
 def headers(language: str) -> Mapping[str, str]:
     """Return the headers for a language of rocm, name to text. Those of CUDA are for CUDA C++."""
-    texts = header_files(__package__)
+    texts = header_files(__package__) | header_files("devmod_targets.authoring")
     if language != "CUDA C++":
         return {name: text for name, text in texts.items() if name.startswith(_OF_HIP)}
-    names = ["#pragma once"]
-    for header, hip, cuda in _RENAMED:
-        found = sorted({each[1] for each in re.finditer(rf"\b{hip}([A-Z]\w*)", texts[header])})
-        names += [f"#define {cuda}{name} {hip}{name}" for name in found]
-        names += [f"#define cudaDevAttr{name} hipDeviceAttribute{name}" for each in found if (name := each.removeprefix("DeviceAttribute")) != each]
-    return {**texts, "devmod_cuda_names.h": "\n".join([*names, ""])}
+    return {**texts, "devmod_cuda_names.h": renaming_header(to_hip=True)}
 
 
 def explain_cuda(error: CompileError, request: CompileRequest) -> CompileError:

@@ -56,19 +56,6 @@ typedef unsigned long ulong;
     devmod_both name##2 make_##name##2(type x, type y) { return name##2{x, y}; }                             \
     devmod_both name##3 make_##name##3(type x, type y, type z) { return name##3{x, y, z}; }                  \
     devmod_both name##4 make_##name##4(type x, type y, type z, type w) { return name##4{x, y, z, w}; }
-#define DEVMOD_ARITHMETIC(name, symbol)                                                                          \
-    devmod_both name##2 operator symbol(name##2 a, name##2 b) { return name##2{a.x symbol b.x, a.y symbol b.y}; } \
-    devmod_both name##3 operator symbol(name##3 a, name##3 b) { return name##3{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z}; } \
-    devmod_both name##4 operator symbol(name##4 a, name##4 b) { return name##4{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z, a.w symbol b.w}; } \
-    devmod_both name##2 operator symbol(name##2 a, name b) { return a symbol name##2{b, b}; }                \
-    devmod_both name##2 operator symbol(name a, name##2 b) { return name##2{a, a} symbol b; }                \
-    devmod_both name##3 operator symbol(name##3 a, name b) { return a symbol name##3{b, b, b}; }             \
-    devmod_both name##3 operator symbol(name a, name##3 b) { return name##3{a, a, a} symbol b; }             \
-    devmod_both name##4 operator symbol(name##4 a, name b) { return a symbol name##4{b, b, b, b}; }          \
-    devmod_both name##4 operator symbol(name a, name##4 b) { return name##4{a, a, a, a} symbol b; }          \
-    devmod_both name##2 &operator symbol##=(name##2 &a, name##2 b) { return a = a symbol b; }                \
-    devmod_both name##3 &operator symbol##=(name##3 &a, name##3 b) { return a = a symbol b; }                \
-    devmod_both name##4 &operator symbol##=(name##4 &a, name##4 b) { return a = a symbol b; }
 DEVMOD_VECTOR(char, char, 1)
 DEVMOD_VECTOR(unsigned char, uchar, 1)
 DEVMOD_VECTOR(short, short, 2)
@@ -79,17 +66,7 @@ DEVMOD_VECTOR(long, long, 8)
 DEVMOD_VECTOR(unsigned long, ulong, 8)
 DEVMOD_VECTOR(float, float, 4)
 DEVMOD_VECTOR(double, double, 8)
-DEVMOD_ARITHMETIC(float, +)
-DEVMOD_ARITHMETIC(float, -)
-DEVMOD_ARITHMETIC(float, *)
-DEVMOD_ARITHMETIC(float, /)
-DEVMOD_ARITHMETIC(double, +)
-DEVMOD_ARITHMETIC(double, -)
-DEVMOD_ARITHMETIC(double, *)
-DEVMOD_ARITHMETIC(double, /)
-DEVMOD_ARITHMETIC(int, +)
-DEVMOD_ARITHMETIC(int, -)
-DEVMOD_ARITHMETIC(int, *)
+#include "devmod_arithmetic.h"
 
 struct dim3 {
     unsigned x, y, z;
@@ -119,7 +96,7 @@ DEVMOD_ID(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgrou
 DEVMOD_ID(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
 DEVMOD_ID(gridDim, devmod_blocks(0), devmod_blocks(1), devmod_blocks(2))
 #ifdef DEVMOD_CUDA
-#define warpSize DEVMOD_WARP
+static __device__ constexpr int warpSize = DEVMOD_WARP; /* no macro: cudaDeviceProp has a member of this name */
 #else
 #define warpSize __builtin_amdgcn_wavefrontsize()
 #endif

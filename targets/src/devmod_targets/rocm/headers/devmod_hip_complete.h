@@ -138,19 +138,6 @@ devmod_function unsigned __funnelshift_l(unsigned low, unsigned high, unsigned s
 devmod_function unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) { return (unsigned)(((unsigned long long)high << 32 | low) >> (shift & 31)); }
 devmod_function unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) { return shift >= 32 ? low : __funnelshift_l(low, high, shift); }
 devmod_function unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) { return shift >= 32 ? high : __funnelshift_r(low, high, shift); }
-/* Fields of bits. Those of HIP have 1 to 31 (63) bits. */
-#define DEVMOD_BITS(type, bits)                                                                                  \
-    devmod_function type __bitextract_u##bits(type x, unsigned offset, unsigned width)                           \
-    {                                                                                                            \
-        return x >> (offset & (bits - 1)) & (((type)1 << (width & (bits - 1))) - 1);                             \
-    }                                                                                                            \
-    devmod_function type __bitinsert_u##bits(type x, type field, unsigned offset, unsigned width)                \
-    {                                                                                                            \
-        type mask = (((type)1 << (width & (bits - 1))) - 1) << (offset & (bits - 1));                            \
-        return (x & ~mask) | (field << (offset & (bits - 1)) & mask);                                            \
-    }
-DEVMOD_BITS(unsigned, 32)
-DEVMOD_BITS(unsigned long long, 64)
 /* Products of the bytes, or of two bytes and two numbers of 16 bits, added to c. */
 #define DEVMOD_DOT(type, byte, half)                                                                             \
     devmod_function type __dp4a(type a, type b, type c)                                                          \
