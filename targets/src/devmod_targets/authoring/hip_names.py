@@ -14,12 +14,12 @@ _PAIRS = {
     "hipFuncCache_t": "cudaFuncCache",
     "hipHostFree": "cudaFreeHost",
     "hipHostMalloc": "cudaMallocHost",
-    "hipSurfaceObject_t": "cudaSurfaceObject_t",
-    "hipTextureObject_t": "cudaTextureObject_t",
     **{f"hipHostMalloc{flag}": f"cudaHostAlloc{flag}" for flag in ("Default", "Mapped", "Portable", "WriteCombined")},
     **{f"{start}hip{name}Complex": f"{start}cu{name}Complex" for start in ("", "make_") for name in ("", "Float", "Double")},
     **{f"hip{name}{f}": f"cu{name}{f}" for name in "Creal Cimag Conj Cabs Cadd Csub Cmul Cdiv Cfma".split() for f in ("", "f")},
 }
+#: Objects that devmod's headers of HIP do not have.
+_OBJECTS = {"hipSurfaceObject_t": "cudaSurfaceObject_t", "hipTextureObject_t": "cudaTextureObject_t"}
 
 
 @cache
@@ -30,5 +30,5 @@ def renaming_header(*, to_hip: bool) -> str:
     pairs = {name: f"cuda{name[3:]}".replace("cudaDeviceAttribute", "cudaDevAttr") for name in names}
     constants = re.findall(r"#define (HIP_\w+)", header_text("devmod_targets.rocm", "headers/hip/hip_math_constants.h"))
     pairs |= {name: f"CUDART_{name[4:]}" for name in constants} | _PAIRS
-    defines = {cuda: hip for hip, cuda in pairs.items()} if to_hip else pairs
+    defines = {cuda: hip for hip, cuda in pairs.items()} if to_hip else pairs | _OBJECTS
     return "".join(["#pragma once\n", *(f"#define {name} {other}\n" for name, other in sorted(defines.items()))])

@@ -118,6 +118,8 @@ def missing_header(name: str, folders: Sequence[str], with_headers: str, reason:
     reason
         Why the compiler has no headers of the host; "" for nvcc, which has them.
     """
+    if name.startswith(("hip", "roc")):
+        return "It is a header of HIP or of ROCm that devmod does not have for cuda: docs/cuda.md lists its headers of HIP"
     distribution = _missing_wheel(name)
     if distribution:
         wanted = with_headers if distribution in _wheels.HEADERS.values() else distribution

@@ -80,7 +80,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     else:
         if _PTX.match(request.text, 0, _HEAD):
             raise request.error(f"{request.name} is PTX and no {request.language}: pass its language, as in devmod.compile(…, language='PTX')")
-        payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
+        try:
+            payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
+        except CompileError as error:
+            if request.language == "HIP":
+                error.args = (_of_hip(str(error)),)
+            raise
     warn_caller(request, warnings, reports)
     return payload
 
@@ -136,7 +141,13 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
     ]
     files = {**source.files, **unresolved_names(source.text, parents=True)}
-    return Payload("cuda", code, fmt, fmaps[0], texts, origin, files), _warnings(compiler.TITLE, programs, folders), reports
+    return Payload("cuda", code, fmt, fmaps[0], texts, origin, files), _warnings(f"{compiler.TITLE} has warnings about the {request.language} source:", programs, folders), reports
+
+
+def _of_hip(text: str) -> str:
+    """Return the text of an error of a HIP source, which is compiled as CUDA C++."""
+    hint = ". Inline assembly of HIP is that of AMD's processors. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__"
+    return text.replace("the CUDA C++ source", "the HIP source", 1) + hint * (" the PTX:" in text)
 
 
 def _functions(
@@ -193,12 +204,12 @@ def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo
             )
 
 
-def _warnings(compiler: str, programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
+def _warnings(title: str, programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
     """Return the text of the warnings about the source itself; those about NVIDIA's headers are not the user's."""
     lines: dict[str, None] = {}
     for program in programs:
         lines |= dict.fromkeys(line for line in diagnostics(program.log)[1] if not line.startswith(tuple(folders)))
-    return ["\n".join([f"{compiler} has warnings about the CUDA C++ source:", *lines])] if lines else []
+    return ["\n".join([title, *lines])] if lines else []
 
 
 def _check_clock(text: str, name: str) -> None:

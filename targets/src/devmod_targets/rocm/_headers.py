@@ -39,12 +39,11 @@ def explain_cuda(error: CompileError, request: CompileRequest) -> CompileError:
         return error
     missing = _MISSING.search(error.log)
     if missing and _NVIDIA.match(missing[1]):
-        known = [name for name in headers("CUDA C++") if not name.startswith(_OF_HIP) and not name.startswith("devmod_")]
-        return request.error(f"{error}. devmod has no {missing[1]} of CUDA for rocm; it has {', '.join(known)}", log=error.log)
+        return request.error(f"{error}. {missing[1]} is a header of CUDA that devmod does not have for rocm: docs/rocm.md lists its headers", log=error.log)
     if _ASSEMBLY.search(error.log) or _CONSTRAINT.search(error.log):
         return request.error(
-            f"{error}. Inline assembly of CUDA C++ is PTX, which AMD's processors do not have: compile it for CUDA alone, with "
-            "#ifdef __HIP_PLATFORM_AMD__",
+            f"{error}. Inline assembly of CUDA C++ is PTX, which AMD's processors do not have. Keep it for CUDA alone, with "
+            "#ifndef __HIP_PLATFORM_AMD__",
             log=error.log,
         )
     return error

@@ -138,7 +138,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
-            raise _explain_undefined(error, request, has_library=bool(modules)) from None
+            raise explain_cuda(_explain_undefined(error, request, has_library=bool(modules)), request) from None
         ir = text.get("ll", "")
         if request.data or (language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))):
             ir = build.llvm_ir(flags, options.defines)
