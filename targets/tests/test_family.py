@@ -33,7 +33,7 @@ def test_a_file_for_both_in_a_manifest(text: str, tmp_path: Path) -> None:
         f'targets = ["{CUDA}", "{ROCM}"]\n[kernels.k]\nsources = ["{text}"]\nname_expressions = ["scale<float>"]\n'
     )
     result = build_manifest(tmp_path, cache=False)
-    assert [(each.target, each.status) for each in result.results] == [(CUDA, "compiled"), (ROCM, "compiled")]
+    assert [(each.job.target, each.status) for each in result.results] == [(CUDA, "compiled"), (ROCM, "compiled")]
     assert set(devmod.load(tmp_path / "kernels.devmod").functions) == {"warps", "widen", "scale<float>"}
 
 
@@ -42,7 +42,7 @@ def test_a_source_of_its_own_goes_before_one_of_the_other_vendor(tmp_path: Path)
         (tmp_path / f"k.{suffix}").write_text('extern "C" __global__ void k(int *x) { *x = 1; }')
     (tmp_path / "devmod.toml").write_text(f'targets = ["{CUDA}", "{ROCM}"]\n[kernels.k]\nsources = ["k.cu", "k.hip"]\n')
     result = build_manifest(tmp_path, cache=False)
-    assert [(each.source, each.target) for each in result.results] == [("k.cu", CUDA), ("k.hip", ROCM)]
+    assert [(each.job.source, each.job.target) for each in result.results] == [("k.cu", CUDA), ("k.hip", ROCM)]
     (tmp_path / "devmod.toml").write_text(f'targets = ["{CUDA}"]\n[kernels.k]\nsources = ["k.cu", "k.hip"]\n')
     with pytest.raises(devmod.FormatError) as caught:
         read_manifest(tmp_path)

@@ -37,8 +37,8 @@ _ENTRIES = {
 }
 #: Suffixes that `find_sources` includes only if the caller names a kind: most files with these suffixes contain no kernel.
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
-#: Suffixes of images, which are usually the output of another build, and whose functions the manifest must declare.
-_IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin")
+#: Suffixes of sources whose functions the manifest must declare: images, usually the output of another build, and Triton's functions.
+_IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin", "py")
 #: By suffix, the word before a parameter of local memory. Its size is not part of the source.
 _LOCAL = {"cl": "(?:__)?local", "metal": "threadgroup"}
 #: The bytes of the types of OpenCL C and Metal.

@@ -1,4 +1,4 @@
-"""Kernels that Triton compiled. Triton need not be imported here: the kernel is an object of its own.
+"""Kernels of Triton: those that it has compiled, and JIT functions, which it compiles here. `load` imports no Triton.
 
 The signature comes from the source of the kernel, the block from the number of warps, and the size of the dynamic shared memory from the
 metadata. Triton's launcher passes pointers to scratch memory after the arguments; the kernel's image has their number.
@@ -11,20 +11,21 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import devmod
-from devmod import Param
+from devmod import Param, Target
 from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.nvidia import read_cubin, read_ptx
+from devmod_targets.authoring import Payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod_readers.nvidia import KernelEntry
 
 
-__all__ = ["load"]
+__all__ = ["compile", "load"]
 
 #: For each backend of Triton: the kind, the format of its binary, the text in which devmod reads sizes, and Triton's names of texts.
 _BACKENDS = {
@@ -62,6 +63,67 @@ def load(kernel: Any, fmt: str = "") -> devmod.Module:
     Triton specializes a kernel for the arguments that it was compiled for: pointers and ints that are multiples of 16, and ints that are 1.
     The kernel is valid for such arguments alone.
     """
+    return _module_of(payload_of(kernel, fmt))
+
+
+def compile(  # noqa: A001 - what it does
+    function: Any,
+    signature: Mapping[str, Any],
+    targets: str | Target | Iterable[str | Target],
+    *,
+    constants: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> devmod.Module:
+    """Compile a JIT function with Triton, and return its module. No driver is needed.
+
+    Parameters
+    ----------
+    function
+        A function with ``@triton.jit``. Of one with ``@triton.autotune``, the configurations are not used.
+    signature
+        The types of the arguments by name, in Triton's notation: ``{"x": "*fp32", "n": "i32"}``. ``"*fp32:16"`` promises a multiple of
+        16, and ``"i32:1"`` the value 1, without which the kernel is called.
+    targets
+        One or more targets: "cuda -arch=sm_90" for a cubin, "cuda -arch=compute_90" for PTX, "rocm -arch=gfx942".
+    constants
+        The values of the arguments that are ``tl.constexpr``, and of others that are the same in each call.
+    options
+        Triton's options, such as ``num_warps=8``, ``num_stages=3`` or ``num_ctas=2``.
+
+    Returns
+    -------
+    Module
+        The module of the target; of several targets, or of several architectures, a bundle of them.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        Triton is not installed.
+    CompileError
+        An argument has neither a type nor a value, an option or a target is not supported, or Triton refuses the function.
+
+    Examples
+    --------
+    >>> module = triton.compile(
+    ...     add, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}, ["cuda -arch=sm_80,sm_90", "rocm -arch=gfx1100"],
+    ...     constants={"BLOCK": 256}, num_warps=8,
+    ... )  # doctest: +SKIP
+    >>> module["add"](x, y, out, n, grid=(n + 255) // 256)  # doctest: +SKIP
+    """
+    from devmod_targets.triton.kernels import compile_kernel, payload_format
+
+    several = [targets] if isinstance(targets, (str, Target)) else list(targets)
+    modules = []
+    for target in several:
+        for variant in (Target.parse(target) if isinstance(target, str) else target).variants():
+            fmt = payload_format(variant)
+            kernel = compile_kernel(function, signature, constants or {}, options, variant)
+            modules.append(_module_of(payload_of(kernel, fmt)))
+    return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+
+
+def payload_of(kernel: Any, fmt: str = "") -> Payload:
+    """Return the payload of a kernel that Triton compiled. The parameters and the errors are those of `load`."""
     try:
         asm, metadata, source = dict(kernel.asm), kernel.metadata, kernel.src
         name, backend, signature = str(metadata.name), str(metadata.target.backend), dict(source.signature)
@@ -91,9 +153,13 @@ def load(kernel: Any, fmt: str = "") -> devmod.Module:
     info = devmod.FunctionInfo(name, [slot.arg_type for slot in slots], tags, interface=interface)
     code = asm[fmt].encode() if isinstance(asm[fmt], str) else bytes(asm[fmt])
     listings = {texts[key]: text for key, text in asm.items() if key in texts and isinstance(text, str)}
-    module = devmod.create_with_fallback(kind, code, fmt, {name: info}, listings)
+    return Payload(kind, code, fmt, {name: info}, listings, _origin(kind, metadata, source))
+
+
+def _module_of(payload: Payload) -> devmod.Module:
+    module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, payload.fmap, payload.source)
     # `create` has no parameter for the origin.
-    module.__dict__["_devmod_origin"] = _origin(kind, metadata, source)
+    module.__dict__["_devmod_origin"] = payload.origin
     return module
 
 
