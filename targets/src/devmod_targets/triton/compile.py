@@ -78,7 +78,7 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
         payload = payload_of(kernel, fmt)
         read = files()
     own = {request.name: sha256(request.text.encode()).hexdigest()}
-    sources = own | {os.path.relpath(path, request.folder).replace(os.sep, "/"): digest for path, digest in read.items()}
+    sources = own | {_name_of(path, [request.folder, *request.include]): digest for path, digest in read.items()}
     settings = [*request.options, *(f"-D{each}={value}" for each, value in request.defines.items()), *request.name_expressions]
     assert payload.origin is not None
     origin = payload.origin.replace(target=str(request.target), options=settings, sources=sources)
@@ -168,6 +168,12 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
         for name in imported():
             del sys.modules[name]
         linecache.cache.pop(path, None)
+
+
+def _name_of(path: str, folders: list[str]) -> str:
+    """Return a file as its folder contains it; its name alone if it is in none of the folders."""
+    parent = next((each for each in folders if path.startswith(os.path.join(each, ""))), os.path.dirname(path))
+    return os.path.relpath(path, parent).replace(os.sep, "/")
 
 
 def _builtin_compile(text: str, path: str) -> Any:

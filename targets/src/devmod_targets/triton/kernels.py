@@ -124,10 +124,11 @@ def import_triton(kind: str, module: str = "triton") -> Any:
 
 def _jit_function(function: Any, kind: str) -> Any:
     """Return the JIT function inside of autotuners and heuristics."""
+    inner = function
     for _ in range(8):
-        if hasattr(function, "arg_names") and hasattr(function, "params") and hasattr(function, "src"):
-            return function
-        function = getattr(function, "fn", None)
+        if hasattr(inner, "arg_names") and hasattr(inner, "params") and hasattr(inner, "src"):
+            return inner
+        inner = getattr(inner, "fn", None)
     raise CompileError(f"expected a function with @triton.jit, got {type(function).__name__}", kind=kind)
 
 
