@@ -13,7 +13,9 @@ from devmod_targets.build.build import build_manifest
 
 CUDA, ROCM = "cuda -arch=sm_80", "rocm -arch=gfx1100"
 NVCC = "cuda -arch=sm_80 -compiler=nvcc"
-ADVICE_PTX = "Inline assembly of CUDA C++ is PTX, which AMD's processors do not have. Keep it for CUDA alone, with #ifndef __HIP_PLATFORM_AMD__"
+ADVICE_PTX = (
+    "Inline assembly of CUDA C++ is PTX, which AMD's processors do not have. Keep it for CUDA alone, with #ifndef __HIP_PLATFORM_AMD__"
+)
 
 
 @pytest.mark.parametrize("name", ["warps.cu", "warps.hip"])
@@ -112,9 +114,7 @@ int main()
 
 
 @pytest.mark.parametrize("target", [NVCC, ROCM])
-@pytest.mark.parametrize(
-    ("language", "prefix", "header"), [("CUDA C++", "cuda", "_runtime.h"), ("HIP", "hip", "/hip_runtime.h")]
-)
+@pytest.mark.parametrize(("language", "prefix", "header"), [("CUDA C++", "cuda", "_runtime.h"), ("HIP", "hip", "/hip_runtime.h")])
 def test_host_code_in_the_file(language: str, prefix: str, header: str, target: str) -> None:
     module = devmod.compile(HOST.format(prefix=prefix, header=header), target, language=language)
     assert list(module.functions) == ["twice<float>"]
@@ -161,8 +161,12 @@ def test_host_code_in_the_file(language: str, prefix: str, header: str, target: 
             "CUDA C++",
             "the target 'rocm -format=hip' keeps the source, and hiprtc compiles HIP alone; CUDA C++ gives a code object: 'rocm -arch=gfx90a'",
         ),
-        ("__global__ void k(int *x) { *x = __builtin_amdgcn_s_getpc(); }", CUDA, "HIP",
-         'the HIP source does not compile: <text>:1: error: identifier "__builtin_amdgcn_s_getpc" is undefined'),
+        (
+            "__global__ void k(int *x) { *x = __builtin_amdgcn_s_getpc(); }",
+            CUDA,
+            "HIP",
+            'the HIP source does not compile: <text>:1: error: identifier "__builtin_amdgcn_s_getpc" is undefined',
+        ),
         (
             "#include <rocprim/rocprim.hpp>\n__global__ void k(int *x) {}",
             CUDA,
@@ -185,15 +189,10 @@ def test_what_one_vendor_lacks_is_an_error_with_its_name(source: str, target: st
     assert str(caught.value) == expected
 
 
-def test_the_lines_of_a_hip_source_for_cuda() -> None:
-    for head in ("", "//devmod: --use_fast_math\n"):
-        with pytest.raises(devmod.CompileError, match=r"k\.hip:%d: error: identifier \"missing\" is undefined" % (2 + bool(head))):
-            devmod.compile(_file(f"{head}\n__global__ void k(int *x) {{ *x = missing; }}"), CUDA, defines={"A": 1})
-
-
-def _file(text: str) -> Path:
-    import tempfile
-
-    path = Path(tempfile.mkdtemp()) / "k.hip"
-    path.write_text(text)
-    return path
+@pytest.mark.parametrize(("head", "line"), [("", 2), ("//devmod: --use_fast_math\n", 3)])
+def test_the_lines_of_a_hip_source_for_cuda(head: str, line: int, tmp_path: Path) -> None:
+    source = tmp_path / "k.hip"
+    source.write_text(f"{head}\n__global__ void k(int *x) {{ *x = missing; }}")
+    for defines in ({}, {"A": 1}):
+        with pytest.raises(devmod.CompileError, match=rf'k\.hip:{line}: error: identifier "missing" is undefined'):
+            devmod.compile(source, CUDA, defines=defines)

@@ -223,7 +223,7 @@ def test_an_exception_of_the_file_has_its_place(folder: Path) -> None:
 
 
 def test_a_text_is_no_triton_source(folder: Path) -> None:
-    with pytest.raises(devmod.CompileError, match="a Triton source is a file, which Triton reads: pass its pathlib.Path"):
+    with pytest.raises(devmod.CompileError, match="a Triton source is a file, which Triton reads"):
         devmod.compile(KERNELS, CUDA, language="Triton", name_expressions=[ADD])
 
 

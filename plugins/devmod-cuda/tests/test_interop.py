@@ -61,7 +61,10 @@ def test_functions_that_triton_compiles_here(device: Any) -> None:
     check(device, 80, 8.8)
     source, settings = FOLDER.parents[1] / "kernels/triton/kernels.py", {"target": "cuda -arch=compute_80", "defines": {"BLOCK": 128}}
     types = "out: *fp32, x: *kfp32, stride: i32, n: i32"
-    modules = [devmod.compile(source, name_expressions=[each], **settings) for each in (f"softmax({types})", "add(x: *fp32, y: *fp32, out: *fp32, n: i32)")]
+    modules = [
+        devmod.compile(source, name_expressions=[each], **settings)
+        for each in (f"softmax({types})", "add(x: *fp32, y: *fp32, out: *fp32, n: i32)")
+    ]
     x = rng.standard_normal((6, 100)).astype(np.float32)
     out = np.zeros_like(x)
     modules[0]["softmax"](out, x, 100, 100, grid=6)

@@ -16,7 +16,11 @@ _PAIRS = {
     "hipHostMalloc": "cudaMallocHost",
     **{f"hipHostMalloc{flag}": f"cudaHostAlloc{flag}" for flag in ("Default", "Mapped", "Portable", "WriteCombined")},
     **{f"{start}hip{name}Complex": f"{start}cu{name}Complex" for start in ("", "make_") for name in ("", "Float", "Double")},
-    **{f"hip{name}{f}": f"cu{name}{f}" for name in "Creal Cimag Conj Cabs Cadd Csub Cmul Cdiv Cfma".split() for f in ("", "f")},
+    **{
+        f"hip{name}{f}": f"cu{name}{f}"
+        for name in ["Creal", "Cimag", "Conj", "Cabs", "Cadd", "Csub", "Cmul", "Cdiv", "Cfma"]
+        for f in ("", "f")
+    },
 }
 #: Objects that devmod's headers of HIP do not have.
 _OBJECTS = {"hipSurfaceObject_t": "cudaSurfaceObject_t", "hipTextureObject_t": "cudaTextureObject_t"}

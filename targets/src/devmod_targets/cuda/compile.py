@@ -79,7 +79,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
-            raise request.error(f"{request.name} is PTX and no {request.language}: pass its language, as in devmod.compile(…, language='PTX')")
+            raise request.error(
+                f"{request.name} is PTX and no {request.language}: pass its language, as in devmod.compile(…, language='PTX')"
+            )
         try:
             payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
         except CompileError as error:
@@ -141,7 +143,11 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
     ]
     files = {**source.files, **unresolved_names(source.text, parents=True)}
-    return Payload("cuda", code, fmt, fmaps[0], texts, origin, files), _warnings(f"{compiler.TITLE} has warnings about the {request.language} source:", programs, folders), reports
+    return (
+        Payload("cuda", code, fmt, fmaps[0], texts, origin, files),
+        _warnings(f"{compiler.TITLE} has warnings about the {request.language} source:", programs, folders),
+        reports,
+    )
 
 
 def _of_hip(text: str) -> str:
@@ -169,8 +175,8 @@ def _functions(
         reader = ""
     if not all(kernels):
         raise request.error(
-            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
-            "name_expressions=['scale<float>']"
+            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, "
+            "such as name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
     for fmap, (ptx, _) in zip(fmaps, images, strict=True):

@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 #: The names of the headers that a HIP source may include, and of those that devmod includes.
 _OF_HIP = ("hip/", "devmod_hip", "devmod_arithmetic")
 _MISSING = re.compile(r"fatal error: '([^']+)' file not found")
-_NVIDIA = re.compile(r"(?:cuda|cooperative_groups|cub|thrust|nv|crt|nvtx3|cutlass|cute)/|(?:cu|nv)\w+\.h$|mma\.h$|(?:sm_|surface_|texture_)\w+\.h$")
-_ASSEMBLY = re.compile(r":(\d+):\d+: error: (?:invalid instruction|invalid operand|not a valid operand|unknown token in expression|unexpected token)")
-_CONSTRAINT = re.compile(r"error: (?:couldn't allocate (?:in|out)put reg(?:ister)?|invalid (?:in|out)put constraint|value size does not match register size)")
+_NVIDIA = re.compile(
+    r"(?:cuda|cooperative_groups|cub|thrust|nv|crt|nvtx3|cutlass|cute)/|(?:cu|nv)\w+\.h$|mma\.h$|(?:sm_|surface_|texture_)\w+\.h$"
+)
+_ASSEMBLY = re.compile(
+    r":(\d+):\d+: error: (?:invalid instruction|invalid operand|not a valid operand|unknown token in expression|unexpected token)"
+)
+_CONSTRAINT = re.compile(
+    r"error: (?:couldn't allocate (?:in|out)put reg(?:ister)?|invalid (?:in|out)put constraint|value size does not match register size)"
+)
 
 
 @cache
@@ -39,7 +45,9 @@ def explain_cuda(error: CompileError, request: CompileRequest) -> CompileError:
         return error
     missing = _MISSING.search(error.log)
     if missing and _NVIDIA.match(missing[1]):
-        return request.error(f"{error}. {missing[1]} is a header of CUDA that devmod does not have for rocm: docs/rocm.md lists its headers", log=error.log)
+        return request.error(
+            f"{error}. {missing[1]} is a header of CUDA that devmod does not have for rocm: docs/rocm.md lists its headers", log=error.log
+        )
     if _ASSEMBLY.search(error.log) or _CONSTRAINT.search(error.log):
         return request.error(
             f"{error}. Inline assembly of CUDA C++ is PTX, which AMD's processors do not have. Keep it for CUDA alone, with "

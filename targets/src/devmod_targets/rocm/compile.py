@@ -1,4 +1,4 @@
-"""The compiler of ROCm: HIP, CUDA C++, LLVM IR and assembly to a code object, with the clang and lld of the wheel ziglang. ROCm is not needed."""
+"""The compiler of ROCm: HIP, CUDA C++, LLVM IR and assembly to a code object, with the wheel ziglang's clang and lld, without ROCm."""
 
 from __future__ import annotations
 
@@ -120,7 +120,11 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         device_library = link_flags(modules, arch, options.toolchain, folder)
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
-        target_flags = [*_hip_flags(arch, options.options), *_dialect(request)] if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
+        target_flags = (
+            [*_hip_flags(arch, options.options), *_dialect(request)]
+            if language == "hip"
+            else [*machine, "-nogpulib", "-Wno-override-module"]
+        )
         flags = [*target_flags, *version, *device_library, *options.flags]
         if language != "assembler":
             try:
@@ -183,7 +187,10 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
         raise request.error(f"the {request.language} source {request.name} gives an invalid code object: {error}") from None
     if not kernels:
         advice = {
-            **dict.fromkeys(("HIP", "CUDA C++"), "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']"),
+            **dict.fromkeys(
+                ("HIP", "CUDA C++"),
+                "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']",
+            ),
             "assembly": "describe it in .amdgpu_metadata",
         }.get(request.language, "give a function the calling convention amdgpu_kernel")
         raise request.error(f"the {request.language} source {request.name} has no kernel: {advice}")

@@ -56,7 +56,8 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
     """
     if not request.folder:
         raise request.error(
-            "a Triton source is a file, which Triton reads: pass its pathlib.Path. For a function: devmod.interop.triton.compile(function, …)"
+            "a Triton source is a file, which Triton reads: pass its pathlib.Path. For a function: "
+            "devmod.interop.triton.compile(function, …)"
         )
     if len(request.name_expressions) != 1:
         raise request.error(
@@ -73,7 +74,7 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
             found = [each for each, value in vars(module).items() if hasattr(value, "arg_names")]
             raise request.error(f"{request.name} has no function {name!r}; its Triton functions are {list_names(found) or 'none'}")
         names = getattr(function, "arg_names", signature)
-        constants = {each: _constant(text) for each, text in request.defines.items() if each in names}
+        constants = {each: _constant(text, request.target.kind) for each, text in request.defines.items() if each in names}
         kernel = compile_kernel(function, signature, constants, options, request.target)
         payload = payload_of(kernel, fmt)
         read = files()
@@ -92,7 +93,7 @@ def _read_expression(request: CompileRequest) -> tuple[str, str, dict[str, Any]]
     parts = split_arguments(match[3]) if match else None
     signature: dict[str, Any] = {}
     for part in parts or ():
-        name, colon, type_ = (each.strip() for each in part.partition(":"))
+        name, _, type_ = (each.strip() for each in part.partition(":"))
         if not name.isidentifier() or not type_ or name in signature:
             parts = None
         signature[name] = _read_type(type_)
@@ -111,16 +112,14 @@ def _read_option(request: CompileRequest, option: str) -> tuple[str, Any]:
     match = _OPTION.fullmatch(option)
     if match is None:
         raise request.error(f"the option {option!r} is none of Triton's; expected options such as num_warps=8 or num_stages=3")
-    return match[1], _constant(match[2])
+    return match[1], _constant(match[2], request.target.kind)
 
 
-def _constant(text: str | None) -> Any:
+def _constant(text: str | None, kind: str) -> Any:
     """Return the value of a constant: a number, a word of Python's, a type of triton.language, or a text."""
     type_ = _TYPE_NAME.fullmatch(text or "")
     if type_:
-        import triton.language
-
-        return getattr(triton.language, type_[1], text)
+        return getattr(import_triton(kind, "triton.language"), type_[1], text)
     try:
         return ast.literal_eval(text) if text is not None else 1
     except (SyntaxError, ValueError):
@@ -157,8 +156,10 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
     try:
         try:
             exec(_builtin_compile(request.text, path), vars(module))  # noqa: S102 - the source is a program
-        except Exception as error:  # noqa: BLE001 - of the user's program
-            raise request.error(f"{_place(error, folders, request.name)}: {describe_error(error)}", log="".join(traceback.format_exception(error))) from error
+        except Exception as error:
+            raise request.error(
+                f"{_place(error, folders, request.name)}: {describe_error(error)}", log="".join(traceback.format_exception(error))
+            ) from error
         yield module, files
     finally:
         sys.dont_write_bytecode = writes

@@ -81,7 +81,7 @@ def compile_kernel(
             expand_signature(name, types, [], None)
             source = compiler.ASTSource(jit, signature=types, constexprs=values, attrs=attributes)
             return import_triton(kind).compile(source, target=gpu, options=backend.parse_options(dict(options)).__dict__)
-        except Exception as error:  # noqa: BLE001 - errors of the function have any class
+        except Exception as error:
             raise _compile_error(jit, name, target, error, printed.getvalue()) from error
 
 
