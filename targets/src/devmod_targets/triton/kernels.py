@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, did_you_mean, list_names, not_installed
-from devmod_targets.interop.triton import expand_signature
+from devmod_targets.triton.signature import expand_signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
