@@ -90,6 +90,31 @@ def included_names(data: bytes) -> IncludedNames:
     return IncludedNames(dict.fromkeys((*found.names, *exact.names)), exact.macros, opaque=exact.opaque)
 
 
+def imported_names(data: bytes) -> IncludedNames:
+    """Return the names of the files that a Python program may import; of a dotted name, those of the packages too."""
+    import ast
+
+    try:
+        nodes = [*ast.walk(ast.parse(data))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return IncludedNames()
+    modules: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            modules += [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parent, module = "../" * (node.level - 1), node.module or ""
+            modules += [parent + module, *(f"{parent}{module}.{each.name}" if module else parent + each.name for each in node.names)]
+    names: dict[bytes, None] = {}
+    for text in modules:
+        parts = text.rpartition("../")[2].split(".")
+        start = text[: len(text) - len(".".join(parts))]
+        for end in range(1, len(parts) + 1):
+            path = start + "/".join(parts[:end])
+            names |= dict.fromkeys((f"{path}.py".encode(), f"{path}/__init__.py".encode()))
+    return IncludedNames(names=tuple(names))
+
+
 def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] | None:
     """Return the files for which macros stand, by all their definitions in texts. None if one has no definition, or another value."""
     texts = [_joined(text) for text in texts]

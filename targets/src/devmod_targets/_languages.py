@@ -55,8 +55,29 @@ def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequ
 
 
 def owner_of(name: str) -> TargetSpec | None:
-    """Return the spec of the first of core's kinds with a language, or a suffix of source files, of this name."""
-    return next((spec for spec in map(find_spec, KINDS) if takes(spec, name)), None)
+    """Return the core kind of a language, or of a suffix of source files: that whose default it is, else the first that takes it."""
+    takers = [spec for spec in map(find_spec, KINDS) if takes(spec, name)]
+    return next((spec for spec in takers if is_default(spec, name)), next(iter(takers), None))
+
+
+def is_default(spec: TargetSpec | None, name: str) -> bool:
+    """Return whether a language, given by its name or by a suffix, is the default language of a kind."""
+    return spec is not None and spec.languages.get(name, name) == next(iter(spec.languages.values()), None)
+
+
+def is_own(spec: TargetSpec | None, name: str) -> bool:
+    """Return whether a language that a kind takes is not the default language of another kind."""
+    return is_default(spec, name) or not is_default(owner_of(name), name)
+
+
+def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
+    """Return for each source of a kernel whether a kind compiles it. `names` has their languages, by the name or by the suffix.
+
+    A source in the default language of another kind, such as HIP for cuda, is for the other kind if a kind takes one more source.
+    """
+    taken = [takes(spec, name) for name in names]
+    own = [each and is_own(spec, name) for each, name in zip(taken, names, strict=True)]
+    return own if any(own) else taken
 
 
 def takes(spec: TargetSpec | None, name: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import os
 from functools import partial
+from importlib import import_module
 from math import isfinite
 
 import devmod
@@ -17,7 +18,7 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, takes
+from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, owner_of, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
+#: The languages that no compiler of a kind knows, the module that compiles them, and the kinds.
+_FRONT_ENDS = {"Triton": ("devmod_targets.triton.compile", ("cuda", "rocm"))}
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
 
@@ -122,7 +125,11 @@ def compile_source(
 def _build(
     spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
 ) -> Module:
-    payload = compiler(request)
+    front_end = _FRONT_ENDS.get(request.language)
+    if front_end and spec.kind in front_end[1]:
+        payload = import_module(front_end[0]).compile(request, compiler)
+    else:
+        payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
         got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
         raise PluginError(
@@ -324,9 +331,8 @@ def _file_hint(path: str) -> str:
 
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
-    # `owner_of` also finds names of languages, such as "object".
-    other = next((each for each in map(find_spec, KINDS) if each is not None and suffix in each.languages), None)
-    if other is not None and spec.languages:
+    other = owner_of(suffix)
+    if other is not None and suffix in other.languages and spec.languages:  # `owner_of` also finds names of languages, such as "object"
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(

@@ -24,6 +24,7 @@ from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest
 from devmod_targets._text import header_files
 from devmod_targets.authoring.zig import find_zig, library_headers
 from devmod_targets.build.closure import SystemHeaders
+from devmod_targets.build.matrix import suffix_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,12 +67,19 @@ def toolchain_of(job: Job) -> str:
 
     A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its module: it returns such a text.
     """
+    if _is_triton(job):
+        # The file of the job may import any package.
+        return "\n".join([*_own_versions(), sys.version, *(f"{name} {version}" for name, version in sorted(_installed().items()))])
     return _toolchain_of(job.kind, job.target, _toolchain_options(job.options))
+
+
+def _is_triton(job: Job) -> bool:
+    return (job.language or suffix_of(job.source)) in ("py", "Triton")
 
 
 def system_headers(job: Job) -> SystemHeaders:
     """Return the headers of a job's compiler whose includes may find files in the user's folders."""
-    if job.kind not in _OWN_CLANG:
+    if job.kind not in _OWN_CLANG or _is_triton(job):
         return SystemHeaders()
     folder = os.path.join(_NO_FOLDER, job.kind)
     headers = header_files(f"devmod_targets.{job.kind}")
@@ -83,7 +91,7 @@ def system_headers(job: Job) -> SystemHeaders:
 
 def knows_headers(job: Job) -> bool:
     """Return whether this machine has the headers of a job's compiler. Otherwise it is unknown which files they include."""
-    return job.kind not in _OWN_CLANG or bool(_clang_headers(_toolchain_options(job.options)))
+    return job.kind not in _OWN_CLANG or _is_triton(job) or bool(_clang_headers(_toolchain_options(job.options)))
 
 
 def embeds_includes(job: Job) -> bool:
