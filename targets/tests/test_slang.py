@@ -360,27 +360,43 @@ _SLANGC = """#!{python}
 import ctypes, os, sys
 library = ctypes.CDLL({library!r})
 Pointer = ctypes.c_void_p
-for name in ("spCreateSession", "spCreateCompileRequest"):
+for name in ("spCreateSession", "spCreateCompileRequest", "spGetReflection"):
     getattr(library, name).restype = Pointer
 for name in ("spGetDiagnosticOutput", "spGetBuildTagString", "spGetDependencyFilePath"):
     getattr(library, name).restype = ctypes.c_char_p
+
+
+def write(name, blob):
+    table = ctypes.cast(ctypes.cast(blob, ctypes.POINTER(Pointer))[0], ctypes.POINTER(Pointer))
+    start, size = ctypes.CFUNCTYPE(Pointer, Pointer)(table[3])(blob), ctypes.CFUNCTYPE(ctypes.c_size_t, Pointer)(table[4])(blob)
+    with open(name, "wb") as file:
+        file.write(ctypes.string_at(start, size))
+
+
 if sys.argv[1:] == ["-v"]:
     sys.exit(print(library.spGetBuildTagString().decode()))
 request = Pointer(library.spCreateCompileRequest(Pointer(library.spCreateSession(None))))
-arguments = [each.encode() for each in sys.argv[1:] if each != "-depfile" and each != "out.d"]
+words, outputs = sys.argv[1:], {{}}
+for name in ("-depfile", "-reflection-json", "-o"):
+    if name in words:
+        outputs[name] = words.pop(words.index(name) + 1)
+        words.remove(name)
+arguments = [each.encode() for each in words]
 status = library.spProcessCommandLineArguments(request, (ctypes.c_char_p * len(arguments))(*arguments), len(arguments))
 status = status or library.spCompile(request)
 print((library.spGetDiagnosticOutput(request) or b"").decode(), end="", flush=True)
-if not status and "-o" in sys.argv:
-    code = Pointer()
-    if library.spGetTargetCodeBlob(request, 0, ctypes.byref(code)) or not code:
-        library.spGetEntryPointCodeBlob(request, 0, 0, ctypes.byref(code))
-    table = ctypes.cast(ctypes.cast(code, ctypes.POINTER(Pointer))[0], ctypes.POINTER(Pointer))
-    start = ctypes.CFUNCTYPE(Pointer, Pointer)(table[3])(code)
-    with open("out", "wb") as file: file.write(ctypes.string_at(start, ctypes.CFUNCTYPE(ctypes.c_size_t, Pointer)(table[4])(code)))
-    paths = [library.spGetDependencyFilePath(request, each).decode() for each in range(library.spGetDependencyFileCount(request))]
-    with open("out.d", "w") as file: file.write("out: " + " ".join(path.replace(" ", "\\\\ ") for path in paths))
-sys.exit(bool(status))
+if not status:
+    reflection, code = Pointer(), Pointer()
+    library.spReflection_ToJson(Pointer(library.spGetReflection(request)), request, ctypes.byref(reflection))
+    write(outputs["-reflection-json"], reflection)
+    if "-o" in outputs:
+        if library.spGetTargetCodeBlob(request, 0, ctypes.byref(code)) or not code:
+            library.spGetEntryPointCodeBlob(request, 0, 0, ctypes.byref(code))
+        write(outputs["-o"], code)
+        paths = [library.spGetDependencyFilePath(request, each).decode() for each in range(library.spGetDependencyFileCount(request))]
+        with open(outputs["-depfile"], "w") as file:
+            file.write("out: " + " ".join(path.replace(" ", "\\\\ ") for path in paths))
+os._exit(bool(status))
 """
 
 
