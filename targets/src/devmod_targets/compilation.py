@@ -41,8 +41,11 @@ if TYPE_CHECKING:
 
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
-#: The languages that no compiler of a kind knows, the module that compiles them, and the kinds.
-_FRONT_ENDS = {"Triton": ("devmod_targets.triton.compile", ("cuda", "rocm"))}
+#: The languages that no compiler of a kind knows: the module that compiles or translates them, and the kinds.
+_FRONT_ENDS = {
+    "Slang": ("devmod_targets.slang.compile", ("cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu")),
+    "Triton": ("devmod_targets.triton.compile", ("cuda", "rocm")),
+}
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
 
@@ -333,12 +336,21 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
     other = owner_of(suffix)
     if other is not None and suffix in other.languages and spec.languages:  # `owner_of` also finds names of languages, such as "object"
+        if other.languages[suffix] == "Slang":
+            raise _no_slang(spec)
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(
             f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. If the suffix "
             f"is wrong, pass the language: devmod.compile(…, language={default!r})"
         )
+
+
+def _no_slang(spec: TargetSpec) -> CompileError:
+    """Return the error for a kind into whose language Slang cannot be translated."""
+    kinds = ", ".join(each.kind for each in map(find_spec, KINDS) if each is not None and takes(each, "Slang"))
+    languages = " or ".join(dict.fromkeys(spec.languages.values())) or "its own language"
+    return CompileError(f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}")
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
@@ -366,6 +378,8 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     if language is None:
         return spec.languages.get(suffix, "")
     if not takes(spec, language):
+        if language.lower() == "slang":
+            raise _no_slang(spec)
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
     return spec.languages.get(language, language)
