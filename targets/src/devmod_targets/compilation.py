@@ -122,7 +122,12 @@ def compile_source(
 def _build(
     spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
 ) -> Module:
-    payload = compiler(request)
+    if request.language == "Slang":
+        from devmod_targets.slang.compile import compile as compile_slang
+
+        payload = compile_slang(request, compiler)
+    else:
+        payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
         got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
         raise PluginError(
