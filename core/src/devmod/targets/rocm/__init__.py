@@ -18,11 +18,11 @@ SPEC = TargetSpec(
     source_aliases={"llvm": "ll"},
     default_source=("hip", "asm", "ll"),
     aliases=("hsaco", "hip"),
-    languages={"hip": "HIP", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
+    languages={"hip": "HIP", "slang": "Slang", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
     preprocessed=("HIP",),
     compiler="devmod_targets.rocm.compile:compile",
     build_extra="build-rocm",
-    needs_arch=dict.fromkeys(("HIP", "LLVM IR", "LLVM bitcode", "assembly"), "gfx90a,gfx1100"),
+    needs_arch=dict.fromkeys(("HIP", "Slang", "LLVM IR", "LLVM bitcode", "assembly"), "gfx90a,gfx1100"),
     compiled_as={
         "elf": "hsaco",
         "offload_bundle": "hsaco",
