@@ -19,7 +19,7 @@ from devmod_targets.slang._slang_process import symbol_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
@@ -91,7 +91,13 @@ class Translation(NamedTuple):
 
 
 def translate(
-    request: CompileRequest, target: str, options: Sequence[str] = (), *, preludes: Mapping[int, str] | None = None, together: bool = False
+    request: CompileRequest,
+    target: str,
+    options: Sequence[str] = (),
+    *,
+    preludes: Mapping[int, str] | None = None,
+    together: bool = False,
+    check: Callable[[Entry], None] = lambda _: None,
 ) -> Translation:
     """Translate a source.
 
@@ -105,6 +111,9 @@ def translate(
         The text before the output instead of Slang's own, by the number of the language: 5 for C++, 6 for CUDA. Only the library sets it.
     together
         Whether the entry points become one code instead of one each.
+    check
+        Raises a CompileError for an entry point that the target cannot express, if the reason is in its reflection. It is called for each
+        entry point, before the error of Slang for one that Slang does not translate.
 
     Raises
     ------
@@ -139,7 +148,7 @@ def translate(
             with open(os.path.join(folder, file), "w", encoding="utf-8", newline="") as source:
                 source.write(request.text)
             status, programs, instances, paths, log = tool.run(folder, arguments, instances, together=together)
-            texts = _Messages(request, log, file, (folder, *roots))
+            texts = _Messages(request, target, log, file, (folder, *roots))
             read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
             read = [path for path in dict.fromkeys(read) if path != os.path.join(folder, file)]
     except OSError as error:
@@ -148,12 +157,14 @@ def translate(
         raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
     files = digests_of(read, tool.folders)
     sources = {request.name: _digest(request), **_names(request, files, roots)}
+    entries = [each for program in programs for each in _entries(request, *program)]
+    for entry in entries:
+        check(entry)
     if status:
         raise compile_error(request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log)
-    entries = [each for program in programs for each in _entries(request, *program)]
     _check_entries(request, entries, instances, together=together)
     if texts.warnings:
-        warn_caller(request, ["\n".join(["the Slang source has warnings:", *texts.warnings])])
+        warn_caller(request, ["\n".join(["the Slang source has warnings:", *texts.warnings])], frames=2)
     return Translation(entries, tool.toolchain, recorded, rest, sources, files)
 
 
@@ -260,9 +271,11 @@ class _Messages:
         r"(?P<severity>fatal error|internal error|error|warning|note)(?:\[E(?P<number>\d+)\]|\s*(?P<old>\d+))?: (?P<text>.*)"
     )
     _PLACE = re.compile(r"\s*--> (?P<file>[^:\n]+):(?P<line>\d+)")
+    _EXCEPTION = r"^Slang compilation aborted due to an exception of \w+ (?:unexpected|unimplemented|abort compilation): "
     _LABEL = re.compile(r"\s*\|\s*\^+ (?P<text>.+)")
 
-    def __init__(self, request: CompileRequest, log: str, file: str, folders: Sequence[str]) -> None:
+    def __init__(self, request: CompileRequest, target: str, log: str, file: str, folders: Sequence[str]) -> None:
+        self._target = target
         for folder in sorted(folders, key=len, reverse=True):
             if len(folder) > 1:
                 log = log.replace(os.path.join(folder, ""), "")
@@ -287,7 +300,8 @@ class _Messages:
         severity = "warning" if head["severity"] == "warning" else "error"
         where = f"{place['file']}:{place['line']}: " if place else ""
         texts = self.warnings if severity == "warning" else self.errors
-        text = f"{where}{severity}: {(label or head)['text'].strip()}"
+        words = re.sub(self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", (label or head)["text"].strip())
+        text = f"{where}{severity}: {words}"
         if text not in texts:
             texts.append(text)
 

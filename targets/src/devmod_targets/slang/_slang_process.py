@@ -46,7 +46,8 @@ class _Request:
 
     It is a map of "folder", the current folder; "arguments", those of slangc with the name of the source; "instances", expressions such
     as ``scale<float>``; "preludes", the texts before the output by the number of a language; and "together", whether the entry points
-    become one code. The parts of the answer are a map in JSON; the reflection and the code of each entry point; and the messages.
+    become one code. The parts of the answer are a map in JSON; the reflection and the code of each entry point, b"" for the one that
+    cannot be translated; and the messages.
     """
 
     def __init__(self, library: ctypes.CDLL, session: ctypes.c_void_p) -> None:
@@ -78,13 +79,13 @@ class _Request:
             head["instances"] = [each for each in request["instances"] if each not in own]
             entries += self._instances(module, head["instances"], rename=request["together"])
             for group in [entries] if request["together"] and entries else [[entry] for entry in entries]:
-                result = (
-                    self._translated(linkage, [module, *group], whole=request["together"]) if all(entry.value for entry in group) else []
-                )
-                if not result:
+                result: list[bytes] = []
+                if all(entry.value for entry in group):
+                    result = self._translated(linkage, [module, *group], whole=request["together"])
+                parts += result
+                if not result or not result[1]:
                     status = -1
                     break
-                parts += result
         return int(bool(status)), json.dumps(head).encode(), *parts, self._messages
 
     def _entries(self, module: ctypes.c_void_p) -> tuple[list[ctypes.c_void_p], list[str]]:
@@ -115,24 +116,25 @@ class _Request:
             yield entry
 
     def _translated(self, linkage: ctypes.c_void_p, components: list[ctypes.c_void_p], *, whole: bool) -> list[bytes]:
-        """Return the reflection and the code of a program; [] for an error."""
-        composite, program, code = _Pointer(), _Pointer(), _Pointer()
+        """Return the reflection and the code of a program. The code is b"" for an error, and there is nothing for one before."""
+        composite, program, reflection, code = _Pointer(), _Pointer(), _Pointer(), _Pointer()
         array = (_Pointer * len(components))(*components)
-        steps = [
-            (linkage, _COMPOSE, (array, ctypes.c_ssize_t(len(components)), ctypes.byref(composite))),
-            (composite, _LINK, (ctypes.byref(program),)),
-            (program, _TARGET_CODE, (ctypes.c_ssize_t(0), ctypes.byref(code))),
-        ]
-        if not whole:
-            steps[2] = program, _CODE, (ctypes.c_ssize_t(0), ctypes.c_ssize_t(0), ctypes.byref(code))
-        for target, position, arguments in steps:
-            messages = _Pointer()
-            if not self._check(_call(target, position, ctypes.c_int32, *arguments, ctypes.byref(messages)), messages):
-                return []
-        messages, reflection = _Pointer(), _Pointer()
+        if not self._step(linkage, _COMPOSE, array, ctypes.c_ssize_t(len(components)), ctypes.byref(composite)):
+            return []
+        if not self._step(composite, _LINK, ctypes.byref(program)):
+            return []
+        messages = _Pointer()
         layout = _call(program, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(messages))
         status = self._library.spReflection_ToJson(layout, None, ctypes.byref(reflection)) if layout else -1
-        return [_bytes(reflection), _bytes(code)] if self._check(status, messages) and code.value else []
+        if not self._check(status, messages):
+            return []
+        numbers = [ctypes.c_ssize_t(0)] * (1 if whole else 2)  # of the target, and before it of the entry point
+        self._step(program, _TARGET_CODE if whole else _CODE, *numbers, ctypes.byref(code))
+        return [_bytes(reflection), _bytes(code)]
+
+    def _step(self, target: ctypes.c_void_p, position: int, *arguments: Any) -> bool:
+        messages = _Pointer()
+        return self._check(_call(target, position, ctypes.c_int32, *arguments, ctypes.byref(messages)), messages)
 
     def _check(self, status: int, messages: ctypes.c_void_p) -> bool:
         """Return whether a call has succeeded, and keep its messages."""
