@@ -123,7 +123,7 @@ def _blur(f: Any) -> None:
 struct Complex
 {
     float re, im;
-    static Complex operator+(Complex a, Complex b) { return { a.re + b.re, a.im + b.im }; }
+    Complex plus(Complex other) { return { re + other.re, im + other.im }; }
     Complex squared() { return { re * re - im * im, 2 * re * im }; }
     float size() { return re * re + im * im; }
 }
@@ -136,7 +136,7 @@ void mandelbrot(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<uint>
     Complex z = { 0, 0 };
     uint n = 0;
     for (; n < 20 && z.size() <= 4; n++)
-        z = z.squared() + c;
+        z = z.squared().plus(c);
     counts[id.y * width + id.x] = n;
 }
 """,
@@ -313,7 +313,7 @@ void halves(uint3 id : SV_DispatchThreadID, uniform StructuredBuffer<half> x, un
 {
     uint i = id.x;
     y[i] = a * x[i] + y[i];
-    half4 v = z[i] * half4(2, 1, 0.5, -1) + half4(x[i]);
+    half4 v = z[i] * half4(2, 1, 0.5h, -1) + half4(x[i]);
     v.w = (half)sqrt(abs((float)v.w));
     z[i] = max(v, half4(0)) + (half)dot(v, half4(1));
 }

@@ -8,7 +8,19 @@ from __future__ import annotations
 import re
 
 from devmod_targets.slang._driver import translate
-from devmod_targets.slang._wrapper import Wrapper, checked, fields_of, finish, prelude, strange_text, symbol_for, wrap
+from devmod_targets.slang._interface import read_arguments
+from devmod_targets.slang._wrapper import (
+    Text,
+    Wrapped,
+    check_arguments,
+    content_type,
+    finish,
+    is_constant_buffer,
+    memory_of,
+    prelude,
+    strange_text,
+    symbol_for,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,45 +32,47 @@ if TYPE_CHECKING:
 #: The number of the language C++, whose prelude is replaced.
 _CPP = 5
 _KERNEL = re.compile(r"^void (_\w+)\(void\*", re.MULTILINE)
+#: The structs of the parameters of a file and of an entry point, and the variables of these types.
+_STRUCTS = {"GlobalParams_0": "slang_globals", "EntryPointParams_0": "slang_arguments"}
 #: The parameters of a function after its arguments.
-BLOCKS = ("blocks_x", "blocks_y", "blocks_z")
+_BLOCKS = ("slang_blocks_x", "slang_blocks_y", "slang_blocks_z")
 
 
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
-    """Translate a source in Slang, and compile the result with the kind's compiler. `devmod_targets.slang.compile` documents it."""
-    translation = translate(request, "cpp", preludes={_CPP: ""})
-    wrappers = checked(request, lambda: [_wrapper(request, number, entry) for number, entry in enumerate(translation.entries)])
-    text = "".join(wrapper.text for wrapper in wrappers)
-    return finish(request, translation, compiler, f"{prelude(text)}namespace slang {{\n{text}}}\n", "C++", wrappers, blocks=BLOCKS)
+    """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
+    translation = translate(request, "cpp", preludes={_CPP: ""}, check=lambda entry: check_arguments(request, entry))
+    functions = [_function(request, number, entry) for number, entry in enumerate(translation.entries)]
+    text = "".join(function.text for function in functions)
+    return finish(request, translation, compiler, f"{prelude(text)}namespace slang {{\n{text}}}\n", "C++", functions, blocks=_BLOCKS)
 
 
-def _wrapper(request: CompileRequest, number: int, entry: Entry) -> Wrapper:
-    text = entry.code.decode("utf-8", "replace")
-    kernel = _KERNEL.search(text)
-    if kernel is None:
+def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
+    """Return the function that callers call for an entry point."""
+    text = Text(request, entry.code.decode("utf-8", "replace"))
+    kernel = _KERNEL.search(text.text)
+    arguments, _, threads = read_arguments(request, entry)
+    if kernel is None or threads is None:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
-    values = []
-    lines: list[str] = []
-    places: list[str] = []
-    for struct, params in (("GlobalParams_0", entry.globals), ("EntryPointParams_0", entry.reflection["parameters"])):
-        fields = fields_of(request, text, struct)
-        own = wrap(request, params, fields, has_counts=False) if fields else []
-        values += own
-        variable = f"slang_{len(lines)}"
-        members = ", ".join(f"&{value.value}" if value.type else value.value for value in own)
-        lines.append(f"    {struct} {variable} = {{{members}}};\n" if own else "")
-        places.append(f"&{variable}" if own else "nullptr")
-    x, y, z = entry.reflection["threadGroupSize"]
-    loops = "".join(
-        f"    for (uint {name} = 0; {name} < {limit}; {name}++)\n"
-        for name, limit in zip(("bz", "by", "bx", "tz", "ty", "tx"), (*reversed(BLOCKS), z, y, x), strict=True)
-    )
+    lines, declarations, places = [], [], []
+    for (struct, name), parameters in zip(_STRUCTS.items(), (entry.globals, entry.reflection.get("parameters", [])), strict=True):
+        fields = text.fields(struct)
+        variables = [each._replace(expression=f"{name}.{each.expression}") for each in text.variables(parameters, fields)] if fields else []
+        lines += [f"{struct} {name};"] if fields else []
+        places.append(f"&{name}" if fields else "nullptr")
+        for variable in filter(is_constant_buffer, variables):
+            lines += [f"{content_type(variable)} {memory_of(variable)};", f"{variable.expression} = &{memory_of(variable)};"]
+        for argument in arguments:
+            if argument.is_global == (struct == "GlobalParams_0"):
+                declaration, statement = text.declaration(argument, variables)
+                declarations.append(declaration)
+                lines.append(statement)
+    ids = ("bz", "by", "bx", "tz", "ty", "tx")
+    loops = [f"for (uint {name} = 0; {name} < {end}; {name}++)" for name, end in zip(ids, (*_BLOCKS[::-1], *threads[::-1]), strict=True)]
     symbol = symbol_for(entry.symbol)
-    declarations = [*(each for value in values for each in value.declarations), *(f"uint {name}" for name in BLOCKS)]
-    function = (
-        f"namespace kernel_{number} {{\nnamespace {{\n{text}\n}}\n"
-        f'extern "C" void {symbol}({", ".join(declarations)})\n{{\n{"".join(lines)}{loops}'
-        "    {\n        ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};\n"
-        f"        {kernel[1]}(&thread, {places[1]}, {places[0]});\n    }}\n}}\n}}\n"
-    )
-    return Wrapper(entry.name, symbol, values, (x, y, z), function)
+    function = [
+        *(f"namespace kernel_{number} {{", "namespace {", text.text, "}"),
+        f'extern "C" void {symbol}({", ".join([*declarations, *(f"uint {name}" for name in _BLOCKS)])})',
+        *("{", *lines, *loops, "{", "ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};"),
+        *(f"{kernel[1]}(&thread, {places[1]}, {places[0]});", "}", "}", "}", ""),
+    ]
+    return Wrapped(entry.name, symbol, arguments, threads, "\n".join(function))

@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 
 from devmod_targets.slang._driver import translate
-from devmod_targets.slang._wrapper import Wrapper, checked, fields_of, finish, prelude, signature_of, strange_text, symbol_for, wrap
+from devmod_targets.slang._interface import read_arguments
+from devmod_targets.slang._wrapper import (
+    Text,
+    Wrapped,
+    check_arguments,
+    content_type,
+    finish,
+    is_constant_buffer,
+    memory_of,
+    prelude,
+    strange_text,
+    symbol_for,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,45 +34,52 @@ _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.
 
 
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
-    """Translate a source in Slang, and compile the result with the kind's compiler. `devmod_targets.slang.compile` documents it."""
-    translation = translate(request, "cuda", preludes={_CUDA: ""}, together=True)
-    text = translation.entries[0].code.decode("utf-8", "replace")
-    wrappers = checked(request, lambda: _wrappers(request, text, translation.entries))
-    text = _KERNEL.sub(r"static __device__ void \1(", _GLOBALS.sub(r"static __shared__ \1 SLANG_globalParams;", text))
-    kernels = "".join(wrapper.text for wrapper in wrappers)
-    program = f"{prelude(text)}namespace slang {{\n{text}\nnamespace kernels {{\n{kernels}}}\n}}\n"
-    return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], wrappers)
-
-
-def _wrappers(request: CompileRequest, text: str, entries: list[Entry]) -> list[Wrapper]:
-    """Return the kernels that callers call."""
-    has_counts = ".GetDimensions(" in text
-    shared = _GLOBALS.search(text)
-    fields = fields_of(request, text, shared[1]) if shared else []
-    values = wrap(request, entries[0].globals, fields, has_counts=has_counts) if shared else []
+    """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
+    translation = translate(request, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
+    text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
+    kernels = [_kernel(request, text, entry) for entry in translation.entries]
     # Slang's functions read the parameters of the file in memory of the block.
-    memory, copies = [], []
-    for value, (_, name) in zip(values, fields, strict=True):
-        if value.type:
-            memory.append(f"    __shared__ {value.type} memory_of_{name};\n")
-            copies.append(f"        memory_of_{name} = {value.value};\n        SLANG_globalParams.{name} = &memory_of_{name};\n")
-        else:
-            copies.append(f"        SLANG_globalParams.{name} = {value.value};\n")
+    body = _GLOBALS.sub(r"static __shared__ \1 SLANG_globalParams;", text.text)
+    body = _KERNEL.sub(r"static __device__ void \1(", body)
+    wrappers = "".join(kernel.text for kernel in kernels)
+    program = f"{prelude(body)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
+    return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
+
+
+def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
+    """Return the kernel that callers call for an entry point."""
+    start = next((match.end() for match in _KERNEL.finditer(text.text) if match[1] == entry.symbol), 0)
+    if not start:
+        raise strange_text(request, f"no kernel {entry.symbol!r}")
+    shared = _GLOBALS.search(text.text)
+    of_file = text.variables(entry.globals, text.fields(shared[1])) if shared else []
+    of_file = [variable._replace(expression=f"SLANG_globalParams.{variable.expression}") for variable in of_file]
+    own = text.variables(entry.reflection.get("parameters", []), text.parameters(start))
+    arguments, _, threads = read_arguments(request, entry)
+    if threads is None:
+        raise strange_text(request, f"no block of threads of {entry.name!r}")
+    memory, copies, lines = [], [], []
+    for variable in of_file:
+        if is_constant_buffer(variable):
+            memory.append(f"static __shared__ {content_type(variable)} {memory_of(variable)};")
+            copies.append(f"{variable.expression} = &{memory_of(variable)};")
+    for variable in own:
+        name = memory_of(variable) if is_constant_buffer(variable) else variable.expression
+        lines.append(f"{content_type(variable) if is_constant_buffer(variable) else variable.type} {name};")
+    declarations = []
+    for argument in arguments:
+        if argument.is_global and not shared:  # no entry point uses a parameter of the file
+            raise strange_text(request, "no parameters of the file")
+        declaration, statement = text.declaration(argument, of_file if argument.is_global else own)
+        declarations.append(declaration)
+        (copies if argument.is_global else lines).append(statement)
     if copies:
-        memory.append("    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {\n" + "".join(copies) + "    }\n    __syncthreads();\n")
-    starts = {match[1]: match.end() for match in _KERNEL.finditer(text)}
-    result = []
-    for entry in entries:
-        if entry.symbol not in starts:
-            raise strange_text(request, f"no kernel {entry.symbol!r}")
-        own = wrap(request, entry.reflection["parameters"], signature_of(request, text, starts[entry.symbol]), has_counts=has_counts)
-        x, y, z = entry.reflection["threadGroupSize"]
-        declarations = ", ".join(each for value in (*values, *own) for each in value.declarations)
-        arguments = ", ".join(f"&{value.value}" if value.type else value.value for value in own)
-        symbol = symbol_for(entry.symbol)
-        kernel = (
-            f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({declarations})\n'
-            f"{{\n{''.join(memory)}    slang::{entry.symbol}({arguments});\n}}\n"
-        )
-        result.append(Wrapper(entry.name, symbol, [*values, *own], (x, y, z), kernel))
-    return result
+        copies = ["if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {", *copies, "}", "__syncthreads();"]
+    values = ", ".join(f"&{memory_of(variable)}" if is_constant_buffer(variable) else variable.expression for variable in own)
+    symbol = symbol_for(entry.symbol)
+    x, y, z = threads
+    kernel = [
+        f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({", ".join(declarations)})',
+        *("{", *memory, *copies, *lines, f"slang::{entry.symbol}({values});", "}", ""),
+    ]
+    return Wrapped(entry.name, symbol, arguments, threads, "\n".join(kernel))

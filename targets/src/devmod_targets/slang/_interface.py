@@ -202,7 +202,7 @@ class _Reader:
         inner, fields = self._places(layout), self._map(layout.get("type"), "a type")
         if category == "subElementRegisterSpace":
             category, space, index = "descriptorTableSlot", index, 0
-        if category == "uniform" and inner:
+        if category == "uniform" and inner and len(path) > 1:
             raise self._unsupported(path, "a constant buffer inside of uniform parameters", "declare it as a parameter")
         self._blocks.append(ValueBlock(path, path[-1], (category, space, index), is_global))
         number = len(self._blocks) - 1

@@ -1,69 +1,69 @@
 """The functions that callers call, around the kernels in Slang's CUDA and C++ text.
 
 Slang's CUDA kernels take a buffer as a struct of address and count, and the parameters of a file from a global variable. Its C++ kernels
-take pointers to structs. The functions here take what the source has: an address a buffer, a value a parameter, with their own names.
+take pointers to structs. The functions here take the arguments of `read_arguments`: an address a buffer, and a value a number or a struct.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import NamedTuple
 
 from devmod import Member, Origin
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
-from devmod.errors import CompileError, FormatError
-from devmod_readers.reflection import ReflectedFunction
+from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
-from devmod_targets.slang._driver import reflection_error
+from devmod_targets.slang._interface import read_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, TypeVar
+    from typing import Any
 
     from devmod import FunctionInfo, Param
+    from devmod.errors import CompileError
     from devmod_targets.authoring import CompileRequest, Payload
-    from devmod_targets.slang._driver import Translation
-
-    T = TypeVar("T")
-    Type = Mapping[str, Any]
+    from devmod_targets.slang._driver import Entry, Translation
+    from devmod_targets.slang._interface import Argument
 
 
 class Wrapped(NamedTuple):
-    """A parameter."""
+    """A function that callers call.
 
-    #: The name and the type in Slang's reflection.
-    name: str
-    reflected: Type
-    #: The parameters of the function that callers call.
-    declarations: tuple[str, ...]
-    #: The initializer of Slang's own parameter.
-    value: str
-    #: The type of the value if Slang takes its address; else "".
-    type: str = ""
+    Attributes
+    ----------
+    name, symbol
+        The name for callers, and that in the program.
+    arguments, block
+        Its arguments, and its block of threads.
+    text
+        Its text.
+    """
 
-
-class Wrapper(NamedTuple):
-    """A function that callers call."""
-
-    #: The name for callers, and that of the function in the program.
     name: str
     symbol: str
-    params: Sequence[Wrapped]
+    arguments: Sequence[Argument]
     block: tuple[int, int, int]
     text: str
+
+
+class Variable(NamedTuple):
+    """A variable in the text, its type there, and its type in Slang's reflection."""
+
+    expression: str
+    type: str
+    reflected: Mapping[str, Any]
 
 
 # -- The text.
 
 
 _BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
-_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<uint(?:32_t)?>")
+_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<uint(?:32_t)?\s*>")
+_STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
-_MAX_PARTS = 1 << 16
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The words that no parameter and no function in C++ can have as its name, and the macros of the prelude.
 _WORDS = frozenset(
     """
@@ -75,6 +75,8 @@ thread_local throw true try typedef typeid typename union unsigned using virtual
 main slang threadIdx blockIdx blockDim gridDim warpSize
 """.split()
 )
+#: What the kinds lack that a parameter may be.
+_LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
 
 
 def prelude(text: str) -> str:
@@ -89,28 +91,17 @@ def symbol_for(name: str) -> str:
     return f"slang_{name}" if of_library else name
 
 
-def fields_of(request: CompileRequest, text: str, name: str) -> list[tuple[str, str]]:
-    """Return the type and the name of each field of a struct in Slang's text; [] without the struct."""
-    match = re.search(rf"^struct {name}\n\{{\n(.*?)^\}};", text, re.MULTILINE | re.DOTALL)
-    return _declared(request, match[1].strip().removesuffix(";").split(";\n")) if match else []
-
-
-def signature_of(request: CompileRequest, text: str, start: int) -> list[tuple[str, str]]:
-    """Return the type and the name of each parameter of a function in Slang's text. `start` is behind its opening parenthesis."""
-    declarations = split_arguments(text[start : text.find("\n", start)])
-    if declarations is None:
-        raise strange_text(request, "a kernel without a list of parameters")
-    return _declared(request, declarations)
-
-
-def _declared(request: CompileRequest, declarations: Iterable[str]) -> list[tuple[str, str]]:
-    result = []
-    for declaration in declarations:
-        match = _DECLARED.fullmatch(declaration.strip())
-        if match is None:
-            raise strange_text(request, f"the declaration {declaration.strip()[:80]!r}")
-        result.append((match[1], match[2]))
-    return result
+def check_arguments(request: CompileRequest, entry: Entry) -> None:
+    """Raise CompileError for an argument that the kind lacks."""
+    for argument in read_arguments(request, entry).arguments:
+        if argument.kind in _LACKING:
+            name, kind = ".".join(argument.path), request.target.kind
+            raise request.error(
+                f"the Slang function {entry.name!r} takes {name!r}, {_LACKING[argument.kind]}, which Slang's code for {kind} cannot take "
+                "here: use a StructuredBuffer or a RWStructuredBuffer",
+                function=entry.name,
+                argument=name,
+            )
 
 
 def strange_text(request: CompileRequest, what: str) -> CompileError:
@@ -118,78 +109,114 @@ def strange_text(request: CompileRequest, what: str) -> CompileError:
     return request.error(f"Slang's translation of {request.name} cannot be read: it has {what}")
 
 
-def wrap(request: CompileRequest, params: Sequence[Type], declared: Sequence[tuple[str, str]], *, has_counts: bool) -> list[Wrapped]:
-    """Return the parameters of a function.
+class Text:
+    """A text of Slang.
 
-    Parameters
+    Attributes
     ----------
-    request
-        The compile request.
-    params
-        The parameters in Slang's reflection. Those without a place, such as the ids of threads, are ignored.
-    declared
-        The type and the name of each parameter in Slang's text.
+    text
+        The text.
     has_counts
-        Whether buffers have the numbers of their elements.
+        Whether it reads the number of a buffer's elements.
     """
-    params = [param for param in params if "binding" in param]
-    if len(params) != len(declared):
-        raise strange_text(request, f"{len(declared)} parameters for {len(params)} in the source")
-    return [_wrapped(request, param["name"], param["type"], text, has_counts) for param, (text, _) in zip(params, declared, strict=True)]
+
+    def __init__(self, request: CompileRequest, text: str) -> None:
+        self._request, self.text = request, text
+        self.has_counts = ".GetDimensions(" in text
+        self._structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
+
+    def fields(self, name: str) -> list[tuple[str, str]]:
+        """Return the type and the name of each field of a struct; [] without the struct."""
+        body = self._structs.get(name, "")
+        return self._declared(body.strip().removesuffix(";").split(";\n")) if body.strip() else []
+
+    def parameters(self, start: int) -> list[tuple[str, str]]:
+        """Return the type and the name of each parameter of a function. `start` is the place behind its opening parenthesis."""
+        declarations = split_arguments(self.text[start : self.text.find("\n", start)])
+        if declarations is None:
+            raise strange_text(self._request, "a kernel without a list of parameters")
+        return self._declared(declarations)
+
+    def _declared(self, declarations: Iterable[str]) -> list[tuple[str, str]]:
+        matches = [_DECLARED.fullmatch(declaration.strip()) for declaration in declarations]
+        if None in matches:
+            raise strange_text(self._request, "a declaration without a name")
+        return [(match[1], match[2]) for match in matches if match is not None]
+
+    def variables(self, parameters: Sequence[Any], declared: Sequence[tuple[str, str]]) -> list[Variable]:
+        """Return a variable for each parameter of the reflection that has a place, with its name and its type in the text."""
+        placed = [each for each in parameters if "binding" in each or "bindings" in each]
+        if len(placed) != len(declared):
+            raise strange_text(self._request, f"{len(declared)} parameters, and the source {len(placed)}")
+        return [Variable(name, type_, {**each["type"], "name": each["name"]}) for each, (type_, name) in zip(placed, declared, strict=True)]
+
+    def declaration(self, argument: Argument, variables: Iterable[Variable]) -> tuple[str, str]:
+        """Return the declaration of an argument as a parameter, and the statement that assigns it to Slang's variables."""
+        place = self._find(argument, variables)
+        name = f"{argument.name}_" if argument.name in _WORDS or argument.name.lower().startswith("slang") else argument.name
+        if argument.kind != "buffer":
+            return f"{place.type} {name}", f"{place.expression} = {name};"
+        match = (_BYTES if place.reflected.get("baseShape") == "byteAddressBuffer" else _BUFFER).fullmatch(place.type)
+        if match is None:
+            raise strange_text(self._request, f"the type {place.type[:80]!r} of {argument.name!r}")
+        pointee = match[1].strip() if match.re is _BUFFER else "uint"
+        declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
+        if self.has_counts:
+            return f"{declaration}, ulonglong {name}_count", f"{place.expression} = {{({pointee} *){name}, (size_t){name}_count}};"
+        return declaration, f"{place.expression} = {{({pointee} *){name}, 0}};"
+
+    def _find(self, argument: Argument, variables: Iterable[Variable]) -> Variable:
+        """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
+        roots: dict[str, Variable] = {}
+        for variable in variables:
+            if is_constant_buffer(variable) and "name" not in variable.reflected["elementType"]:
+                roots |= self._members(variable)
+            else:
+                roots[variable.reflected["name"]] = variable
+        for number, name in enumerate(argument.path):
+            found = (self._members(place) if number else roots).get(name)
+            if found is None:
+                raise strange_text(self._request, f"no {'.'.join(argument.path)!r}")
+            place = found
+        if is_constant_buffer(place):
+            place = Variable(memory_of(place), content_type(place), place.reflected["elementType"])
+        return place
+
+    def _members(self, variable: Variable) -> dict[str, Variable]:
+        """Return the fields of a struct by their names in the source."""
+        parent, type_, reflected = variable
+        if is_constant_buffer(variable):
+            parent, type_, reflected = memory_of(variable), content_type(variable), reflected["elementType"]
+        fields = self.fields(type_)
+        own = reflected.get("fields", [])
+        if len(own) != len(fields):
+            raise strange_text(self._request, f"a struct {type_[:80]!r} of {len(fields)} fields, and the source {len(own)}")
+        return {
+            each["name"]: Variable(f"{parent}.{name}", text, {**each["type"], "name": each["name"]})
+            for each, (text, name) in zip(own, fields, strict=True)
+        }
 
 
-def _wrapped(request: CompileRequest, name: str, type_: Type, text: str, has_counts: bool) -> Wrapped:
-    safe = f"{name}_" if name in _WORDS or name.startswith(("SLANG", "slang")) else name
-    if not _NAME.fullmatch(safe):
-        raise reflection_error(request, f"a parameter has the name {name!r}")
-    kind, shape, access = type_["kind"], type_.get("baseShape", ""), type_.get("access", "read")
-    if kind == "resource":
-        match = {"structuredBuffer": _BUFFER, "byteAddressBuffer": _BYTES}.get(shape, re.compile("(?!)")).fullmatch(text)
-        if match is None or access not in ("read", "readWrite"):
-            raise _unsupported(request, name, f"{shape} with the access {access}" if match else str(shape))
-        pointee = match[1].strip() if shape == "structuredBuffer" else "uint"
-        pointer = f"{'const ' if access == 'read' else ''}{pointee} *{safe}"
-        if has_counts:
-            return Wrapped(name, type_, (pointer, f"ulonglong {safe}_count"), f"{{({pointee} *){safe}, (size_t){safe}_count}}")
-        return Wrapped(name, type_, (pointer,), f"{{({pointee} *){safe}, 0}}")
-    if kind in ("constantBuffer", "parameterBlock"):
-        type_ = type_["elementType"]
-        if _has_resource(type_) or not text.endswith("*"):
-            raise _unsupported(request, name, f"{kind} with buffers")
-        text = text[:-1].rstrip()
-        return Wrapped(name, type_, (f"{text} {safe}",), safe, text)
-    if _has_resource(type_):
-        raise _unsupported(request, name, f"{kind} with buffers" if kind in ("array", "struct") else kind)
-    return Wrapped(name, type_, (f"{text} {safe}",), safe)
+def is_constant_buffer(variable: Variable) -> bool:
+    """Return whether Slang takes the address of a value."""
+    return variable.reflected["kind"] in ("constantBuffer", "parameterBlock")
 
 
-def _has_resource(type_: Type) -> bool:
-    """Return whether a type contains a buffer, a texture or another object without a value."""
-    if type_["kind"] == "struct":
-        return any(_has_resource(field["type"]) for field in type_["fields"])
-    if type_["kind"] == "array":
-        return _has_resource(type_["elementType"])
-    return type_["kind"] not in ("scalar", "vector", "matrix", "pointer")
+def memory_of(variable: Variable) -> str:
+    """Return the name of the variable with the value of a constant buffer."""
+    return f"memory_of_{variable.expression.rpartition('.')[2]}"
 
 
-def _unsupported(request: CompileRequest, name: str, what: str) -> CompileError:
-    return request.error(
-        f"the parameter {name!r} of the Slang source {request.name} is not supported on {request.target.kind}: {what}. Expected a "
-        "StructuredBuffer, a ByteAddressBuffer, one of both with RW, a pointer, or a value without buffers"
-    )
+def content_type(variable: Variable) -> str:
+    """Return the type of the value of a constant buffer."""
+    return variable.type.removesuffix("*").rstrip()
 
 
 # -- The payload, with the functions of the source.
 
 
-def checked(request: CompileRequest, read: Callable[[], T]) -> T:
-    """Return the result of a function that reads Slang's reflection. Raise CompileError for an invalid one."""
-    try:
-        return read()
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, FormatError) as error:
-        if isinstance(error, CompileError):
-            raise
-        raise reflection_error(request, f"{type(error).__name__}: {error}") from None
+#: The limit on the numbers of a struct that are compared.
+_MAX_NUMBERS = 1 << 16
 
 
 def finish(
@@ -198,7 +225,7 @@ def finish(
     compiler: Callable[[CompileRequest], Payload],
     program: str,
     language: str,
-    wrappers: Sequence[Wrapper],
+    functions: Sequence[Wrapped],
     *,
     blocks: Sequence[str] = (),
 ) -> Payload:
@@ -210,7 +237,7 @@ def finish(
         The request for the source in Slang, and its translation.
     compiler, program, language
         The kind's compiler, and the program and its language.
-    wrappers
+    functions
         The functions of the program.
     blocks
         The parameters at the end of each function that have the numbers of blocks.
@@ -218,7 +245,7 @@ def finish(
     Returns
     -------
     Payload
-        The payload. Its functions have the parameters of the source.
+        The payload. Its functions have the arguments of the source.
 
     Raises
     ------
@@ -227,101 +254,93 @@ def finish(
     """
     payload = compiler(
         request.replace(
-            text=program,
-            folder="",
-            language=language,
-            fmap=None,
-            options=translation.rest,
-            defines={},
-            include=(),
-            name_expressions=(),
+            text=program, folder="", language=language, fmap=None, options=translation.rest, defines={}, include=(), name_expressions=()
         )
     )
     found = {info.name: info for info in payload.fmap.values()}
-    functions = checked(request, lambda: {wrapper.name: _function(request, wrapper, found, blocks) for wrapper in wrappers})
+    reflected: dict[str, ReflectedFunction] = {}
+    for each in functions:
+        name = request.stem if each.name == "main" else each.name
+        if name in reflected:
+            raise request.error(
+                f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
+                f"{name!r}; pass another name in name=",
+                function=name,
+            )
+        reflected[name] = _function(request, each, found, blocks)
     spec, origin = find_spec(request.target.kind), payload.origin
     assert spec is not None
     assert origin is not None
-    toolchain = f"{translation.toolchain}, {origin.toolchain}"
+    toolchain = ", ".join(filter(None, (translation.toolchain, origin.toolchain)))
     return payload.replace(
-        fmap=merge_declared(spec, functions, request.fmap),
+        fmap=merge_declared(spec, reflected, request.fmap),
         origin=Origin(origin.target, toolchain, (*translation.options, *origin.options), translation.sources),
-        files={**(payload.files or {}), **translation.files} if payload.files is not None else None,
+        files={**(payload.files or {}), **translation.files},
     )
 
 
-def _function(request: CompileRequest, wrapper: Wrapper, found: Mapping[str, FunctionInfo], blocks: Sequence[str]) -> ReflectedFunction:
-    """Return a function with the parameters of the source, from what the kind's compiler has found."""
-    info = found.get(wrapper.symbol)
-    if info is None or info.interface is None:
-        raise strange_text(request, f"no function {wrapper.symbol!r} in the code")
-    own = list(zip(info.arg_types, info.interface.params, strict=True))
-    if len(own) != sum(len(each.declarations) for each in wrapper.params) + len(blocks):
-        raise strange_text(request, f"another number of parameters in the function {wrapper.symbol!r}")
-    types: list[str] = []
-    params: list[Param] = []
-    for each in wrapper.params:
-        values = [own.pop(0) for _ in each.declarations]
-        param = _param(request, each, values[0][1])
-        params.append(param.replace(pack=("ptr:handle", "count:uint64")) if len(values) > 1 else param)
-        types += [param.type if each.reflected["kind"] == "scalar" else values[0][0], *(type_ for type_, _ in values[1:])]
-    tags = GRID_TAGS[: len(blocks)]
-    needs, subgroup = info.interface.needs, info.interface.subgroup
-    return ReflectedFunction(wrapper.symbol, types, params, wrapper.block, request.name, tags=tags, needs=needs, subgroup=subgroup)
+def _function(request: CompileRequest, wrapped: Wrapped, found: Mapping[str, FunctionInfo], blocks: Sequence[str]) -> ReflectedFunction:
+    """Return a function with the arguments of the source, from what the kind's compiler has found in the program."""
+    info = found.get(wrapped.symbol)
+    interface = info.interface if info is not None else None
+    if info is None or interface is None:
+        raise strange_text(request, f"no function {wrapped.symbol!r}")
+    types, own = list(info.arg_types), list(interface.params)
+    params = []
+    for argument in wrapped.arguments:
+        number = len(params)
+        param = _param(request, argument, own[number])
+        if argument.kind == "buffer" and own[number + 1 : number + 2] and own[number + 1].name == f"{own[number].name}_count":
+            param = param.replace(pack=("ptr:handle", "count:uint64"))
+            del own[number + 1]
+        elif argument.kind == "scalar" and not param.align and param.type:
+            types[number] = param.type
+        params.append(param)
+    if len(own) != len(params) + len(blocks):
+        raise strange_text(request, f"a function {wrapped.symbol!r} with other parameters")
+    return ReflectedFunction(
+        wrapped.symbol,
+        types[: len(types) - len(blocks)],
+        params,
+        wrapped.block,
+        request.name,
+        tags=GRID_TAGS[: len(blocks)],
+        needs=interface.needs,
+        subgroup=interface.subgroup,
+    )
 
 
-def _param(request: CompileRequest, wrapped: Wrapped, own: Param) -> Param:
-    """Return a parameter with its name and type in the source. `own` is what the kind's compiler has found in the code."""
-    type_ = wrapped.reflected
-    if type_["kind"] == "pointer":
-        return own.replace(name=wrapped.name)
-    if type_["kind"] == "resource":
-        type_ = type_["resultType"] if type_["baseShape"] == "structuredBuffer" else {"kind": "scalar", "scalarType": "uint32"}
-    member = _member("", type_, 0, array_bytes(parse_dtype(own.type)))
-    if not _equal(_parts([member]), _parts(own.members or [Member("", own.type)])):
-        raise reflection_error(request, f"the layout of the parameter {wrapped.name!r} is not that of the code")
-    is_struct = bool(member.members) and not member.shape
-    if is_struct:
-        return own.replace(name=wrapped.name, members=member.members)
-    if own.kind == "buffer":
-        # The elements of arrays and matrices are scalars, and those of vectors of three, which have no padding here.
-        is_single = not member.shape and not member.type.endswith("x3")
-        dtype = member.type if is_single or member.members else dtype_name((*parse_dtype(member.type)[:2], 1))
-        return own.replace(name=wrapped.name, type=dtype or own.type, align=own.align if member.members else 0, members=())
-    if type_["kind"] == "scalar":
-        return own.replace(name=wrapped.name, type=member.type, align=0, members=())
-    return own.replace(name=wrapped.name, members=(member,))
+def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
+    """Return the parameter for an argument. Its layout is that of the program, which must agree with Slang's reflection."""
+    param = own.replace(name=argument.name)
+    if argument.type == "handle":
+        return param
+    members = argument.members or (Member("", argument.type),)
+    # Those of a struct's buffers are arguments of their own.
+    if not set(_numbers(members)) <= set(_numbers(own.members or [Member("", own.type)])):
+        raise strange_text(request, f"another layout of {argument.name!r}")
+    if argument.kind == "scalar":
+        is_number = bool(argument.type) and "x" not in argument.type
+        return param.replace(type=argument.type, align=0, members=()) if is_number else with_members(param.replace(members=()), members)
+    if argument.type or not argument.members[0].name:
+        # The elements of arrays and matrices are numbers, and those of vectors of three, which have no padding here.
+        type_ = argument.type or argument.members[0].type
+        is_vector = bool(argument.type) and not type_.endswith("x3")
+        if type_:
+            return param.replace(type=type_ if is_vector else dtype_name((*parse_dtype(type_)[:2], 1)), align=0, members=())
+    return with_members(param.replace(members=()), argument.members)
 
 
-def _member(name: str, type_: Type, offset: int, size: int) -> Member:
-    """Return a value in Slang's reflection as a member."""
-    kind = type_["kind"]
-    if kind == "array":
-        count, stride = type_["elementCount"], type_["uniformStride"]
-        element = _member(name, type_["elementType"], offset, stride)
-        return element.replace(shape=(count, *element.shape), strides=(stride, *element.strides))
-    if kind == "struct":
-        fields = ((field, field["binding"]) for field in type_["fields"])
-        members = [_member(field["name"], field["type"], place["offset"], place["size"]) for field, place in fields]
-        return Member(name, "", offset, members, size)
-    if kind == "pointer":
-        return Member(name, "handle", offset)
-    if kind == "scalar":
-        return Member(name, type_["scalarType"], offset)
-    scalar = type_["elementType"]["scalarType"]
-    if kind == "vector":
-        lanes = type_["elementCount"]
-        return Member(name, f"{scalar}x{lanes}" if lanes > 1 else scalar, offset)
-    rows, columns = type_["rowCount"], type_["columnCount"]
-    return Member(name, scalar, offset, shape=(rows, columns), strides=(size // rows, array_bytes(parse_dtype(scalar))))
+def _numbers(members: Iterable[Member]) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the bytes of each number, up to a limit: the reflection may have arrays of any length."""
+    return islice(_all_numbers(members, 0), _MAX_NUMBERS)
 
 
-def _parts(members: Iterable[Member], start: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the bytes of each scalar."""
+def _all_numbers(members: Iterable[Member], start: int) -> Iterator[tuple[int, int]]:
     for member in members:
         for place in _places(member.shape, member.strides, start + member.offset):
             if member.members:
-                yield from _parts(member.members, place)
+                yield from _all_numbers(member.members, place)
             else:
                 code, bits, lanes = parse_dtype(member.type)
                 size = array_bytes((code, bits, 1))
@@ -334,8 +353,3 @@ def _places(shape: Sequence[int], strides: Sequence[int], start: int) -> Iterato
         yield start
     for number in range(shape[0] if shape else 0):
         yield from _places(shape[1:], strides[1:], start + strides[0] * number)
-
-
-def _equal(first: Iterable[object], second: Iterable[object]) -> bool:
-    """Return whether the first values of two sequences are equal. Arrays in files may have any length."""
-    return all(one == other for one, other in islice(zip_longest(first, second), _MAX_PARTS))

@@ -423,6 +423,7 @@ SLANG_INLINE void F64_asint(double x, int *low, int *high) { F64_asuint(x, (uint
     SLANG_INLINE type prefix##_abs(type x) { return x < 0 ? (type)-x : x; }                                             \
     SLANG_INLINE type prefix##_min(type a, type b) { return a < b ? a : b; }                                            \
     SLANG_INLINE type prefix##_max(type a, type b) { return a > b ? a : b; }                                            \
+    SLANG_INLINE int prefix##_sign(type x) { return (x > 0) - (x < 0); }                                                \
     SLANG_INLINE uint prefix##_firstbitlow(type x) { return x == 0 ? ~0u : count_bits(~x & (x - 1)); }                  \
     SLANG_INLINE uint prefix##_countbits(type x) { return count_bits(x); }
 #if SLANG_GPU
