@@ -29,6 +29,8 @@ _FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>
 _DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
 #: WGSL's import of a module. Whatever follows the name.
 _IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+([A-Za-z_]\w*+)")
+#: Slang's import of a module, and its inclusion of a part of one.
+_SLANG_IMPORT = re.compile(rb'\b(?:import|__include)\s++(?:"([^"\n]{1,500})"|([A-Za-z_][\w.]{0,500}+))\s*+;')
 _TEST = re.compile(
     rb"^[ \t]*+" + _HASH + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++" + _OPERATOR + rb"|"
     rb"(?P<operator>" + _OPERATOR + rb")(?=(?:" + _BLANK + rb"\(" + _BLANK + _FILE + rb")?)",
@@ -130,6 +132,12 @@ def import_names(module: bytes) -> tuple[bytes, bytes]:
     return b"shared/%s.wgsl" % module, b"%s.wgsl" % module
 
 
+def slang_names(path: bytes, module: bytes) -> list[bytes]:
+    """Return the files that an import in Slang may read: of a path in quotes, or of a module such as ``a.b``."""
+    stems = [path] if path else [module.replace(b".", b"/"), module.replace(b".", b"/").replace(b"_", b"-")]
+    return [stem + suffix for stem in dict.fromkeys(stems) for suffix in (b"", b".slang", b".slang-module") if suffix or path]
+
+
 def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
     """Return what may lead a compiler to a file of this machine, in a text whose includes devmod has embedded.
 
@@ -200,6 +208,8 @@ def _search(data: bytes) -> IncludedNames:
             opaque = True
     for module in _IMPORT.findall(data):
         names |= dict.fromkeys(import_names(module))
+    for path, module in _SLANG_IMPORT.findall(data):
+        names |= dict.fromkeys(slang_names(path, module))
     return IncludedNames(names, macros, opaque=opaque)
 
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
+#: The language that is translated to the kind's own one.
+_SLANG = "Slang"
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
 
@@ -122,7 +124,7 @@ def compile_source(
 def _build(
     spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
 ) -> Module:
-    if request.language == "Slang":
+    if request.language == _SLANG:
         from devmod_targets.slang.compile import compile as compile_slang
 
         payload = compile_slang(request, compiler)
@@ -332,12 +334,21 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     # `owner_of` also finds names of languages, such as "object".
     other = next((each for each in map(find_spec, KINDS) if each is not None and suffix in each.languages), None)
     if other is not None and spec.languages:
+        if other.languages[suffix] == _SLANG:
+            raise _no_slang(spec)
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(
             f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. If the suffix "
             f"is wrong, pass the language: devmod.compile(…, language={default!r})"
         )
+
+
+def _no_slang(spec: TargetSpec) -> CompileError:
+    """Return the error for a kind into whose language Slang cannot be translated."""
+    kinds = ", ".join(each.kind for each in map(find_spec, KINDS) if each is not None and takes(each, _SLANG))
+    languages = " or ".join(dict.fromkeys(spec.languages.values())) or "its own language"
+    return CompileError(f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}")
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
@@ -365,6 +376,8 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     if language is None:
         return spec.languages.get(suffix, "")
     if not takes(spec, language):
+        if language.lower() == _SLANG.lower():
+            raise _no_slang(spec)
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
     return spec.languages.get(language, language)

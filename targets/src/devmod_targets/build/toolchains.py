@@ -66,7 +66,14 @@ def toolchain_of(job: Job) -> str:
 
     A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its module: it returns such a text.
     """
-    return _toolchain_of(job.kind, job.target, _toolchain_options(job.options))
+    return _toolchain_of(job.kind, job.target, _toolchain_options(job.options), is_slang=_is_slang(job))
+
+
+def _is_slang(job: Job) -> bool:
+    """Return whether a job's source is translated from Slang."""
+    spec = find_spec(job.kind)
+    name = job.language or os.path.splitext(job.path)[1][1:].lower()
+    return spec is not None and spec.languages.get(name, name) == "Slang"
 
 
 def system_headers(job: Job) -> SystemHeaders:
@@ -101,18 +108,19 @@ def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
 
 
 @cache
-def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
+def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang: bool) -> str:
     parts = _own_versions().copy()
     if kind not in _WHEELS:
         own = _plugin_toolchain(kind, target, options)
         return "\n".join([*parts, own]) if own else ""
     if kind == "metal" and "metallib" in target:
         return ""  # the version of Xcode cannot be read without running it
-    installed = _installed() if _WHEELS[kind] else {}
+    wheels = dict.fromkeys((*_WHEELS[kind], *(("slangpy",) if is_slang else ())))
+    installed = _installed() if wheels else {}
     if "libclang" in _WHEELS[kind] and "libclang" not in installed and importlib.util.find_spec("clang"):
         return ""  # the library of another package, whose version is unknown
-    parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
-    files = [path for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
+    parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
+    files = [path for name in (*_PROGRAMS.get(kind, ()), *(("slangc",) if is_slang else ())) if (path := find_program(name))]
     files += libraries_of(files, SHADER_LIBRARIES)
     if kind == "webgpu":
         from devmod_targets.webgpu._naga import find_package
