@@ -75,6 +75,8 @@ thread_local throw true try typedef typeid typename union unsigned using virtual
 main slang threadIdx blockIdx blockDim gridDim warpSize
 """.split()
 )
+#: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
+_COUNT = "slang_count_of_"
 #: What the kinds lack that a parameter may be.
 _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
 
@@ -162,7 +164,7 @@ class Text:
         pointee = match[1].strip() if match.re is _BUFFER else "uint"
         declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
         if self.has_counts:
-            return f"{declaration}, ulonglong {name}_count", f"{place.expression} = {{({pointee} *){name}, (size_t){name}_count}};"
+            return f"{declaration}, ulonglong {_COUNT}{name}", f"{place.expression} = {{({pointee} *){name}, (size_t){_COUNT}{name}}};"
         return declaration, f"{place.expression} = {{({pointee} *){name}, 0}};"
 
     def _find(self, argument: Argument, variables: Iterable[Variable]) -> Variable:
@@ -273,7 +275,7 @@ def finish(
     assert origin is not None
     toolchain = ", ".join(filter(None, (translation.toolchain, origin.toolchain)))
     return payload.replace(
-        fmap=merge_declared(spec, reflected, request.fmap),
+        fmap={name: _packed(info) for name, info in merge_declared(spec, reflected, request.fmap).items()},
         origin=Origin(origin.target, toolchain, (*translation.options, *origin.options), translation.sources),
         files={**(payload.files or {}), **translation.files},
     )
@@ -289,13 +291,13 @@ def _function(request: CompileRequest, wrapped: Wrapped, found: Mapping[str, Fun
     params = []
     for argument in wrapped.arguments:
         number = len(params)
+        if number >= len(own):
+            raise strange_text(request, f"a function {wrapped.symbol!r} with other parameters")
         param = _param(request, argument, own[number])
-        if argument.kind == "buffer" and own[number + 1 : number + 2] and own[number + 1].name == f"{own[number].name}_count":
-            param = param.replace(pack=("ptr:handle", "count:uint64"))
-            del own[number + 1]
-        elif argument.kind == "scalar" and not param.align and param.type:
+        if argument.kind == "scalar" and not param.align and param.type:
             types[number] = param.type
         params.append(param)
+        params += [each for each in own[number + 1 : number + 2] if each.name.startswith(_COUNT)]
     if len(own) != len(params) + len(blocks):
         raise strange_text(request, f"a function {wrapped.symbol!r} with other parameters")
     return ReflectedFunction(
@@ -308,6 +310,17 @@ def _function(request: CompileRequest, wrapped: Wrapped, found: Mapping[str, Fun
         needs=interface.needs,
         subgroup=interface.subgroup,
     )
+
+
+def _packed(info: FunctionInfo) -> FunctionInfo:
+    """Return a function with one parameter for a buffer and its count."""
+    params: list[Param] = []
+    for param in info.interface.params if info.interface is not None else ():
+        if param.name.startswith(_COUNT):
+            params[-1] = params[-1].replace(pack=("ptr:handle", f"count:{param.type}"))
+        else:
+            params.append(param)
+    return info.replace(interface=info.interface.replace(params=params)) if info.interface is not None else info
 
 
 def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
