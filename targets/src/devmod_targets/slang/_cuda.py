@@ -30,6 +30,8 @@ _LANGUAGES = {"cuda": "CUDA C++", "rocm": "HIP"}
 #: The number of the language CUDA, whose prelude is replaced.
 _CUDA = 6
 _KERNEL = re.compile(r'^extern "C" __global__ void (\w+)\(', re.MULTILINE)
+#: The functions that make vectors. NVRTC warns of CUDA's own of the same name: some of their types are deprecated.
+_VECTOR = re.compile(r"\bmake_(\w+[1-4]) *\(")
 _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.MULTILINE)
 
 
@@ -40,7 +42,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
     # Slang's functions read the parameters of the file in memory of the block.
     body = _GLOBALS.sub(r"static __shared__ \1 SLANG_globalParams;", text.text)
-    body = _KERNEL.sub(r"static __device__ void \1(", body)
+    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", body))
     wrappers = "".join(kernel.text for kernel in kernels)
     program = f"{prelude(body)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
     return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)

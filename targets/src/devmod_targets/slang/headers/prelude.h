@@ -4,7 +4,7 @@
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Weverything"
 #else
-#pragma nv_diag_suppress 177, 186, 550, 1444
+#pragma nv_diag_suppress 177, 186, 550
 #endif
 #if defined(__CUDACC__) || defined(__HIP__)
 #define SLANG_DEVICE __device__
@@ -166,31 +166,24 @@ template <class T, int N> SLANG_INLINE Vector<T, N> _slang_select(const Vector<b
 }
 template <class T> SLANG_INLINE T _slang_select(bool condition, T a, T b) { return condition ? a : b; }
 
-#define SLANG_VECTORS(type, name)                                                                                       \
-    using name##1 = Vector<type, 1>;                                                                                    \
-    using name##2 = Vector<type, 2>;                                                                                    \
-    using name##3 = Vector<type, 3>;                                                                                    \
-    using name##4 = Vector<type, 4>;                                                                                    \
-    SLANG_INLINE name##1 make_##name##1(type x) { return name##1(x); }                                                  \
-    SLANG_INLINE name##2 make_##name##2(type x, type y) { return name##2(x, y); }                                       \
-    SLANG_INLINE name##2 make_##name##2(type x) { return name##2(x); }                                                  \
-    SLANG_INLINE name##3 make_##name##3(type x, type y, type z) { return name##3(x, y, z); }                            \
-    SLANG_INLINE name##3 make_##name##3(type x) { return name##3(x); }                                                  \
-    SLANG_INLINE name##4 make_##name##4(type x, type y, type z, type w) { return name##4(x, y, z, w); }                 \
-    SLANG_INLINE name##4 make_##name##4(type x) { return name##4(x); }
-SLANG_VECTORS(bool, bool)
-SLANG_VECTORS(char, char)
-SLANG_VECTORS(uchar, uchar)
-SLANG_VECTORS(short, short)
-SLANG_VECTORS(ushort, ushort)
-SLANG_VECTORS(int, int)
-SLANG_VECTORS(uint, uint)
-SLANG_VECTORS(longlong, longlong)
-SLANG_VECTORS(ulonglong, ulonglong)
-SLANG_VECTORS(float, float)
-SLANG_VECTORS(double, double)
+#define SLANG_VECTORS(name)       \
+    using name##1 = Vector<name, 1>; \
+    using name##2 = Vector<name, 2>; \
+    using name##3 = Vector<name, 3>; \
+    using name##4 = Vector<name, 4>;
+SLANG_VECTORS(bool)
+SLANG_VECTORS(char)
+SLANG_VECTORS(uchar)
+SLANG_VECTORS(short)
+SLANG_VECTORS(ushort)
+SLANG_VECTORS(int)
+SLANG_VECTORS(uint)
+SLANG_VECTORS(longlong)
+SLANG_VECTORS(ulonglong)
+SLANG_VECTORS(float)
+SLANG_VECTORS(double)
 #if SLANG_HALF
-SLANG_VECTORS(__half, __half)
+SLANG_VECTORS(__half)
 #endif
 
 SLANG_INLINE float _slang_fmod(float a, float b) { return ::fmodf(a, b); }
