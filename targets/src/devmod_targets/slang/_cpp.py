@@ -53,7 +53,9 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
     arguments, _, threads = read_arguments(request, entry)
     if kernel is None or threads is None:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
-    lines, declarations, places = [], [], []
+    lines: list[str] = []
+    declarations: list[str] = []
+    places: list[str] = []
     for (struct, name), parameters in zip(_STRUCTS.items(), (entry.globals, entry.reflection.get("parameters", [])), strict=True):
         fields = text.fields(struct)
         variables = [each._replace(expression=f"{name}.{each.expression}") for each in text.variables(parameters, fields)] if fields else []
@@ -70,7 +72,7 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
     loops = [f"for (uint {name} = 0; {name} < {end}; {name}++)" for name, end in zip(ids, (*_BLOCKS[::-1], *threads[::-1]), strict=True)]
     symbol = symbol_for(entry.symbol)
     function = [
-        *(f"namespace kernel_{number} {{", "namespace {", text.text, "}"),
+        *(f"namespace kernel_{number} {{", "namespace {", text.text, "}", text.instances()),
         f'extern "C" void {symbol}({", ".join([*declarations, *(f"uint {name}" for name in _BLOCKS)])})',
         *("{", *lines, *loops, "{", "ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};"),
         *(f"{kernel[1]}(&thread, {places[1]}, {places[0]});", "}", "}", "}", ""),

@@ -8,6 +8,7 @@ from devmod_targets.slang._driver import translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
     Text,
+    Variable,
     Wrapped,
     check_arguments,
     content_type,
@@ -40,12 +41,29 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     translation = translate(request, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
-    # Slang's functions read the parameters of the file in memory of the block.
-    body = _GLOBALS.sub(r"static __shared__ \1 SLANG_globalParams;", text.text)
-    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", body))
-    wrappers = "".join(kernel.text for kernel in kernels)
-    program = f"{prelude(body)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
+    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", _shared(request, text, translation.entries[0])))
+    wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
+    program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
     return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
+
+
+def _of_file(text: Text, entry: Entry) -> list[Variable]:
+    """Return the variables of the parameters of the file; [] if nothing uses them."""
+    match = _GLOBALS.search(text.text)
+    variables = text.variables(entry.globals, text.fields(match[1])) if match else []
+    return [variable._replace(expression=f"SLANG_globalParams.{variable.expression}") for variable in variables]
+
+
+def _shared(request: CompileRequest, text: Text, entry: Entry) -> str:
+    """Return the text with the parameters of the file in memory that a block shares. Each kernel writes them there."""
+    memory = [r"static __shared__ \1 SLANG_globalParams;"]
+    body = text.text
+    for variable in filter(is_constant_buffer, _of_file(text, entry)):
+        name = variable.expression.rpartition(".")[2]
+        memory.append(f"static __shared__ {content_type(variable)} {memory_of(variable)};")
+        # Its address is known, so that it needs no generic pointer.
+        body = re.sub(rf"\bglobalParams_0->{name}\b", f"(&{memory_of(variable)})", body)
+    return _GLOBALS.sub("\n".join(memory), body)
 
 
 def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
@@ -53,35 +71,28 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     start = next((match.end() for match in _KERNEL.finditer(text.text) if match[1] == entry.symbol), 0)
     if not start:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
-    shared = _GLOBALS.search(text.text)
-    of_file = text.variables(entry.globals, text.fields(shared[1])) if shared else []
-    of_file = [variable._replace(expression=f"SLANG_globalParams.{variable.expression}") for variable in of_file]
+    of_file = _of_file(text, entry)
     own = text.variables(entry.reflection.get("parameters", []), text.parameters(start))
     arguments, _, threads = read_arguments(request, entry)
     if threads is None:
         raise strange_text(request, f"no block of threads of {entry.name!r}")
-    memory, copies, lines = [], [], []
-    for variable in of_file:
-        if is_constant_buffer(variable):
-            memory.append(f"static __shared__ {content_type(variable)} {memory_of(variable)};")
-            copies.append(f"{variable.expression} = &{memory_of(variable)};")
+    copies: list[str] = []
+    lines: list[str] = []
     for variable in own:
-        name = memory_of(variable) if is_constant_buffer(variable) else variable.expression
-        lines.append(f"{content_type(variable) if is_constant_buffer(variable) else variable.type} {name};")
+        is_address = is_constant_buffer(variable)
+        lines.append(f"{content_type(variable)} {memory_of(variable)};" if is_address else f"{variable.type} {variable.expression};")
     declarations = []
     for argument in arguments:
-        if argument.is_global and not shared:  # no entry point uses a parameter of the file
-            raise strange_text(request, "no parameters of the file")
         declaration, statement = text.declaration(argument, of_file if argument.is_global else own)
         declarations.append(declaration)
         (copies if argument.is_global else lines).append(statement)
-    if copies:
+    if any(copies):
         copies = ["if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {", *copies, "}", "__syncthreads();"]
     values = ", ".join(f"&{memory_of(variable)}" if is_constant_buffer(variable) else variable.expression for variable in own)
     symbol = symbol_for(entry.symbol)
     x, y, z = threads
     kernel = [
         f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({", ".join(declarations)})',
-        *("{", *memory, *copies, *lines, f"slang::{entry.symbol}({values});", "}", ""),
+        *("{", *copies, *lines, f"slang::{entry.symbol}({values});", "}", ""),
     ]
     return Wrapped(entry.name, symbol, arguments, threads, "\n".join(kernel))

@@ -120,11 +120,14 @@ class Text:
         The text.
     has_counts
         Whether it reads the number of a buffer's elements.
+    elements
+        The types of the elements of buffers.
     """
 
     def __init__(self, request: CompileRequest, text: str) -> None:
         self._request, self.text = request, text
         self.has_counts = ".GetDimensions(" in text
+        self.elements: dict[str, None] = {}
         self._structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
 
     def fields(self, name: str) -> list[tuple[str, str]]:
@@ -138,6 +141,10 @@ class Text:
         if declarations is None:
             raise strange_text(self._request, "a kernel without a list of parameters")
         return self._declared(declarations)
+
+    def instances(self) -> str:
+        """Return a text that makes the types of elements complete. libclang does not know the size of a template's instance otherwise."""
+        return "".join(f"static_assert(sizeof({each}) > 0);\n" for each in self.elements)
 
     def _declared(self, declarations: Iterable[str]) -> list[tuple[str, str]]:
         matches = [_DECLARED.fullmatch(declaration.strip()) for declaration in declarations]
@@ -153,15 +160,22 @@ class Text:
         return [Variable(name, type_, {**each["type"], "name": each["name"]}) for each, (type_, name) in zip(placed, declared, strict=True)]
 
     def declaration(self, argument: Argument, variables: Iterable[Variable]) -> tuple[str, str]:
-        """Return the declaration of an argument as a parameter, and the statement that assigns it to Slang's variables."""
-        place = self._find(argument, variables)
+        """Return the declaration of an argument as a parameter, and the statement that assigns it to Slang's variables.
+
+        A buffer's type of elements is added to `elements`.
+        """
         name = f"{argument.name}_" if argument.name in _WORDS or argument.name.lower().startswith("slang") else argument.name
+        variables = list(variables)
+        if not variables:  # nothing uses the parameters of the file
+            return f"{_unused_type(argument)}{name}", ""
+        place = self._find(argument, variables)
         if argument.kind != "buffer":
             return f"{place.type} {name}", f"{place.expression} = {name};"
         match = (_BYTES if place.reflected.get("baseShape") == "byteAddressBuffer" else _BUFFER).fullmatch(place.type)
         if match is None:
             raise strange_text(self._request, f"the type {place.type[:80]!r} of {argument.name!r}")
         pointee = match[1].strip() if match.re is _BUFFER else "uint"
+        self.elements[pointee] = None
         declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
         if self.has_counts:
             return f"{declaration}, ulonglong {_COUNT}{name}", f"{place.expression} = {{({pointee} *){name}, (size_t){_COUNT}{name}}};"
@@ -197,6 +211,17 @@ class Text:
             each["name"]: Variable(f"{parent}.{name}", text, {**each["type"], "name": each["name"]})
             for each, (text, name) in zip(own, fields, strict=True)
         }
+
+
+def _unused_type(argument: Argument) -> str:
+    """Return the type in C++ of an argument that the text does not have. Its size and its alignment are those of the argument."""
+    if argument.kind == "buffer":
+        return f"{'const ' if argument.access == 'r' else ''}void *"
+    if not argument.type:
+        return f"FixedArray<uint, {-(-argument.size // 4)}> "
+    scalar, _, lanes = argument.type.partition("x")
+    name = {"float16": "half", "float32": "float", "float64": "double", "bool": "bool", "handle": "void *"}.get(scalar, f"{scalar}_t")
+    return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
 
 
 def is_constant_buffer(variable: Variable) -> bool:
@@ -329,6 +354,8 @@ def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
     if argument.type == "handle":
         return param
     members = argument.members or (Member("", argument.type),)
+    if own.kind == "buffer" and not own.type:  # nothing uses it
+        return param.replace(type=argument.type)
     # Those of a struct's buffers are arguments of their own.
     if not set(_numbers(members)) <= set(_numbers(own.members or [Member("", own.type)])):
         raise strange_text(request, f"another layout of {argument.name!r}")
