@@ -68,11 +68,12 @@ def _shared(request: CompileRequest, text: Text, entry: Entry) -> str:
 
 def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     """Return the kernel that callers call for an entry point."""
-    start = next((match.end() for match in _KERNEL.finditer(text.text) if match[1] == entry.symbol), 0)
-    if not start:
+    starts = {match[1]: match.end() for match in _KERNEL.finditer(text.text)}
+    kernel_name = entry.symbol if entry.symbol in starts else f"{entry.symbol}_0"  # a name that C++ does not have, such as "main"
+    if kernel_name not in starts:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
     of_file = _of_file(text, entry)
-    own = text.variables(entry.reflection.get("parameters", []), text.parameters(start))
+    own = text.variables(entry.reflection.get("parameters", []), text.parameters(starts[kernel_name]))
     arguments, _, threads = read_arguments(request, entry)
     if threads is None:
         raise strange_text(request, f"no block of threads of {entry.name!r}")
@@ -93,6 +94,6 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     x, y, z = threads
     kernel = [
         f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({", ".join(declarations)})',
-        *("{", *copies, *lines, f"slang::{entry.symbol}({values});", "}", ""),
+        *("{", *copies, *lines, f"slang::{kernel_name}({values});", "}", ""),
     ]
     return Wrapped(entry.name, symbol, arguments, threads, "\n".join(kernel))
