@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -29,8 +30,8 @@ _EXTRA = "devmod-core[build-slang]"
 _LIBRARY = r"(?:lib)?slang-compiler\.[\w.-]*(?:so|dylib|dll)[\w.-]*"
 #: The options of Slang. Others are those of the kind's own compiler.
 _OPTIONS = re.compile(r"-O[0-3]|-matrix-layout-(?:row|column)-major|-fp-mode=(?:fast|precise|default)")
-#: Parameters that Slang moves out of its block of uniform parameters. They are where the reflection says.
-_IGNORED = ("31106", "31107")
+#: Parameters that Slang moves out of its block of uniform parameters, and entry points that it renames: the reflection has both.
+_IGNORED = ("31106", "31107", "40100")
 #: A file name that is no option and has nothing that Slang reads.
 _PLAIN_NAME = re.compile(r"\w[\w.-]{0,200}")
 _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -366,7 +367,8 @@ class _Slangc:
 
     def __init__(self, request: CompileRequest, path: str) -> None:
         self._request, self._path = request, path
-        self.folders = (os.path.dirname(os.path.dirname(os.path.realpath(path))),)
+        prefix = os.path.dirname(os.path.dirname(os.path.realpath(path)))
+        self.folders = tuple(glob.glob(f"{glob.escape(prefix)}/*/slang-standard-module*"))
 
     @property
     def toolchain(self) -> str:
@@ -381,7 +383,8 @@ class _Slangc:
         paths: list[str] = []
         names = [] if status else [each.name for each in _entries(self._request, _read(folder, "all.json"), b"")]
         instances = [each for each in instances if each not in names]
-        for name in (*names, *instances):
+        generic = {each.partition("<")[0].strip() for each in instances if "<" in each}
+        for name in (*(each for each in names if each not in generic), *instances):
             outputs = ["-entry", name, "-stage", "compute", "-o", "out", "-reflection-json", "out.json", "-depfile", "out.d"]
             status, messages = self._run(folder, [*arguments, *outputs])
             if _GENERIC in messages and name not in instances:

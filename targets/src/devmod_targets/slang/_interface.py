@@ -107,11 +107,12 @@ class ValueBlock(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The arguments of an entry point, the blocks of their values, and its block of threads."""
+    """The arguments of an entry point, the blocks of their values, its block of threads, and the names of the constants by their ids."""
 
     arguments: Sequence[Argument]
     blocks: Sequence[ValueBlock]
     threads: tuple[int, int, int] | None
+    constants: Mapping[int, str]
 
 
 def read_arguments(request: CompileRequest, entry: Entry) -> Arguments:
@@ -130,6 +131,7 @@ class _Reader:
         self._request, self._entry = request, entry
         self._arguments: list[Argument] = []
         self._blocks: list[ValueBlock] = []
+        self._constants: dict[int, str] = {}
         self._members = 0
 
     def read(self) -> Arguments:
@@ -138,7 +140,9 @@ class _Reader:
                 parameter = self._map(each, "a parameter")
                 places = self._places(parameter)
                 # The reflection has no place for ids of threads and for empty structs.
-                if places and "specializationConstant" not in places:
+                if "specializationConstant" in places:
+                    self._constants[places["specializationConstant"][1]] = self._name(parameter)
+                elif places:
                     self._add((self._name(parameter),), parameter, places, is_global=is_global)
         names = [argument.name for argument in self._arguments]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -148,7 +152,7 @@ class _Reader:
                 function=self._entry.name,
                 argument=twice,
             )
-        return Arguments(self._arguments, self._blocks, self._threads())
+        return Arguments(self._arguments, self._blocks, self._threads(), self._constants)
 
     def _threads(self) -> tuple[int, int, int] | None:
         threads = self._entry.reflection.get("threadGroupSize")

@@ -239,10 +239,8 @@ class _Match:
             raise self._error(f"the code has blocks of {own.block} threads, expected {threads}")
         extra = dict(own.extra)
         if isinstance(extra.get("constants"), list):
-            extra["constants"] = [
-                {**each, "name": _written_name(each["name"])} if each.get("id") is not None and not self._has_plain_names else each
-                for each in extra["constants"]
-            ]
+            names = self._arguments.constants
+            extra["constants"] = [{**each, "name": names.get(each.get("id"), each["name"])} for each in extra["constants"]]
         return ReflectedFunction(
             self._info.name,
             types,
@@ -300,8 +298,8 @@ class _Match:
         return _METAL_TABLES.get(kind, "constantBuffer"), 0, at
 
     def _path(self, name: str) -> str:
-        """Return a name of the code in the form of `_joined`: the names from a parameter to a member with an underscore between them."""
-        return name.replace(".", "_") if self._has_plain_names else _written_name(name)
+        """Return a name of the code as `_plain` returns that of an argument."""
+        return _plain(name.replace(".", "_") if self._has_plain_names else re.sub(r"_\d+$", "", name))
 
     def _entry_bases(self) -> dict[str, int]:
         """Return the first index of the entry point's parameters in each table: the reflection counts them from there.
@@ -312,8 +310,9 @@ class _Match:
         arguments = [each for each in self._arguments.arguments if not each.is_global and each.kind != "scalar"]
         for argument in arguments:
             table, space, index = argument.place
-            name = f"{_ENTRY_BLOCK}_{argument.name}"
+            name = _plain(f"{_ENTRY_BLOCK}_{argument.name}")
             found = {slot[2] - index for slot, params in self._params.items() if slot[0] == table and self._path(params[0].name) == name}
+            found = {base for base in found if base >= 0}
             if found and not space:
                 bases[table] = bases.get(table, found) & found
         for block in self._blocks:
@@ -348,7 +347,10 @@ class _Match:
         kinds = ["image", "sampler"] if argument.kind == "combined" else [argument.kind]
         at: Place = index if self._is_metal else (space, index)
         if not own:
-            own = [_unused(argument, kind, at) for kind in kinds]
+            return [_unused(argument, kind, at) for kind in kinds]
+        prefix = "" if argument.is_global else f"{_ENTRY_BLOCK}_"
+        if self._path(own[0].name) != _plain(prefix + argument.name):
+            raise self._error(f"{argument.name!r} is at the place of {own[0].name!r}")
         if [param.kind for param in own] != kinds or (argument.kind in ("image", "combined") and own[0].type != argument.type):
             raise self._error(f"{argument.name!r} is of kind {argument.kind} {argument.type}, and in the code of kind {own[0].kind}")
         if argument.kind == "buffer":
@@ -402,9 +404,9 @@ class _Match:
         return _disagreement(self._request, self._entry, problem)
 
 
-def _written_name(name: str) -> str:
-    """Return a name of WGSL or MSL without the number that Slang adds."""
-    return re.sub(r"_\d+$", "", name)
+def _plain(name: str) -> str:
+    """Return a name with single underscores inside of it alone, as Slang writes names."""
+    return re.sub(r"_+", "_", name).strip("_")
 
 
 def _value(argument: Argument, number: int) -> Param:
@@ -418,7 +420,8 @@ def _value(argument: Argument, number: int) -> Param:
 def _unused(argument: Argument, kind: str, at: Place) -> Param:
     """Return the parameter of a resource that the code does not have, since nothing uses it."""
     if kind == "sampler":
-        return Param(argument.name, kind, at=at)
+        name = argument.name if argument.kind == kind else f"{argument.name}_sampler"
+        return Param(name, kind, at=at)
     if kind == "image":
         (texel,) = argument.members
         code, _, lanes = parse_dtype(texel.type)
@@ -428,7 +431,7 @@ def _unused(argument: Argument, kind: str, at: Place) -> Param:
     if argument.type:
         return Param(argument.name, kind, argument.type, argument.access, at)
     size = max(member.offset + _extent(member) for member in argument.members)
-    return Param(argument.name, kind, f"uint8x{size}" if size > 1 else "uint8", argument.access, at, 4)
+    return with_members(Param(argument.name, kind, f"uint8x{size}" if size > 1 else "uint8", argument.access, at, 4), argument.members)
 
 
 def _extent(member: Member) -> int:
