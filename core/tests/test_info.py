@@ -198,7 +198,7 @@ def test_a_buffer_may_be_several_values_of_the_kernel() -> None:
 def test_an_invalid_pack_is_rejected(pack: list[Any]) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         Param.from_dict({"name": "x", "kind": "buffer", "pack": pack})
-    text = str(tuple(pack))
+    text = str(pack)
     assert str(caught.value) == (
         f"the parameter 'x' of kind buffer has the pack {text if len(text) <= 60 else text[:59] + '…'}; expected a buffer with 'ptr:handle' "
         "and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'"
@@ -215,7 +215,7 @@ def test_an_invalid_pack_is_rejected(pack: list[Any]) -> None:
         ({"params": [{"name": "a", "kind": "buffer", "pack": "ptr:handle"}]}, "the values of the parameter 'a' are a list, not str"),
         (
             {"params": [{"name": "a", "kind": "scalar", "pack": ["ptr:handle"]}]},
-            "the parameter 'a' of kind scalar has the pack ('ptr:handle',); expected a buffer with 'ptr:handle' and different values such as "
+            "the parameter 'a' of kind scalar has the pack ['ptr:handle']; expected a buffer with 'ptr:handle' and different values such as "
             "'count:uint64', 'shape0:int32', 'stride0:int64'",
         ),
         ({"needs": [16]}, "the needs of an interface are strings, not [16]"),

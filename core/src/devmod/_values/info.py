@@ -113,9 +113,8 @@ class PipelineConstant(Value):
     @classmethod
     def from_dict(cls, data: object) -> PipelineConstant:
         """Return the constant of a map from `to_dict`. Raise FormatError for other objects."""
-        if not isinstance(data, dict):
-            raise FormatError("a constant of an interface is a map")
-        return cls(data.get("name", ""), data.get("type", ""), data.get("id"), data.get("default"))
+        fields = read_map(data, "a constant of an interface")
+        return cls(fields.get("name", ""), fields.get("type", ""), fields.get("id"), fields.get("default"))
 
 
 class Interface(Value):
@@ -171,7 +170,7 @@ class Interface(Value):
         params, blocks = tuple(params), tuple(blocks)
         if not all(isinstance(param, Param) for param in params):
             raise FormatError("the params of an interface are Param objects")
-        if not all(isinstance(entry, Block) for entry in blocks):
+        if blocks and not all(isinstance(entry, Block) for entry in blocks):
             raise FormatError("the blocks of an interface are Block objects")
         if type(open_block) is not bool:
             raise FormatError(f"open_block is a boolean, not {type_name(open_block)}")
@@ -194,9 +193,13 @@ class Interface(Value):
     def from_dict(cls, data: object) -> Interface:
         """Return the interface of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an interface")
-        fields = {key: rest.pop(key) for key in cls.__slots__ if key in rest and key != "extra"}
-        params, blocks, _ = (read_list(fields.get(key, []), f"the {key} of an interface") for key in ("params", "blocks", "needs"))
-        return cls(**fields | {"params": map(Param.from_dict, params), "blocks": map(Block.from_dict, blocks), "extra": rest})
+        params = read_list(rest.pop("params", []), "the params of an interface")
+        blocks = read_list(rest.pop("blocks"), "the blocks of an interface") if "blocks" in rest else []
+        keys = ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
+        fields = {key: rest.pop(key) for key in keys if key in rest}
+        if "needs" in fields:
+            read_list(fields["needs"], "the needs of an interface")
+        return cls(map(Param.from_dict, params), map(Block.from_dict, blocks), extra=rest, **fields)
 
     @property
     def values(self) -> tuple[Param, ...]:
@@ -263,7 +266,7 @@ class FunctionInfo(Value):
             raise FormatError(f"{subject} has an arg_extra_tag that is not an int of 32 bits")
         if interface is not None and not isinstance(interface, Interface):
             raise FormatError(f"{subject} has an interface that is not an Interface: {type_name(interface)}")
-        if interface is not None and (count := sum(len(param.pack) or 1 for param in interface.params)) != len(types):
+        if interface is not None and (count := sum([len(param.pack) or 1 for param in interface.params])) != len(types):
             raise FormatError(f"{subject} has {len(types)} arg_types and an interface of {count} values")
         self._set(name=name, arg_types=types, launch_param_tags=tags, arg_extra_tags=extra, interface=interface)
 

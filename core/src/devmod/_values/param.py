@@ -59,10 +59,8 @@ class Local(Value):
         if (nbytes is None) == (per_thread is None):
             value = "neither" if nbytes is None else "both"
             raise ArgumentError(f"Local: expected nbytes or per_thread, got {value}", argument="nbytes")
-        if per_thread is None:
-            self._set(nbytes=_size("nbytes", nbytes), per_thread=0)
-        else:
-            self._set(nbytes=0, per_thread=_size("per_thread", per_thread))
+        sizes = {"nbytes": nbytes, "per_thread": per_thread}
+        self._set(**{name: 0 if value is None else _size(name, value) for name, value in sizes.items()})
 
     def bytes_of(self, threads: int) -> int:
         """Return the size in bytes for a block of `threads` threads."""
@@ -265,7 +263,7 @@ class Param(Value):
         check_count(align, f"the alignment of {subject}")
         check_count(size, f"the size of {subject}")
         members = tuple(members)
-        if not all(isinstance(each, Member) for each in members):
+        if members and not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
         if members and kind not in ("buffer", "scalar", "uniform"):
             raise FormatError(f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members")
@@ -284,7 +282,7 @@ class Param(Value):
         pack = tuple(pack)
         if pack and (kind != "buffer" or not _is_pack(pack)):
             expected = "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'"
-            raise FormatError(f"{subject} of kind {kind} has the pack {cut_text(str(pack), True)}; expected {expected}")
+            raise FormatError(f"{subject} of kind {kind} has the pack {cut_text(str([*pack]), True)}; expected {expected}")
         self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, subject), align=align, size=size)
         self._set(members=members, default=default, extra=dict(extra or {}), format=format, sample=sample, pack=pack)
 
@@ -343,11 +341,11 @@ class Param(Value):
         rest = read_map(data, "a parameter", "name", "kind")
         name, kind = rest.pop("name"), rest.pop("kind")
         type_, access, at = rest.pop("type", ""), rest.pop("access", ""), rest.pop("at", None)
-        members = map(Member.from_dict, read_list(rest.pop("members", []), f"the members of the parameter {name!r}"))
+        members = read_list(rest.pop("members"), f"the members of the parameter {name!r}") if "members" in rest else ()
         default = _read_default(rest.pop("default", None), name)
         align, size, format_, sample = rest.pop("align", 0), rest.pop("size", 0), rest.pop("format", ""), rest.pop("sample", "")
-        pack = read_list(rest.pop("pack", []), f"the values of the parameter {name!r}")
-        return cls(name, kind, type_, access, at, align, size, members, default, rest, format_, sample, pack)
+        pack = read_list(rest.pop("pack"), f"the values of the parameter {name!r}") if "pack" in rest else ()
+        return cls(name, kind, type_, access, at, align, size, map(Member.from_dict, members), default, rest, format_, sample, pack)
 
     def __repr__(self) -> str:
         return short_repr("Param", parameter_text(self))

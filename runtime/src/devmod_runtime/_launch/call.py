@@ -86,7 +86,17 @@ class Call:
         self._adopted_arrays: list[Any] = []
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
-        self._check_supported()
+        for argument in function._signature.arguments:
+            is_image = argument.kind in _IMAGES
+            if (is_image and not self._launcher.has_images) or (argument.is_address and not self._launcher.has_addresses):
+                what, plural = (f"of kind {argument.kind}", "images") if is_image else ("an address", "addresses")
+                raise LaunchError(
+                    f"{function.label} cannot be called: {argument.label} is {what}, and the {self._launcher.kind} backend does not "
+                    f"support {plural}",
+                    kind=self._launcher.kind,
+                    function=function.name,
+                    argument=argument.name,
+                )
         reader = function._config_reader
         args, request = reader.read(args, grid, block, threads, shared_memory)
         self.stream = self._open_stream(stream)
@@ -163,26 +173,6 @@ class Call:
         if not is_complete:
             stream.synchronize()
         return result
-
-    def _check_supported(self) -> None:
-        """Raise LaunchError if the backend does not support an argument of the function."""
-        launcher = self._launcher
-        for argument in self.function._signature.arguments:
-            if argument.kind in _IMAGES and not launcher.has_images:
-                what, plural = f"of kind {argument.kind}", "images"
-            elif argument.is_address and not launcher.has_addresses:
-                what, plural = "an address", "addresses"
-            elif argument.packed is not None and not launcher.has_packs:
-                what, plural = "several values of the kernel", "such arguments"
-            else:
-                continue
-            raise LaunchError(
-                f"{self.function.label} cannot be called: {argument.label} is {what}, and the {launcher.kind} backend does not support "
-                f"{plural}",
-                kind=launcher.kind,
-                function=self.function.name,
-                argument=argument.name,
-            )
 
     # -- one argument
 

@@ -21,7 +21,7 @@ from devmod._values.dtypes import describe_value
 from devmod._values.info import block_text, unmet_needs
 from devmod._values.param import type_text
 from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, did_you_mean, list_names
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.device_array import DeviceArray
@@ -221,6 +221,17 @@ class Function(ProcessLocal):
             raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
         interface = interface or launcher.interface
         self._signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
+        #: The buffers that are several values of the kernel, the last one first.
+        self._packs = [(each.number, each.packed) for each in reversed(self._signature.arguments) if each.packed is not None]
+        if self._packs and not launcher.has_packs:
+            argument = self._signature.arguments[self._packs[-1][0]]
+            raise LaunchError(
+                f"{self.label} cannot be called: {argument.label} is several values of the kernel, and the {launcher.kind} backend does "
+                "not support such arguments",
+                kind=launcher.kind,
+                function=name,
+                argument=argument.name,
+            )
         self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature)
         self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, keywords_only, flattened)
         signature = self._signature
@@ -232,8 +243,6 @@ class Function(ProcessLocal):
         # Empty if the kernel checks the arguments.
         self._checked_by_kernel = launcher.checks_plain(signature.arguments)
         self._plain = () if self._checked_by_kernel else tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
-        #: The buffers that are several values of the kernel, the last one first.
-        self._packs = [(each.number, each.packed) for each in reversed(signature.arguments) if each.packed is not None]
         self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer" or each.is_address), -1)
         #: The number of arguments by position that need no other order; -1 if there is no such number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
