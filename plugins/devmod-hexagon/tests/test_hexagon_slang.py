@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from slang_kernels import PLAIN, check
+from slang_computations import PLAIN, check
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from slang_kernels import KERNELS, check
+from slang_computations import KERNELS, check
 
 
 @pytest.mark.usefixtures("emulator", "device")

@@ -113,7 +113,7 @@ class HexagonKernel(Kernel):
             An array belongs to a runner that has ended.
         """
         address = self.address(runner)
-        addresses = []
+        addresses: list[Any] = []
         for value in values:
             if isinstance(value, Memory):
                 if value.runner is not runner:

@@ -50,7 +50,7 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
     """Return the function that callers call for an entry point."""
     text = Text(request, entry.code.decode("utf-8", "replace"))
     kernel = _KERNEL.search(text.text)
-    arguments, _, threads = read_arguments(request, entry)
+    arguments, _, threads, *_ = read_arguments(request, entry)
     if kernel is None or threads is None:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
     lines: list[str] = []

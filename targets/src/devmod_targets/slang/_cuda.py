@@ -41,7 +41,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     translation = translate(request, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
-    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", _shared(request, text, translation.entries[0])))
+    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", _shared(text, translation.entries[0])))
     wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
     program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
     return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
@@ -54,7 +54,7 @@ def _of_file(text: Text, entry: Entry) -> list[Variable]:
     return [variable._replace(expression=f"SLANG_globalParams.{variable.expression}") for variable in variables]
 
 
-def _shared(request: CompileRequest, text: Text, entry: Entry) -> str:
+def _shared(text: Text, entry: Entry) -> str:
     """Return the text with the parameters of the file in memory that a block shares. Each kernel writes them there."""
     memory = [r"static __shared__ \1 SLANG_globalParams;"]
     body = text.text
@@ -74,7 +74,7 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
         raise strange_text(request, f"no kernel {entry.symbol!r}")
     of_file = _of_file(text, entry)
     own = text.variables(entry.reflection.get("parameters", []), text.parameters(starts[kernel_name]))
-    arguments, _, threads = read_arguments(request, entry)
+    arguments, _, threads, *_ = read_arguments(request, entry)
     if threads is None:
         raise strange_text(request, f"no block of threads of {entry.name!r}")
     copies: list[str] = []

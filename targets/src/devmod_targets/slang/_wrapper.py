@@ -65,16 +65,15 @@ _BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<uint(?:32_t)?\
 _STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
 #: The words that no parameter and no function in C++ can have as its name, and the macros of the prelude.
-_WORDS = frozenset(
-    """
+_WORDS_TEXT = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval
 constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
 extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
 public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
 thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
 main slang threadIdx blockIdx blockDim gridDim warpSize
-""".split()
-)
+"""
+_WORDS = frozenset(_WORDS_TEXT.split())
 #: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
 _COUNT = "slang_count_of_"
 #: What the kinds lack that a parameter may be.
@@ -189,14 +188,14 @@ class Text:
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
-        for number, name in enumerate(argument.path):
-            found = (self._members(place) if number else roots).get(name)
-            if found is None:
-                raise strange_text(self._request, f"no {'.'.join(argument.path)!r}")
-            place = found
-        if is_constant_buffer(place):
-            place = Variable(memory_of(place), content_type(place), place.reflected["elementType"])
-        return place
+        found = roots.get(argument.path[0])
+        for name in argument.path[1:]:
+            found = self._members(found).get(name) if found is not None else None
+        if found is None:
+            raise strange_text(self._request, f"no {'.'.join(argument.path)!r}")
+        if is_constant_buffer(found):
+            return Variable(memory_of(found), content_type(found), found.reflected["elementType"])
+        return found
 
     def _members(self, variable: Variable) -> dict[str, Variable]:
         """Return the fields of a struct by their names in the source."""
@@ -313,7 +312,7 @@ def _function(request: CompileRequest, wrapped: Wrapped, found: Mapping[str, Fun
     if info is None or interface is None:
         raise strange_text(request, f"no function {wrapped.symbol!r}")
     types, own = list(info.arg_types), list(interface.params)
-    params = []
+    params: list[Param] = []
     for argument in wrapped.arguments:
         number = len(params)
         if number >= len(own):

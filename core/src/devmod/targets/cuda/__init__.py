@@ -19,7 +19,8 @@ SPEC = TargetSpec(
     source_keys=("cuda", "ptx", "ll"),
     default_source=("cuda",),
     suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
-    languages={"cu": "CUDA C++", "slang": "Slang", "ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin", "ll": "LLVM IR", "bc": "LLVM bitcode"},
+    languages={"cu": "CUDA C++", "slang": "Slang", "ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
+    | {"ll": "LLVM IR", "bc": "LLVM bitcode"},
     preprocessed=("CUDA C++",),
     compiler="devmod_targets.cuda.compile:compile",
     build_extra="build-cuda",

@@ -367,7 +367,19 @@ def _functions(f: Any) -> None:
     f(x, out, threads=32)
     p = np.abs(x) + np.float32(0.25)
     s = np.clip((x + 1) / 2, 0, 1)
-    expected = [np.sin(x), np.cos(x), np.exp(x), np.log(p), np.sqrt(p), 1 / np.sqrt(p), p**1.5, np.floor(x), np.ceil(x), np.rint(x), np.trunc(x)]
+    expected = [
+        np.sin(x),
+        np.cos(x),
+        np.exp(x),
+        np.log(p),
+        np.sqrt(p),
+        1 / np.sqrt(p),
+        p**1.5,
+        np.floor(x),
+        np.ceil(x),
+        np.rint(x),
+        np.trunc(x),
+    ]
     expected += [x - np.floor(x), np.fmod(x, 0.75), np.tanh(x), np.exp2(x), np.log2(p), x + (p - x) / 4, s * s * (3 - 2 * s), x >= 0.5]
     expected.append(np.hypot(x, p))
     np.testing.assert_allclose(out, np.stack(expected, 1), rtol=2e-5, atol=2e-6)
