@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from devmod.errors import CompileError
 from devmod_targets.slang._driver import translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 #: The number of the language C++, whose prelude is replaced.
 _CPP = 5
+#: Slang's error about what a target lacks, and the note with its place.
+_UNAVAILABLE = "E36107"
+_USE = re.compile(r"note: see using of '([^'\n]+)'\n\s*--> ([^:\n]+):(\d+)")
 _KERNEL = re.compile(r"^void (_\w+)\(void\*", re.MULTILINE)
 #: The structs of the parameters of a file and of an entry point, and the variables of these types.
 _STRUCTS = {"GlobalParams_0": "slang_globals", "EntryPointParams_0": "slang_arguments"}
@@ -40,10 +44,26 @@ _BLOCKS = ("slang_blocks_x", "slang_blocks_y", "slang_blocks_z")
 
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
     """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
-    translation = translate(request, "cpp", preludes={_CPP: ""}, check=lambda entry: check_arguments(request, entry))
+    try:
+        translation = translate(request, "cpp", preludes={_CPP: ""}, check=lambda entry: check_arguments(request, entry))
+    except CompileError as error:
+        raise _explained(request, error) from None
     functions = [_function(request, number, entry) for number, entry in enumerate(translation.entries)]
     text = "".join(function.text for function in functions)
     return finish(request, translation, compiler, f"{prelude(text)}namespace slang {{\n{text}}}\n", "C++", functions, blocks=_BLOCKS)
+
+
+def _explained(request: CompileRequest, error: CompileError) -> CompileError:
+    """Return the error for what Slang does not translate to C++, such as barriers; another error unchanged."""
+    if _UNAVAILABLE not in error.log:
+        return error
+    use = _USE.search(error.log)
+    what = f"{use[2]}:{use[3]}: {use[1]}" if use else str(error)
+    return request.error(
+        f"{what} is not supported on hexagon, where the threads of a block run one after the other: barriers, atomics and waves are not "
+        "available. Compile the file without this entry point for hexagon",
+        log=error.log,
+    )
 
 
 def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:

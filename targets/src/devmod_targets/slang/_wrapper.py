@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from devmod import Member, Origin
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
+from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo, Param
-    from devmod.errors import CompileError
     from devmod_targets.authoring import CompileRequest, Payload
     from devmod_targets.slang._driver import Entry, Translation
     from devmod_targets.slang._interface import Argument
@@ -241,6 +241,8 @@ def content_type(variable: Variable) -> str:
 # -- The payload, with the functions of the source.
 
 
+#: A function in an error of a compiler that the prelude does not have, or that it does not find among those of C.
+_MISSING = re.compile(r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]")
 #: The limit on the numbers of a struct that are compared.
 _MAX_NUMBERS = 1 << 16
 
@@ -278,11 +280,22 @@ def finish(
     CompileError
         The program does not compile, or its functions contradict Slang's reflection.
     """
-    payload = compiler(
-        request.replace(
-            text=program, folder="", language=language, fmap=None, options=translation.rest, defines={}, include=(), name_expressions=()
+    try:
+        payload = compiler(
+            request.replace(
+                text=program, folder="", language=language, fmap=None, options=translation.rest, defines={}, include=(), name_expressions=()
+            )
         )
-    )
+    except ToolchainNotFoundError:
+        raise
+    except CompileError as error:
+        missing = _MISSING.search(error.log)
+        text = f"has no valid {language}: {error}"
+        if missing:
+            text = (
+                f"uses {missing[1]} of Slang's {language}, which devmod does not have for {request.target.kind}: compute it otherwise there"
+            )
+        raise request.error(f"the Slang source {request.name} {text}", log=error.log) from None
     found = {info.name: info for info in payload.fmap.values()}
     reflected: dict[str, ReflectedFunction] = {}
     for each in functions:
