@@ -110,7 +110,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [
             (
                 ":3: kernels.twice.sources: no source is for the target 'vulkan', which takes GLSL (.comp, .glsl), HLSL "
-                '(.hlsl), SPIR-V (.spv). Add one, or leave the kind out: skip = ["vulkan"]'
+                '(.hlsl), SPIR-V (.spv), Slang (.slang). Add one, or leave the kind out: skip = ["vulkan"]'
             )
         ],
     ),
@@ -145,7 +145,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [
             (
                 ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, PTX, cubin, fatbin, LLVM IR, LLVM bitcode, "
-                "HIP, assembly, MSL, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
+                "HIP, assembly, MSL, Slang, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
             )
         ],
     ),

@@ -7,8 +7,9 @@ reader, or not supported. The error's text continues a sentence that begins with
 from __future__ import annotations
 
 from devmod_readers.spirv._constants import SpirvConstants
+from devmod_readers.spirv._lengths import read_lengths
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
 from devmod_readers.spirv._sampling import read_samplings
 
-__all__ = ["GL_COMPUTE", "EntryPoint", "SpirvConstants", "SpirvModule", "read_module", "read_samplings", "reflect"]
+__all__ = ["GL_COMPUTE", "EntryPoint", "SpirvConstants", "SpirvModule", "read_lengths", "read_module", "read_samplings", "reflect"]

@@ -22,7 +22,7 @@ from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from devmod import Interface
@@ -224,6 +224,14 @@ class Launcher(ABC):
     def unset_constants(self) -> Sequence[PipelineConstant]:
         """The constants that a call needs and that have no value. A call is then an error."""
         return ()
+
+    def lengths_read(self) -> Collection[int] | None:
+        """Return the numbers of the buffers whose run-time length the kernel uses, for a kind that binds each buffer with its size.
+
+        None, the default, is for kinds whose kernels take pointers. `devmod.guard` binds a buffer with the zone behind it, unless the
+        kernel uses its length.
+        """
+        return None
 
     def checks_plain(self, arguments: Sequence[Argument]) -> bool:
         """Return whether the kernels check the arguments of plain calls themselves, by `Kernel.plain_caller`; by default, they do not.
