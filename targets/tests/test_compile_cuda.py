@@ -636,5 +636,5 @@ def test_a_struct_is_declared_as_the_values_of_a_buffer(target: str) -> None:
         assert wrapped.functions["k"].interface == info.interface
     three = SPAN_PARAMS[0].replace(pack=("ptr:handle", "count:uint64", "shape0:uint64"))
     wrong = FunctionInfo("k", ["handle", "uint64", "uint64", "uint32", "int32"], interface=Interface([three, *SPAN_PARAMS[1:]]))
-    with pytest.raises(devmod.CompileError, match="5 arguments; at|5 arguments for the"):
+    with pytest.raises(devmod.CompileError, match=r"5 arguments; at|5 arguments for the"):
         devmod.compile(SPAN_SOURCE, target, fmap={"k": wrong}, language=language)
