@@ -144,8 +144,8 @@ MISTAKES: list[tuple[str, list[str]]] = [
         KERNEL + 'language = "Fortran"\n',
         [
             (
-                ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, PTX, cubin, fatbin, LLVM IR, LLVM bitcode, "
-                "HIP, assembly, MSL, Slang, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
+                ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, Slang, PTX, cubin, fatbin, LLVM IR, LLVM bitcode, "
+                "HIP, assembly, MSL, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
             )
         ],
     ),
