@@ -50,6 +50,8 @@ struct Settings { float a; Inner inner[2]; float2x3 m; RWStructuredBuffer<float>
 uniform float scale;
 RWStructuredBuffer<Element> elements;
 ConstantBuffer<Inner> constants;
+struct One { int one; }
+ConstantBuffer<One> small;
 cbuffer Legacy { float old_a; int old_b; }
 RWByteAddressBuffer raw;
 
@@ -59,7 +61,7 @@ void all(uint3 id : SV_DispatchThreadID, uniform Settings s, uniform float4 c, u
 {
     counter[1].add(id.x);
     if (id.x + id.y != 0) return;
-    float value = s.a * s.inner[1].k * s.m[1][2] * constants.v.y * constants.k * old_a * old_b * c.w * weights[2] * scale;
+    float value = s.a * s.inner[1].k * s.m[1][2] * constants.v.y * constants.k * old_a * old_b * c.w * weights[2] * scale * small.one;
     s.out_[0] = value;
     raw.Store(4, asuint(value));
     elements[1].w = elements[0].p.y + elements[0].q.z;
@@ -107,6 +109,7 @@ def check_parameters(kind: str) -> None:
         "scale": 0.5,
         "elements": elements,
         "constants": {"v": [0, 11, 0], "k": 13},
+        "small": {"one": 1},
         "old_a": 17,
         "old_b": 19,
         "raw": raw,

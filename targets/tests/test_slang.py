@@ -64,6 +64,7 @@ def test_structs_constant_buffers_and_unused_parameters(kind: str) -> None:
         ("scale", "scalar", ""),
         ("elements", "buffer", "rw"),
         ("constants", "scalar", ""),
+        ("small", "scalar", ""),
         ("old_a", "scalar", ""),
         ("old_b", "scalar", ""),
         ("raw", "buffer", "rw"),
@@ -80,10 +81,11 @@ def test_structs_constant_buffers_and_unused_parameters(kind: str) -> None:
     assert members == {
         "elements": ["p", "q", "w"],
         "constants": ["v", "k"],
+        "small": ["one"],
         "s": ["a", "inner", "m"],
         "weights": [""],
     }
-    assert [block.name for block in info.interface.blocks] == ["", "", "Legacy", ""]
+    assert [block.name for block in info.interface.blocks] == ["", "", "", "Legacy", ""]
     places = [param.at for param in info.interface.params if param.kind == "buffer"]
     assert len(set(places)) == len(places)
 

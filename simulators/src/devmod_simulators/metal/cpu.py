@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
-_KERNEL = re.compile(
-    r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL
-)
+_KERNEL = re.compile(r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
 #: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
 _ADDRESS_SPACE = re.compile(r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+)?\w+\s*[*&])")
 _TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)

@@ -36,6 +36,7 @@ _UNSUPPORTED = {
     "textureBuffer": ("a texel buffer", "use a StructuredBuffer"),
     "textureCube": ("a cube texture", "use a Texture2DArray of six layers"),
     "accelerationStructure": ("an acceleration structure", "use a StructuredBuffer"),
+    "multisample": ("a multisampled texture", "use a Texture2D"),
     "interface": ("a value of an interface type", "make the function generic, and request instances with name_expressions="),
     "genericTypeParameter": ("a value of a generic type", "request instances with name_expressions="),
 }
@@ -204,6 +205,8 @@ class _Reader:
         element = self._map(type_.get("elementType"), "a type")
         layout = self._map(type_.get("elementVarLayout"), "a layout")
         inner, fields = self._places(layout), self._map(layout.get("type"), "a type")
+        if "uniform" in inner:  # with padding that the code need not have
+            inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
             category, space, index = "descriptorTableSlot", index, 0
         if category == "uniform" and inner and len(path) > 1:
@@ -244,6 +247,7 @@ class _Reader:
         if member is None:  # a struct of resources alone
             return
         members = member.members if member.members and not member.shape else (member,)
+        size = size or _bytes(member)
         is_number = not (member.members or member.shape)
         type_name, members = (member.type, ()) if is_number else ("", members)
         self._append(path, "scalar", type_name, "", members, ("uniform", 0, offset), size, block, is_global=is_global)
@@ -406,8 +410,11 @@ class _Reader:
 
     def _what(self, type_: Mapping[str, Any]) -> tuple[str, str]:
         for key in ("access", "baseShape", "kind"):
-            if type_.get(key) in _UNSUPPORTED:
-                return _UNSUPPORTED[type_[key]]
+            name = type_.get(key)
+            if isinstance(name, str) and name[:1].lower() + name[1:] in _UNSUPPORTED:
+                return _UNSUPPORTED[name[:1].lower() + name[1:]]
+        if type_.get("multisample"):
+            return _UNSUPPORTED["multisample"]
         return f"a value of Slang's type {type_.get('baseShape') or type_.get('scalarType') or type_.get('kind')!r}", "use another type"
 
     def _error(self, problem: str) -> Exception:

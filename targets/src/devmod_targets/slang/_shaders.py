@@ -355,6 +355,8 @@ class _Match:
             raise self._error(f"{argument.name!r} is of kind {argument.kind} {argument.type}, and in the code of kind {own[0].kind}")
         if argument.kind == "buffer":
             param = own[0].replace(name=argument.name)
+            if argument.type and (argument.type == "uint32" or _is_packed(param.type, argument.type)):
+                param = param.replace(type=argument.type, align=0, members=())
             if self._is_metal:  # MSL has no access of buffers that Slang would write
                 param = param.replace(access=argument.access)
             return [with_members(param.replace(members=()), argument.members if _agree(param.members, argument.members) else ())]
@@ -402,6 +404,11 @@ class _Match:
 
     def _error(self, problem: str) -> CompileError:
         return _disagreement(self._request, self._entry, problem)
+
+
+def _is_packed(own: str, type_: str) -> bool:
+    """Return whether MSL has packed vectors, which its reader sees as numbers. Those of three numbers have no type of their own."""
+    return type_ in (f"{own}x2", f"{own}x4")
 
 
 def _plain(name: str) -> str:
