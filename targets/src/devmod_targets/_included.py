@@ -27,8 +27,9 @@ _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 _FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
 #: The start of an include in any spelling. A match is short, so that it hides no other one.
 _DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
-#: WGSL's import of a module. Whatever follows the name.
-_IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+([A-Za-z_]\w*+)")
+#: WGSL's import, of a file or of names in the modules of naga_oil, whose braces may span lines; and the names in it.
+_IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+(?=[A-Za-z_])([^\n{]*+(?:\{(?:[\w\s:,{}]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+)?+)")
+_IMPORTED = re.compile(rb"[A-Za-z_]\w*+")
 _TEST = re.compile(
     rb"^[ \t]*+" + _HASH + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++" + _OPERATOR + rb"|"
     rb"(?P<operator>" + _OPERATOR + rb")(?=(?:" + _BLANK + rb"\(" + _BLANK + _FILE + rb")?)",
@@ -198,7 +199,7 @@ def _search(data: bytes) -> IncludedNames:
             macros[match["macro"]] = None
         else:
             opaque = True
-    for module in _IMPORT.findall(data):
+    for module in _IMPORTED.findall(b" ".join(_IMPORT.findall(data))):
         names |= dict.fromkeys(import_names(module))
     return IncludedNames(names, macros, opaque=opaque)
 
