@@ -8,7 +8,7 @@ import random
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -346,6 +346,21 @@ def test_a_name_of_a_module_keeps_its_meaning(program: str, expected: str | None
         )
     else:
         assert expected in text_of(tmp_path / "k.wgsl")
+
+
+def test_bounds_of_modules(tmp_path: Path) -> None:
+    nested = f"#import {'a::{' * 64}b{'}' * 64}\n{KERNEL}"
+    assert error_of(nested).endswith(f": {IMPORT}")
+    assert KERNEL in text_of(nested.replace("a::{", "", 1).replace("}", "", 1))
+
+    def call(count: int) -> Callable[[], object]:
+        functions = "".join(f"fn f{number}() {{ f{number + 1}(); let x = 1; }}\n" for number in range(count))
+        write(tmp_path / str(count), {"m.wgsl": f"#define_import_path m::m\n{functions}fn f{count}() {{ }}\nfn x() {{ }}\n"})
+        source = f"#import m::m::{{f0, x}}\nfn call() {{ f0(); x(); }}\n{KERNEL}"
+        request = CompileRequest(source, devmod.Target("webgpu"), name="k.wgsl", include=[str(tmp_path / str(count))])
+        return lambda: preprocess(request, {})
+
+    assert_linear(call, 300)
 
 
 def test_errors_of_modules(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ _PART = re.compile(rf"//[^{LINE_BREAKS}]*|/\*|{_PATH}|\.?\d[\w.]*|\s+|.", re.DOT
 BREAK = re.compile(rf"\r\n|[{LINE_BREAKS}]")
 _IMPORT = re.compile(rf"{NAME}|::|\S")
 _MARKER = re.compile(r'//#line (\d+) "(.*)"')
+#: The limit on the braces within each other in an import.
+_MAX_NESTING = 64
 #: The attributes whose arguments are no names of declarations.
 _CONTEXTS = ("builtin", "interpolate", "diagnostic")
 _NAMED = ("fn", "struct", "var", "const", "override", "alias")
@@ -81,7 +83,7 @@ def read_import(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     prefixes, path, alias, is_alias = [""], "", "", False
     for part in [*_IMPORT.findall(text), ","]:
-        if part == "{" and path.endswith("::"):
+        if part == "{" and path.endswith("::") and len(prefixes) < _MAX_NESTING:
             prefixes.append(path)
         elif part in (",", "}"):
             if path != prefixes[-1]:
