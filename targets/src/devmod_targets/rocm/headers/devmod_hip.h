@@ -109,7 +109,7 @@ DEVMOD_ID(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem
 DEVMOD_ID(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z())
 DEVMOD_ID(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
 DEVMOD_ID(gridDim, devmod_blocks(0), devmod_blocks(1), devmod_blocks(2))
-#define warpSize __builtin_amdgcn_wavefrontsize()
+static constexpr __device__ int warpSize = DEVMOD_WAVE;
 #define hipThreadIdx_x threadIdx.x
 #define hipThreadIdx_y threadIdx.y
 #define hipThreadIdx_z threadIdx.z
