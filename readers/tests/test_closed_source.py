@@ -105,6 +105,24 @@ def test_no_query_finds_a_file() -> None:
     assert error_of("cuda", header) == joined
 
 
+@pytest.mark.row("R30")
+def test_what_metal_has_in_strings_joins_no_names() -> None:
+    """As MLX names its kernels: "_" is between the texts of types, and single letters are elsewhere."""
+    text = """#include <metal_stdlib>
+#define NAMED(type) template [[host_name("k_" #type "_" "_has_" #type)]] [[kernel]] decltype(k<type>) k<type>;
+#define C(a, b) a##b
+int h, a, s, n, e, x, t;
+"""
+    assert closed_source("metal", text) == text
+    joined = "could make __has_include_next with the operator ##. Rename what the operator joins"
+    for other in ("C(_, x)", '"a" _', "'\"'_", 'u8R"(a)" _'):
+        assert error_of("metal", text + other + ";\n") == joined
+    assert error_of("metal", '//devmod: -DU="_\n' + text) == joined
+    # In C, a name may follow a string.
+    assert error_of("opencl", text) == joined
+    assert error_of("cuda", text) == joined
+
+
 SPLIT = "has a word or an operator in two lines or with a trigraph. Write it in one line, with its own characters"
 PRAGMA = "has a pragma with the name of a file, or with a comment in its place: {}"
 MADE = "could make {} with the operator ##. Rename what the operator joins"

@@ -244,6 +244,8 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
         ("HASH define V 3", 5, "# define V 3"),
         ("%: define HASH2 %:\nHASH2 include FILE", 6, "%: include {file}"),
         ("\\ EMPTY\nHASH include FILE", 5, "\\"),
+        ("HASH pragma unroll \\ EMPTY\nHASH include FILE", 5, "# pragma unroll \\"),
+        ("#define UNROLL #pragma unroll\nUNROLL\nHASH include FILE", 7, "# include {file}"),
         ("%\\ EMPTY\n:include FILE", 5, "%\\"),
         ('int i = 1\'0; const char *s = "R\\"("; char c = \'"\';\nHASH include FILE\nconst char *e = ")";', 6, "# include {file}"),
     ],
@@ -275,6 +277,19 @@ def test_directives_in_raw_strings_and_pragmas_are_text() -> None:
     assert str(module.functions["k"].interface) == "<Interface (p: int8* rw, n: int32)>"
     data = ", ".join(map(str, f"{raw}end".encode()))
     assert data in module.inspect_source("ptx")
+
+
+def test_a_macro_makes_a_pragma() -> None:
+    """As CUTLASS does: nvcc preprocesses a program twice, so that the pragma has its effect."""
+    text = """#define UNROLL #pragma unroll 3
+    extern "C" __global__ void k(float *p, const float *q) {
+        UNROLL
+        for (int i = 0; i < 3; i++) p[i] = sqrtf(q[i]);
+    }
+    """
+    target = "cuda -arch=compute_80 -compiler=nvcc"
+    unrolled, rolled = (devmod.compile(each, target).inspect_source("ptx") for each in (text, text.replace("unroll 3", "unroll 1")))
+    assert (unrolled.count("sqrt.rn.f32"), rolled.count("sqrt.rn.f32")) == (3, 1)
 
 
 def test_options_of_nvcc() -> None:

@@ -373,6 +373,10 @@ def test_calls_of_undeclared_functions_and_assembly_are_a_warning_at_the_callers
     )
     assert warning.filename == __file__
     assert list(module.functions["k"].arg_types) == ["handle"]
+    # A define has the name of the function, as that of a device's block read.
+    kernel = "kernel void k(global uint *x) {\n  x[0] = as_uint(READ(x));\n}\n"
+    with pytest.warns(UserWarning, match="<text>:2:10: warning: call of the undeclared function 'intel_sub_group_block_read'"):
+        devmod.compile(kernel, "opencl", defines={"READ": "intel_sub_group_block_read"})
     (tmp_path / "lane.h").write_text("int lane(int n) { return arm_dot(n, n); }\n")
     (tmp_path / "k.cl").write_text('#include "lane.h"\nkernel void k(global int *x) { x[0] = lane(1); }\n')
     with pytest.warns(UserWarning, match="lane.h:1:26: warning: call of the undeclared function 'arm_dot'"):
@@ -386,6 +390,7 @@ def test_calls_of_undeclared_functions_and_assembly_are_a_warning_at_the_callers
         ("kernel void k(global int *x) { x[0] = f(VENDOR); }", "<text>:1:41: error: use of undeclared identifier 'VENDOR'"),
         ("kernel void k(global int *x) { x[0] = CLK_FOO; }", "<text>:1:39: error: use of undeclared identifier 'CLK_FOO'"),
         ("#define N M\nkernel void k(global int *x) { x[0] = N; }", "<text>:2:39: error: use of undeclared identifier 'M'"),
+        ("#define f M\n#define N M\nkernel void k(global int *x) { x[0] = f; }", "<text>:3:39: error: use of undeclared identifier 'M'"),
         ("kernel void k(global int *x) { vendor_t y; }", "<text>:1:32: error: use of undeclared identifier 'vendor_t'"),
         ("kernel void k(global vendor_t *x) {}", "<text>:1:22: error: unknown type name 'vendor_t'"),
         ("kernel void k(global int *x, vendor_t v) {}", "<text>:1:30: error: unknown type name 'vendor_t'"),

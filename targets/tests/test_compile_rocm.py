@@ -566,3 +566,18 @@ def test_the_math_functions_have_the_errors_of_the_page(tmp_path: Path) -> None:
         expected = reference(x.astype("float64"))
         error = np.abs(row - expected) / (1 + np.abs(expected))
         assert error.max() <= bound, f"{text}: {error.max():.3g} at {x[error.argmax()]}"
+
+
+@pytest.mark.parametrize(("arch", "options", "lanes"), [("gfx1100", [], 32), ("gfx1100", ["-mwavefrontsize64"], 64), ("gfx90a", [], 64)])
+def test_the_size_of_a_wave_is_a_constant_expression(arch: str, options: list[str], lanes: int) -> None:
+    """As in ROCm before 7, on which rocPRIM relies. A struct of the host may have a member of this name."""
+    text = f"""
+    #include <hip/hip_runtime.h>
+    constexpr unsigned lanes() {{ return warpSize; }}
+    static_assert(lanes() == {lanes}, "lanes");
+    template <class T> __device__ const T &least(const T &a, const T &b) {{ return a < b ? a : b; }}
+    struct Properties {{ int warpSize; }};
+    __global__ void k(int *x) {{ __shared__ int part[warpSize]; part[threadIdx.x] = x[threadIdx.x]; x[0] = least(warpSize, part[1]); }}
+    """
+    module = devmod.compile(text, f"rocm -arch={arch}", language="HIP", options=options)
+    assert list(module.functions) == ["k"]

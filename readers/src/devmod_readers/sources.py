@@ -74,17 +74,20 @@ def closed_source(kind: str, text: str) -> str:
         The text names a file in another way, or could.
     """
     spec = find_spec(kind)
+    # In Metal, as in C++11, a name with an underscore right behind a quotation mark is in a string, or is the suffix of one. The first
+    # line may have options.
+    first, _, rest = text.partition("\n")
+    words = {*re.findall(r"\w+", first, re.ASCII), *re.findall(r'"_\w*|\w+' if kind == "metal" else r"\w+", rest, re.ASCII)}
     try:
-        return _closed(text, *((spec.headers, spec.assembler) if spec is not None else ((), True)))
+        return _closed(text, words, *((spec.headers, spec.assembler) if spec is not None else ((), True)))
     except ValueError as problem:
         article = "an" if kind[0] in "aeiou" else "a"
         message = f"{article} {kind} source may not read a file of its receiver, and this one {problem}"
         raise FormatError(message, kind=kind) from None
 
 
-def _closed(text: str, headers: tuple[str, ...], assembler: bool) -> str:
-    """Return the result of `closed_source`. ValueError has the reason why the text is refused."""
-    words = set(re.findall(r"\w+", text, re.ASCII))
+def _closed(text: str, words: set[str], headers: tuple[str, ...], assembler: bool) -> str:
+    """Return the result of `closed_source`, from the text and its words. ValueError has the reason why the text is refused."""
     _check(text, words)
     if assembler:
         _check_made(words, *_ASM_WORDS[2:])

@@ -27,8 +27,9 @@ _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 _FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
 #: The start of an include in any spelling. A match is short, so that it hides no other one.
 _DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
-#: WGSL's import of a module. Whatever follows the name.
-_IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+([A-Za-z_]\w*+)")
+#: WGSL's import, of a file or of names in the modules of naga_oil, whose braces may span lines; and the names in it.
+_IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+(?=[A-Za-z_])([^\n{]*+(?:\{(?:[\w\s:,{}]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+)?+)")
+_IMPORTED = re.compile(rb"[A-Za-z_]\w*+")
 #: Slang's import of a module, and its inclusion of a part of one.
 _SLANG_IMPORT = re.compile(rb'\b(?:import|__include)\s++(?:"([^"\n]{1,500})"|([A-Za-z_][\w.]{0,500}+))\s*+;')
 _TEST = re.compile(
@@ -231,7 +232,7 @@ def _search(data: bytes) -> IncludedNames:
             macros[match["macro"]] = None
         else:
             opaque = True
-    for module in _IMPORT.findall(data):
+    for module in _IMPORTED.findall(b" ".join(_IMPORT.findall(data))):
         names |= dict.fromkeys(import_names(module))
     for path, module in _SLANG_IMPORT.findall(data):
         names |= dict.fromkeys(slang_names(path, module))

@@ -67,8 +67,8 @@ _RAW = re.compile(
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "?": r"\?", "\r": r"\r"})
 #: What cicc takes for a directive, also after blanks, and a backslash that joins two lines.
 _DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)|\\[^\S\n]*$", re.MULTILINE)
-#: The directives that the preprocessor writes, besides the line markers.
-_KEPT = re.compile(r"#(?:pragma|ident)\b")
+#: The directives that the preprocessor writes, besides the line markers; and a pragma that a macro makes: CUTLASS relies on it.
+_KEPT = re.compile(r"[ \t]*#[ \t]*pragma\b|#ident\b")
 _DATE = re.compile(r'macro "(__\w+__)" might prevent reproducible builds')
 _NO_FILE = re.compile(r"(.+): No such file or directory")
 
@@ -321,7 +321,7 @@ class _Run:
         return text, digest
 
     def _check_directives(self, text: str) -> None:
-        """Raise CompileError for a directive that a macro makes. cicc preprocesses the text again, and would read included files."""
+        """Raise CompileError for a directive that a macro makes, but for a pragma. cicc preprocesses the text again, and reads includes."""
         for match in _DIRECTIVE.finditer(text):
             start = text.rfind("\n", 0, match.start()) + 1
             if match.start() == start and (_MARKER.match(text, start) or _KEPT.match(text, start)):

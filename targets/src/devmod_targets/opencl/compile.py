@@ -96,6 +96,8 @@ _ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _DEVICES_DECIDE = "some devices may refuse the OpenCL C source:"
 #: What may be between a name and the parenthesis of a call.
 _CALL = re.compile(rb"(?:\s|/\*.*?\*/|//[^\n]*\n|\\\n)*\(", re.DOTALL)
+#: A macro whose value is a name, as for a function whose name depends on the device.
+_OTHER_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", re.MULTILINE)
 #: Characters that precede a value and never the keyword of a vendor.
 _VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
 _NOT_FOUND = re.compile("error: '[^']*' file not found$")
@@ -266,8 +268,9 @@ class _Bodies:
 
     @cached_property
     def _called(self) -> set[str]:
-        """The names that a parenthesis follows, also in macros."""
-        return set(re.findall(r"\b(\w+)\s*\(", self._text))
+        """The names that a parenthesis follows, also in macros, and what stands for such a name as the whole value of a macro."""
+        called = set(re.findall(r"\b(\w+)\s*\(", self._text))
+        return called | {name for macro, name in _OTHER_NAME.findall(self._text) if macro in called}
 
     def call(self, name: str, file: str, offset: int) -> bytes | None:
         """Return the character before an undeclared name if it is called in a body, b"" if a macro has it; else None."""

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from devmod_readers.wgsl import LINE_BREAKS, NAME, line_marker
 from devmod_targets._included import import_names
-from devmod_targets.authoring._source import SelfContainedSource, UserFiles
+from devmod_targets.authoring._source import SelfContainedSource, UserFiles, include_hint
 from devmod_targets.webgpu._conditions import evaluate
+from devmod_targets.webgpu._modules import BREAK, Module, check_module, compose, end_of_comment, read_import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +38,9 @@ _MAX_SHOWN = 80
 #: The lines without text that are written as such. A marker replaces more.
 _MAX_EMPTY = 8
 
-_BREAK = re.compile(rf"\r\n|[{LINE_BREAKS}]")
 #: What ends a text that is copied, or may hide such an end.
 _STOP = re.compile(rf"//[^{LINE_BREAKS}]*|/\*|(?<![^{LINE_BREAKS}])[ \t]*\#")
 _DIRECTIVE = re.compile(r"[ \t]*(\w*)")
-_COMMENT = re.compile(r"/\*|\*/")
 _WORD = re.compile(NAME)
 _NUMBER = r"0[xX][\w.]*(?:(?<=[pP])[+-]\w*)?|\.?\d(?:(?<=[eE])[+-]|[\w.])*"
 _TOKEN = re.compile(
@@ -49,20 +48,19 @@ _TOKEN = re.compile(
     r"|[(),/\\\#.]|[^\w\s(),/\\\#.]+"
 )
 _FILE = re.compile(rf'[ \t]*(?:"([^"{LINE_BREAKS}]+)"|<([^>{LINE_BREAKS}]+)>)')
+#: The value of a define in the text, as naga_oil has it.
+_VALUE = re.compile(rf"#(?:\{{({NAME})\}}|({NAME}))")
 _MODULE = re.compile(r"[ \t]*([A-Za-z_]\w*)(?![\w:])", re.ASCII)
 #: The first characters of tokens with line breaks.
 _MULTILINE = f"/\\{LINE_BREAKS}"
 #: Two of them in a row may be another operator, or begin a comment.
 _OPERATORS = frozenset("+-*/&|<>=!%^")
 
-_SUPPORTED = "#define, #undef, #if, #ifdef, #ifndef, #elif, #else, #endif, #include, #import, #pragma once and #error"
-_NO_MODULES = (
-    "the modules of naga_oil are not supported, because they rewrite the names of the whole program. '#import name' includes the text of "
-    "the file shared/name.wgsl or name.wgsl. Let naga_oil compose this source, and compile the result"
-)
+_PATH = re.compile(rf"{NAME}(?:::{NAME})*")
+_SUPPORTED = "#define, #undef, #if, #ifdef, #ifndef, #elif, #else, #endif, #include, #import, #define_import_path, #pragma once and #error"
+_NO_IMPORT = "expected the name of a file, as in '#import name', or the paths of a module's declarations, as in '#import a::b::{c, d as e}'"
 #: The directives of other preprocessors.
 _OTHERS = {
-    "define_import_path": _NO_MODULES,
     "elifdef": "write #elif defined(NAME)",
     "elifndef": "write #elif !defined(NAME)",
 }
@@ -89,7 +87,7 @@ def preprocess(request: CompileRequest, defines: Mapping[str, str]) -> SelfConta
     preprocessor.fix_macros()
     preprocessor.add_file(request.text, request.name, os.path.join(request.folder, request.name), 0)
     files = preprocessor.files
-    return SelfContainedSource(preprocessor.text(), (), defines, files.sources, files.names, files.files)
+    return SelfContainedSource(preprocessor.composed(), (), defines, files.sources, files.names, files.files)
 
 
 class _Macro(NamedTuple):
@@ -138,6 +136,9 @@ class _Preprocessor:
         self._active: set[str] = set()
         #: The real paths of the files with ``#pragma once``.
         self._once: set[str] = set()
+        #: What naga_oil's imports of this text mean, and the path of the module that it is.
+        self._imports: dict[str, str] = {}
+        self._path = ""
         self._pieces: list[str] = []
         #: The file and the line of what would be written next.
         self._next = (request.name, 1)
@@ -153,6 +154,36 @@ class _Preprocessor:
     def text(self) -> str:
         """Return the whole text."""
         return "".join(self._pieces) if self._is_changed else self._request.text
+
+    def composed(self) -> str:
+        """Return the whole text, and the declarations of the modules that it uses."""
+        if not self._imports:
+            return self.text()
+        return compose(Module("", self.text(), self._request.name, self._imports), self._load, self._error_at)
+
+    def _error_at(self, name: str, line: int, problem: str) -> CompileError:
+        self._name, self._line = name, line
+        return self._error(problem)
+
+    def _load(self, path: str) -> Module:
+        """Return the module of a path, from the file with the last name of the path."""
+        name = f"{path.rpartition('::')[2]}.wgsl"
+        folders = [*((self._request.folder,) if self._request.folder else ()), *self._request.include]
+        for folder in folders:
+            file = self.files.find(name, [folder], path)
+            if not file:
+                continue
+            module = _Preprocessor(self._request)
+            module.files, module._macros, module._fixed = self.files, dict(self._macros), self._fixed
+            module._expanded, module._size = self._expanded, self._size
+            module.add_file(self.files.read(file, name, path), name, file, 0)
+            self._expanded, self._size = module._expanded, module._size
+            if module._path != path:
+                continue
+            result = Module(path, "".join(module._pieces), name, module._imports)
+            check_module(result, self._error_at)
+            return result
+        raise self._request.error(f"#import {path}: no file {name} has the line '#define_import_path {path}'. {include_hint(folders)}")
 
     def add_file(self, text: str, name: str, path: str, depth: int) -> None:
         """Add the text of a file, which is included by a name."""
@@ -171,13 +202,20 @@ class _Preprocessor:
             word = _DIRECTIVE.match(text, after)
             assert word is not None
             tokens, at = self._directive_tokens(text, word.end())
+            while word[1] == "import" and at < len(text) and "".join(tokens).count("{") > "".join(tokens).count("}"):
+                more, at = self._directive_tokens(text, at)
+                tokens += ["\n", *more]
             lines = 1 + sum(map(_breaks, tokens))
             self._is_changed = True
             line = self._line
             if not self._follow_condition(word[1], tokens, conditions) and all(condition.live for condition in conditions[-1:]):
                 if word[1] in ("include", "import"):
-                    self._include(word[1], text, word.end(), os.path.dirname(path), depth)
+                    self._include(word[1], text, word.end(), os.path.dirname(path), depth, tokens)
                     self._name = name
+                elif word[1] == "define_import_path":
+                    self._path = _plain(tokens)
+                    if not _PATH.fullmatch(self._path):
+                        raise self._error(f"expected a path such as a::b after #define_import_path, got {self._path[:_MAX_SHOWN]!r}")
                 elif word[1] == "pragma" and _plain(tokens) == "once":
                     self._once.add(os.path.realpath(path))
                 else:
@@ -202,7 +240,7 @@ class _Preprocessor:
                 return match.start(), match.end()
             at = match.end()
             if match[0] == "/*":
-                at = _end_of_comment(text, match.start())
+                at = end_of_comment(text, match.start())
                 if not at:
                     self._line += _breaks(text[start : match.start()])
                     raise self._error("this comment has no end; expected '*/'")
@@ -235,6 +273,8 @@ class _Preprocessor:
             if not conditions:
                 raise self._error(f"#{word} without #if")
             condition = conditions[-1]
+            if word == "else" and (chained := _chained(tokens)):  # naga_oil's #else if, #else ifdef and #else ifndef
+                word, tokens = "elif", chained
             if word != "endif" and condition.has_else:
                 raise self._error(f"#{word} after the #else of the #if in line {condition.line}")
             if word == "elif":
@@ -318,12 +358,20 @@ class _Preprocessor:
             return  # the caller's value replaces the default in the source
         self._macros[name] = _Macro(name, parameters, body)
 
-    def _include(self, word: str, text: str, at: int, folder: str, depth: int) -> None:
-        """Add the file of an include, whose word ends at a position of a text."""
+    def _include(self, word: str, text: str, at: int, folder: str, depth: int, tokens: list[str]) -> None:
+        """Add the file of an include, whose word ends at a position of a text, or note the names of an import of naga_oil."""
         match = (_FILE if word == "include" else _MODULE).match(text, at)
         if match is None or not all(map(_is_blank, self._directive_tokens(text, match.end())[0])):
-            shown = _plain(self._directive_tokens(text, at)[0])[:_MAX_SHOWN]
-            raise self._error(f"#{word} {shown}: {_NO_MODULES if word == 'import' else 'expected a name in quotes or in angle brackets'}")
+            shown = _plain(tokens)
+            try:
+                if word == "import":
+                    self._imports |= read_import(shown.removesuffix(";"))
+                    return
+            except ValueError:
+                pass
+            raise self._error(
+                f"#{word} {shown[:_MAX_SHOWN]}: {_NO_IMPORT if word == 'import' else 'expected a name in quotes or in angle brackets'}"
+            )
         in_quotes = word == "import" or match[1] is not None
         folders = [*([folder] if in_quotes and folder else ()), *self._request.include]
         names = [match[1] or match[2]] if word == "include" else [name.decode() for name in import_names(match[1].encode())]
@@ -344,6 +392,8 @@ class _Preprocessor:
     def _add_text(self, text: str) -> None:
         """Add a text without directives, with its macros expanded."""
         start, lines = self._line, _breaks(text)
+        if "#" in text:
+            text = _VALUE.sub(self._value, text)
         if not self._macros.keys().isdisjoint(_WORD.findall(text)):
             text = _joined(self._expand(self._counted(text)))
             self._is_changed = True
@@ -363,6 +413,16 @@ class _Preprocessor:
         if text[-1] not in LINE_BREAKS:  # the end of a file
             self._pieces.append("\n")
             self._next = self._name, self._line + 1
+
+    def _value(self, match: re.Match[str]) -> str:
+        """Return the value of a define that is named as ``#NAME`` or ``#{NAME}``; the same text for another name."""
+        macro = self._macros.get(match[1] or match[2])
+        if macro is None or macro.parameters is not None:
+            return match[0]
+        self._is_changed = True
+        value = "".join(macro.body)
+        self._count(value)
+        return value
 
     def _counted(self, text: str) -> Iterator[str]:
         """Yield the tokens of a text, and count its lines."""
@@ -394,12 +454,16 @@ class _Preprocessor:
         while pending:
             part = pending.pop()
             if isinstance(part, str):
-                self._expanded += len(part) or 1
-                if self._expanded > _MAX_EXPANDED:
-                    raise self._error(f"the macros of the source expand to more than {_MAX_EXPANDED >> 20} MiB")
+                self._count(part)
                 return part
             self._active.discard(part.name)
         return next(tokens, None)
+
+    def _count(self, part: str) -> None:
+        """Raise CompileError if the macros have expanded to too much text."""
+        self._expanded += len(part) or 1
+        if self._expanded > _MAX_EXPANDED:
+            raise self._error(f"the macros of the source expand to more than {_MAX_EXPANDED >> 20} MiB")
 
     def _push(self, pending: list[str | _End], macro: _Macro, body: Sequence[str]) -> None:
         self._active.add(macro.name)
@@ -416,7 +480,7 @@ class _Preprocessor:
             result.append(macro.name)
             return
         arguments, breaks = self._arguments(macro, tokens, pending, line)
-        breaks = [mark for blank in blanks for mark in _BREAK.findall(blank)] + breaks
+        breaks = [mark for blank in blanks for mark in BREAK.findall(blank)] + breaks
         assert macro.parameters is not None
         if not macro.parameters and len(arguments) == 1 and not any(arguments[0]):
             arguments = []
@@ -455,7 +519,7 @@ class _Preprocessor:
             if part == "," and depth == 1:
                 arguments.append([])
             elif _is_blank(part):
-                breaks += _BREAK.findall(part)
+                breaks += BREAK.findall(part)
                 arguments[-1].append(_blank_for(part))
             else:
                 arguments[-1].append(part)
@@ -470,7 +534,7 @@ def _token(text: str, at: int) -> str:
     """Return the token at a position; "" for a comment without an end."""
     match = _TOKEN.match(text, at)
     assert match is not None
-    return text[at : max(_end_of_comment(text, at), at)] if match[0] == "/*" else match[0]
+    return text[at : max(end_of_comment(text, at), at)] if match[0] == "/*" else match[0]
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -482,14 +546,12 @@ def _tokens(text: str) -> Iterator[str]:
         at += len(part)
 
 
-def _end_of_comment(text: str, at: int) -> int:
-    """Return the end of the block comment at a position; 0 if it has none. Block comments nest."""
-    depth = 0
-    for mark in _COMMENT.finditer(text, at):
-        depth += 1 if mark[0] == "/*" else -1
-        if not depth:
-            return mark.end()
-    return 0
+def _chained(tokens: list[str]) -> list[str]:
+    """Return the tokens of the condition after ``#else``, as those after ``#elif``; none if there is no condition."""
+    at = next((number for number, part in enumerate(tokens) if not _is_blank(part)), 0)
+    starts = {"if": [], "ifdef": ["defined"], "ifndef": ["!", "defined"]}
+    start = starts.get(tokens[at]) if tokens else None
+    return [] if start is None else [*start, *tokens[at + 1 :]]
 
 
 def _is_blank(part: str) -> bool:
@@ -508,7 +570,7 @@ def _trimmed(tokens: list[str]) -> list[str]:
 
 
 def _breaks(text: str) -> int:
-    return len(_BREAK.findall(text))
+    return len(BREAK.findall(text))
 
 
 def _plain(tokens: list[str]) -> str:

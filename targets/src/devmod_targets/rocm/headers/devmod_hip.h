@@ -95,11 +95,7 @@ DEVMOD_ID(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem
 DEVMOD_ID(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z())
 DEVMOD_ID(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
 DEVMOD_ID(gridDim, devmod_blocks(0), devmod_blocks(1), devmod_blocks(2))
-#ifdef DEVMOD_CUDA
 static __device__ constexpr int warpSize = DEVMOD_WARP; /* no macro: cudaDeviceProp has a member of this name */
-#else
-#define warpSize __builtin_amdgcn_wavefrontsize()
-#endif
 #define hipThreadIdx_x threadIdx.x
 #define hipThreadIdx_y threadIdx.y
 #define hipThreadIdx_z threadIdx.z
