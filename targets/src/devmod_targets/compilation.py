@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import os
 from functools import partial
+from importlib import import_module
 from math import isfinite
 
 import devmod
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
+#: The languages that devmod translates to one of the kind's own, the module that does, and the kinds.
+_FRONT_ENDS = {"OpenCL C": ("devmod_targets.opencl.device.compile", ("cuda", "rocm"))}
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
 
@@ -122,7 +125,11 @@ def compile_source(
 def _build(
     spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
 ) -> Module:
-    payload = compiler(request)
+    front_end = _FRONT_ENDS.get(request.language)
+    if front_end and spec.kind in front_end[1]:
+        payload = import_module(front_end[0]).compile(request, compiler)
+    else:
+        payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
         got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
         raise PluginError(
