@@ -1,4 +1,4 @@
-"""The compiler of OpenCL C. The payload is the self-contained source; libclang reads its kernels."""
+"""The compiler of OpenCL C. The payload is the self-contained source, or SPIR-V (``-format=il``); libclang reads the kernels."""
 
 from __future__ import annotations
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import SelfContainedSource
 
 
+_FORMATS = ("cl", "il")
+
+
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """Compile an OpenCL C source.
 
@@ -49,7 +52,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Returns
     -------
     Payload
-        The source as a payload of kind "opencl".
+        The source as a payload of kind "opencl", or its SPIR-V for the target ``opencl -format=il``.
 
     Raises
     ------
@@ -58,7 +61,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
-    check_target_options(request.target)
+    check_target_options(request.target, ("format",))
+    fmt = dict(request.target.options).get("format", "cl")
+    if fmt not in _FORMATS:
+        raise request.error(f"the target {str(request.target)!r} has the option -format={fmt}; expected -format=cl or -format=il")
     if request.name_expressions:
         raise request.error("name_expressions= is not supported for OpenCL C, which has no templates")
     source = complete_source(request, dialect=("-x", "cl", "-target", "spir64"))
@@ -70,6 +76,13 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             )
     warnings: list[str] = []
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
+    if fmt == "il":
+        from devmod_targets.opencl._il import compile_il
+
+        kernels, reader, standard = read(request, source, [])  # clang decides here, not the device's compiler
+        if not kernels:
+            raise request.error(empty_error)
+        return compile_il(request, source, kernels, reader, standard)
     payload = source_payload(SPEC, "cl", request, source, lambda: read(request, source, warnings)[:2], empty_error=empty_error)
     warn_caller(request, [], doubts=warnings)  # no error, because the device's compiler decides
     return payload

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from devmod_targets.opencl.device._names import Builtin, Type
 
-#: The keywords of address spaces, by clang's numbers for both targets.
-_SPACES = {0: "generic", 1: "global", 3: "local", 4: "constant", 5: "private"}
 _FLOATS = ("half", "float", "double")
 _SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "long": 8, "ulong": 8, "half": 2, "float": 4, "double": 8}
 _INTEGERS = tuple(name for name in _SIZES if name not in _FLOATS)
@@ -144,9 +142,9 @@ _ENUMS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "void *", "
 
 def _declared(type_: Type) -> str:
     spelling = _ENUMS.get(type_.base, type_.spelling)
-    if type_.space < 0:
+    if not type_.space:
         return spelling
-    return f"volatile {_SPACES[type_.space]} {spelling} *" if type_.atomic else f"{_SPACES[type_.space]} {spelling} *"
+    return f"volatile {type_.space} {spelling} *" if type_.atomic else f"{type_.space} {spelling} *"
 
 
 def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
@@ -194,7 +192,7 @@ def _lanes(name: str, params: Sequence[Type], result: Type) -> str | None:
     for lane in range(result.lanes):
         arguments = []
         for index, each in enumerate(params):
-            if each.space >= 0:
+            if each.space:
                 base = "float" if each.base == "half" else each.base
                 lines.append(f"{base} t{index}_{lane};")
                 arguments.append(f"&t{index}_{lane}")
@@ -207,9 +205,9 @@ def _lanes(name: str, params: Sequence[Type], result: Type) -> str | None:
         lines.append(f"{result.base} r{lane} = {call};")
         values.append(f"r{lane}")
         for index, each in enumerate(params):
-            if each.space >= 0:
+            if each.space:
                 # The elements of a vector in memory have no address, so they are stored one by one.
-                lines.append(f"(({_SPACES[each.space]} {each.base} *)a{index})[{lane}] = t{index}_{lane};")
+                lines.append(f"(({each.space} {each.base} *)a{index})[{lane}] = t{index}_{lane};")
     return "\n".join([*lines, f"return {_vector(result, values)};"])
 
 
@@ -296,10 +294,10 @@ def _memory(match: re.Match[str], params: Sequence[Type], result: Type) -> str |
     is_load, halves, mode = match["way"] == "vload", match["half"], match["mode"] or ""
     pointer = params[-1]
     lanes = int(match["lanes"] or halves or 1)
-    if pointer.space < 0 or (halves is None and match["aligned"]):
+    if not pointer.space or (halves is None and match["aligned"]):
         return None
     step = 4 if match["aligned"] and lanes == 3 else lanes
-    place = f"{_SPACES[pointer.space]} {pointer.base} *p = a{len(params) - 1} + {'a0' if is_load else 'a1'} * {step};"
+    place = f"{pointer.space} {pointer.base} *p = a{len(params) - 1} + {'a0' if is_load else 'a1'} * {step};"
     if is_load:
         values = [f"({result.base})p[{index}]" for index in range(lanes)]
         return f"{place}\nreturn {_vector(result, values)};"
@@ -384,7 +382,7 @@ def _atomic(operation: str, params: Sequence[Type]) -> str:
 
 
 def _exchange_float(pointer: Type) -> str:
-    place = f"(volatile {_SPACES[pointer.space]} uint *)a0"
+    place = f"(volatile {pointer.space} uint *)a0"
     return f"return as_float(__scoped_atomic_exchange_n({place}, as_uint(a1), __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE));"
 
 
@@ -407,7 +405,7 @@ def _c11_call(operation: str, params: Sequence[Type], scope: str) -> str:
     if operation.startswith("fetch_"):
         return f"return __scoped_atomic_{operation}(a0, a1, {scope});"
     if number:
-        place = f"(volatile {_SPACES[params[0].space]} {number} *)a0"
+        place = f"(volatile {params[0].space} {number} *)a0"
     into, back = (f"as_{number}", f"as_{base}") if number else ("", "")
     if operation in ("store", "init"):
         return f"__scoped_atomic_store_n({place}, {into}(a1), {scope});"
@@ -527,7 +525,7 @@ def _copy(name: str, params: Sequence[Type], result: Type) -> str | None:
     if name == "wait_group_events":
         return "devmod_barrier();"
     stride = "a3" if "strided" in name else "1"
-    from_, to = ("i", f"i * {stride}") if params[0].space == 1 else (f"i * {stride}", "i")
+    from_, to = ("i", f"i * {stride}") if params[0].space == "global" else (f"i * {stride}", "i")
     event = len(params) - 1
     return f"for (size_t i = devmod_linear(); i < a2; i += devmod_threads()) a0[{to}] = a1[{from_}];\nreturn a{event};"
 

@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 from devmod_targets._text import split_arguments
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _DECLARE = re.compile(r"^declare [^@\n]*?(?P<result>void|<\d+ x \w+>|\w+) @(?P<symbol>[\w.$]+)\(", re.MULTILINE)
 _NAME = re.compile(r"_Z(\d{1,3})")
 _SPACE = re.compile(r"U3AS(\d)")
@@ -31,14 +35,14 @@ class Type(NamedTuple):
     lanes
         The number of its elements; 1 for a number.
     space
-        The address space of a pointer to it; -1 if it is no pointer.
+        The keyword of the address space of a pointer to it; "" if it is no pointer.
     atomic
         Whether it is a pointer to an atomic object.
     """
 
     base: str
     lanes: int = 1
-    space: int = -1
+    space: str = ""
     atomic: bool = False
 
     @property
@@ -60,24 +64,24 @@ class UnknownName(Exception):
     """The symbol is not that of a built-in function."""
 
 
-def read_builtins(text: str) -> list[Builtin]:
+def read_builtins(text: str, spaces: Mapping[int, str]) -> list[Builtin]:
     """Return the functions that a module declares and does not define, without LLVM's own.
 
-    A function without a mangled name, such as printf, has no parameters in the result.
+    A function without a mangled name, such as printf, has no parameters in the result. `spaces` has the keywords of the address spaces.
     """
     results = []
     for match in _DECLARE.finditer(text):
         symbol = match["symbol"]
         if symbol.startswith("llvm."):
             continue
-        name, params = _parse(symbol, len(split_arguments(text, match.end()) or ()))
+        name, params = _parse(symbol, len(split_arguments(text, match.end()) or ()), spaces)
         vector = _RESULT.fullmatch(match["result"])
         result = Type(_LLVM[vector[2]], int(vector[1])) if vector else Type(_LLVM.get(match["result"], match["result"]))
         results.append(Builtin(name, params, result, symbol))
     return results
 
 
-def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
+def _parse(symbol: str, count: int, spaces: Mapping[int, str]) -> tuple[str, tuple[Type, ...]]:
     start = _NAME.match(symbol)
     if not start:
         return symbol, ()
@@ -87,7 +91,7 @@ def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
     seen: list[Type] = []
     try:
         while at < len(symbol):
-            at, type_ = _parse_type(symbol, at, seen)
+            at, type_ = _parse_type(symbol, at, seen, spaces)
             params.append(type_)
     except UnknownName:
         return name, ()
@@ -95,7 +99,7 @@ def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
     return name, tuple(params) if len(params) == count else ()
 
 
-def _parse_type(symbol: str, at: int, seen: list[Type], depth: int = 0) -> tuple[int, Type]:
+def _parse_type(symbol: str, at: int, seen: list[Type], spaces: Mapping[int, str], depth: int = 0) -> tuple[int, Type]:
     """Return the end of a type and the type. `seen` has the candidates of substitutions, in order."""
     if depth > 8:
         raise UnknownName
@@ -110,11 +114,11 @@ def _parse_type(symbol: str, at: int, seen: list[Type], depth: int = 0) -> tuple
             raise UnknownName
         return substitution.end(), seen[index]
     if vector:
-        at, element = _parse_type(symbol, vector.end(), seen, depth + 1)
+        at, element = _parse_type(symbol, vector.end(), seen, spaces, depth + 1)
         result = element._replace(lanes=int(vector[1]))
     elif symbol[at : at + 1] == "P":
-        at, target = _parse_type(symbol, at + 1, seen, depth + 1)
-        result = target._replace(space=max(target.space, 0))
+        at, target = _parse_type(symbol, at + 1, seen, spaces, depth + 1)
+        result = target._replace(space=target.space or spaces[0])
     elif symbol[at : at + 1].isdigit():
         number = re.match(r"\d{1,3}", symbol[at:])
         assert number is not None
@@ -123,18 +127,18 @@ def _parse_type(symbol: str, at: int, seen: list[Type], depth: int = 0) -> tuple
         result = Type(symbol[start:at])
     else:
         # The qualifiers of a pointer's target are one candidate with it.
-        space, atomic, first = -1, False, at
+        space, atomic, first = "", False, at
         while match := _SPACE.match(symbol, at) or _ATTRIBUTE.match(symbol, at):
-            space = int(match[1]) if match.re is _SPACE else space
+            space = spaces.get(int(match[1]), "") if match.re is _SPACE else space
             at = match.end()
             if match[0] == "U7_Atomic":
                 atomic = True
                 break
         if at == first:
             raise UnknownName
-        at, target = _parse_type(symbol, at, seen, depth + 1)
+        at, target = _parse_type(symbol, at, seen, spaces, depth + 1)
         if atomic:
             seen.append(target)
-        result = target._replace(space=space if space >= 0 else target.space, atomic=atomic or target.atomic)
+        result = target._replace(space=space or target.space, atomic=atomic or target.atomic)
     seen.append(result)
     return at, result

@@ -8,6 +8,7 @@ from hashlib import sha256
 from devmod.errors import CompileError
 from devmod_targets._text import header_text
 from devmod_targets.authoring.zig import run_zig
+from devmod_targets.opencl.clang import front_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,13 +35,19 @@ class Processor:
         clang's flags of the processor.
     calling_convention
         That of a kernel, in LLVM IR.
+    spaces
+        The keywords of clang's address spaces.
+    output
+        clang's flags of the linked program: by default optimized LLVM IR text.
     headers
         devmod's headers of the built-in functions, in their order.
     """
 
     calling_convention = ""
     header = ""
+    spaces: Mapping[int, str] = {0: "generic", 1: "global", 3: "local", 4: "constant", 5: "private"}
     flags: Sequence[str]
+    output: Sequence[str] = ("-emit-llvm", "-S", "-O2")
 
     def __init__(self, request: CompileRequest) -> None:
         self.request = request
@@ -48,6 +55,18 @@ class Processor:
     @property
     def headers(self) -> Mapping[str, str]:
         return {name: header_text(__package__, f"headers/{name}") for name in (self.header, "devmod_device.h")}
+
+    def compile(self, definitions: str) -> str:
+        """Return the definitions of built-in functions as LLVM IR text."""
+        request = self.request
+        flags, output = ["-w", *self.flags], ["-S", "-emit-llvm"]
+        unit = front_end(request, definitions, flags, output, standard="2.0", headers=self.headers, declared=False)
+        if unit.status:
+            kind = request.target.kind
+            raise CompileError(
+                f"devmod's definitions of the built-in functions of OpenCL C do not compile for {kind}: {unit.log[:500]}", kind=kind, log=unit.log
+            )
+        return unit.output.decode()
 
     def finish(self, text: str) -> tuple[str, list[str], list[bytes]]:
         """Return the definitions with the memory that they need, the names of the libraries, and the modules in which those are."""
@@ -61,8 +80,8 @@ class Processor:
         """Return the names and the modules of the library that defines functions."""
         raise NotImplementedError
 
-    def link(self, text: str, definitions: str, modules: Sequence[bytes]) -> str:
-        """Return the program with the definitions and what they need of the modules, optimized, as LLVM IR text.
+    def link(self, text: str, definitions: str, modules: Sequence[bytes]) -> bytes:
+        """Return the program with the definitions and what they need of the modules, as `output` has it.
 
         Raises
         ------
@@ -73,7 +92,7 @@ class Processor:
         files = {"program.ll": text.encode(), "definitions.bc": bitcode}
         files |= {f"library{number}.bc": module for number, module in enumerate(modules)}
         linked = [part for name in list(files)[1:] for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", name)]
-        return self._run(["-emit-llvm", "-S", "-O2", *linked], files).decode()
+        return self._run([*self.output, *linked], files)
 
     def _run(self, arguments: Sequence[str], files: Mapping[str, bytes]) -> bytes:
         kind = self.request.target.kind
@@ -120,8 +139,24 @@ class Amdgcn(Processor):
         return libraries, [self._run(["-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes"], {"program.ll": code.encode()})]
 
 
+class Spirv(Processor):
+    header = "devmod_spirv.h"
+    spaces: Mapping[int, str] = {0: "private", 1: "global", 2: "constant", 3: "local", 4: "generic"}
+    output = ("-c", "-O2", "-Xclang", "-disable-llvm-passes")
+
+    def __init__(self, request: CompileRequest, version: str) -> None:
+        super().__init__(request)
+        self.flags = [f"--target=spirv64v{version}-unknown-unknown"]
+
+    def library(self, functions: Sequence[str], text: str) -> tuple[list[str], list[bytes]]:
+        own = [name for name in functions if "__spirv_" not in name]
+        if own:
+            raise MissingFunctionError(own[0])
+        return [], []
+
+
 class MissingFunctionError(Exception):
-    """A function is in ROCm's device library alone, and the request does not name that."""
+    """A function of the library of mathematics is not there. On rocm it is in the device library, which the request does not name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -10,10 +10,10 @@ import re
 
 from devmod import FunctionInfo, Origin, Target
 from devmod.backend import find_spec
-from devmod.errors import CompileError, compile_error
+from devmod.errors import compile_error
 from devmod_readers.options.opencl import is_supported
 from devmod_targets.authoring import Payload, complete_source, merge_declared
-from devmod_targets.opencl.clang import ClangProgram, front_end, has_level
+from devmod_targets.opencl.clang import ClangProgram, call_place, has_level
 from devmod_targets.opencl.compile import read
 from devmod_targets.opencl.device._adapt import adapt
 from devmod_targets.opencl.device._definitions import define
@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from devmod.errors import CompileError
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.opencl.device._names import Builtin
@@ -163,38 +164,23 @@ _NEEDS: dict[str, tuple[str, ...]] = {}
 
 def _link(request: CompileRequest, source: SelfContainedSource, processor: Processor, text: str) -> tuple[str, list[str]]:
     """Return the program with the definitions of the built-in functions, optimized, and the libraries that it has of others."""
-    builtins = read_builtins(text)
+    builtins = read_builtins(text, processor.spaces)
     if not builtins:
         return text, []
     definitions, unknown = define(builtins)
     if unknown:
         raise _missing(request, source, unknown, builtins)
-    unit = front_end(
-        request,
-        definitions,
-        ["-w", *processor.flags],
-        ["-S", "-emit-llvm"],
-        standard="2.0",
-        headers=processor.headers,
-        declared=False,
-    )
-    if unit.status:
-        raise CompileError(
-            f"devmod's definitions of the built-in functions of OpenCL C do not compile for {request.target.kind}: {unit.log[:500]}",
-            kind=request.target.kind,
-            log=unit.log,
-        )
     try:
-        lines, libraries, modules = processor.finish(unit.output.decode())
+        lines, libraries, modules = processor.finish(processor.compile(definitions))
     except MissingFunctionError as error:
         name = next((each.name for each in builtins if each.name.rpartition("_")[2] == error.name), error.name)
         from devmod_targets.rocm.compile import ADVICE
 
         raise request.error(
-            f"{_place(request, source, name)}: error: the program calls the built-in function {name!r}, which amdgcn does not compute by "
+            f"{call_place(request, source, name)}: error: the program calls the built-in function {name!r}, which amdgcn does not compute by "
             f"itself for these types: {ADVICE}"
         ) from None
-    return processor.link(text, lines, modules), libraries
+    return processor.link(text, lines, modules).decode(), libraries
 
 
 def _missing(request: CompileRequest, source: SelfContainedSource, names: Sequence[str], builtins: Sequence[Builtin]) -> CompileError:
@@ -205,24 +191,5 @@ def _missing(request: CompileRequest, source: SelfContainedSource, names: Sequen
         symbol = next(each.symbol for each in builtins if each.name == name)
         what = "built-in function" if symbol != name or name == "printf" else "function"
         end = f"which devmod does not have for {kind}" if what != "function" else "which it does not define"
-        errors.append(f"{_place(request, source, name)}: error: the program calls the {what} {name!r}, {end}")
+        errors.append(f"{call_place(request, source, name)}: error: the program calls the {what} {name!r}, {end}")
     return compile_error(kind, "OpenCL C", errors, "\n".join(errors))
-
-
-_LINE = re.compile(r'^#line (\d+) "(.*)"$')
-_QUOTED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-
-
-def _place(request: CompileRequest, source: SelfContainedSource, name: str) -> str:
-    """Return the file and the line of the first call of a function; the file alone if a macro has the name."""
-    text = _QUOTED.sub(lambda quoted: quoted[0] if "\n" not in quoted[0] and quoted[0][0] == '"' else re.sub(r"[^\n]", " ", quoted[0]), source.text)
-    file, number = request.name, 0
-    call = re.compile(rf"\b{re.escape(name)}\s*\(")
-    for line in text.split("\n"):
-        number += 1
-        directive = _LINE.match(line)
-        if directive:
-            file, number = directive[2], int(directive[1]) - 1
-        elif call.search(line):
-            return f"{file}:{number}"
-    return request.name
