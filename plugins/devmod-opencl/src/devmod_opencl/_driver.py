@@ -158,6 +158,34 @@ def _build(program: Any, device: Any, options: str) -> None:
         cl.compiler_output(f"{device.name.strip()} has built a program with warnings:\n{log}")
 
 
+def build_il(context: Any, device: Any, code: bytes) -> Any:
+    """Build a program from SPIR-V for one device.
+
+    Raises
+    ------
+    FormatError
+        The device refuses the SPIR-V.
+    """
+    program = None
+    try:
+        program = cl._cl._create_program_with_il(context, code)
+        program.build(b"", [device])
+    except Error as error:
+        log = build_log(program, device) if program is not None else ""
+        raise FormatError(
+            f"{device.name.strip()} cannot build the opencl payload of format 'il': {first_errors(log, code_name(error))}", kind="opencl"
+        ) from error
+    return program
+
+
+def il_versions(device: Any) -> tuple[str, ...]:
+    """Return the versions of SPIR-V that a device takes, such as "SPIR-V_1.2"; () if it takes none."""
+    try:
+        return tuple(str(device.il_version).split())
+    except (Error, AttributeError):  # before OpenCL 2.1
+        return ()
+
+
 def binary_of(program: Any) -> bytes:
     """Return the binary of a program; b"" if the driver provides none."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import accumulate, chain, repeat, starmap
 from math import prod
 from operator import itemgetter
@@ -14,6 +15,7 @@ from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, no_time
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
+from devmod_opencl._module import il_version
 from devmod_opencl._pocl import name_processor
 from devmod_readers.options.opencl import is_supported
 from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
+    from devmod_readers.spirv import SpirvKernel
     from devmod_runtime import Argument, Image, Sampler
 
 
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
 
 
+_FOR_IL = "Use the source (format 'cl'), or Intel's runtime: pip install 'devmod-opencl[intel]'"
 #: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
 #: The platforms that keep what they build from a source on the disk. A cache of binaries beside theirs costs time: for a binary PoCL
@@ -72,7 +76,7 @@ class OpenCLPrograms(Programs):
         return OpenCLPrograms(self.fmt, self.code, constants)
 
     def default_device(self) -> OpenCLDevice:
-        """Return the first device; for a vendor's binary, the first device of that vendor.
+        """Return the first device; for a vendor's binary, the first device of that vendor; for SPIR-V, the first that takes it.
 
         Raises
         ------
@@ -80,6 +84,13 @@ class OpenCLPrograms(Programs):
             There is no such device.
         """
         all_devices = devices()
+        if self.fmt == "il":
+            problems = [(device, self._il_problem(device)) for device in all_devices]
+            supporting = [device for device, problem in problems if not problem]
+            if not supporting:
+                text = "; ".join(f"{device.index} {device.name} of {device.platform} {problem}" for device, problem in problems)
+                raise DeviceNotFoundError(f"no OpenCL device here takes the SPIR-V of the format 'il': {text}. {_FOR_IL}", kind="opencl")
+            return supporting[0]
         if self.fmt in _VENDORS:
             supporting = [device for device in all_devices if _is_of_vendor(device, self.fmt)]
             if not supporting:
@@ -105,6 +116,9 @@ class OpenCLPrograms(Programs):
     def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
         """Return the address space, type and access of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
         program = self.get(device)
+        if self.fmt == "il":
+            kernel = self._il_kernels.get(name)
+            return [[each.space, each.type, each.access] for each in kernel.arguments] if kernel else ()
         if not self.text:
             return ()
         return self._arguments[device].get(name, ()) if device in self._arguments else _driver.arguments_of(program, name)
@@ -116,10 +130,38 @@ class OpenCLPrograms(Programs):
             return self._build_source(device)
         if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
             raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+        if self.fmt == "il":
+            problem = self._il_problem(device)
+            if problem:
+                raise FormatError(f"{device} {problem}. {_FOR_IL}", kind="opencl")
+            return _driver.build_il(device.context, device.handle, self.code)
         from devmod_opencl._trial import try_binary
 
         try_binary(device, self.code, list(self._functions.values()))
         return _driver.build_binary(device.context, device.handle, self.code)
+
+    @cached_property
+    def _il_kernels(self) -> Mapping[str, SpirvKernel]:
+        """The kernels of SPIR-V: drivers have no information about its arguments."""
+        from devmod_readers.spirv import read_kernels, read_module
+
+        try:
+            return read_kernels(read_module(self.code))
+        except FormatError as error:
+            raise FormatError(f"the opencl payload of format 'il' {error}", kind="opencl") from None
+
+    @cached_property
+    def _il_version(self) -> str:
+        return il_version(self.code)
+
+    def _il_problem(self, device: OpenCLDevice) -> str:
+        """Return why a device cannot build the SPIR-V, as the end of a sentence; "" if it can."""
+        versions = device.il_versions
+        if not versions:
+            return "does not support SPIR-V (cl_khr_il_program)"
+        if self._il_version not in versions:
+            return f"supports {', '.join(versions)}, and not {self._il_version}"
+        return "" if device.limits["address_bits"] == 64 else "has addresses of 32 bits, and the SPIR-V those of 64"
 
     def _build_source(self, device: OpenCLDevice) -> Any:
         if device.platform in _KEEP_BUILDS:

@@ -117,7 +117,10 @@ def _parse_type(symbol: str, at: int, seen: list[Type], spaces: Mapping[int, str
         at, element = _parse_type(symbol, vector.end(), seen, spaces, depth + 1)
         result = element._replace(lanes=int(vector[1]))
     elif symbol[at : at + 1] == "P":
+        is_plain = symbol[at + 1 : at + 2] not in ("U", "V", "K")
         at, target = _parse_type(symbol, at + 1, seen, spaces, depth + 1)
+        if is_plain:
+            seen.append(target)  # the type in its address space, which has no mark
         result = target._replace(space=target.space or spaces[0])
     elif symbol[at : at + 1].isdigit():
         number = re.match(r"\d{1,3}", symbol[at:])
