@@ -34,7 +34,7 @@ def load_from_file(path: str, fmt: str) -> Module:
 
 
 def devices() -> Sequence[Device]:
-    """Entry point ``devmod.device.opencl``: return the devices of all platforms, GPUs and accelerators before CPUs."""
+    """Entry point ``devmod.device.opencl``: return the devices of all platforms, GPUs and accelerators before CPUs, PoCL's last."""
     from devmod_opencl._device import devices as list_devices
 
     return list_devices()

@@ -205,12 +205,6 @@ class OpenCLDevice(Device):
         return result
 
     @property
-    def il_versions(self) -> Sequence[str]:
-        """The versions of SPIR-V that the device takes, such as "SPIR-V_1.2"."""
-        result: tuple[str, ...] = self._once.get("il_versions", lambda: _driver.il_versions(self.handle))
-        return result
-
-    @property
     def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
         """The sizes that the attribute ``intel_reqd_sub_group_size`` may have; () if the driver does not provide them."""
         result: tuple[int, ...] = self._once.get("subgroup_sizes", lambda: _driver.subgroup_sizes(self.handle))

@@ -44,7 +44,9 @@ _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
 
 
 def list_devices() -> list[Any]:
-    """Return all devices of all platforms: GPUs and accelerators before CPUs, otherwise in the order of the platforms.
+    """Return all devices of all platforms: GPUs and accelerators, then CPUs, then PoCL's CPUs, otherwise in the order of the platforms.
+
+    docs/design/opencl.md has the figures for which another driver of the CPU is chosen before PoCL.
 
     Raises
     ------
@@ -64,7 +66,7 @@ def list_devices() -> list[Any]:
         if POCL in names:
             why += " (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder)"
         raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl")
-    devices.sort(key=lambda device: bool(device.type & cl.device_type.CPU))
+    devices.sort(key=lambda device: (bool(device.type & cl.device_type.CPU), device.platform.name.strip() == POCL))
     return devices
 
 
@@ -130,6 +132,34 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
     return program
 
 
+def takes_il(device: Any) -> bool:
+    """Return whether a device builds programs from SPIR-V."""
+    try:
+        return "SPIR-V" in device.il_version
+    except Error:  # before OpenCL 2.1
+        return False
+
+
+def build_il(context: Any, device: Any, code: bytes) -> Any:
+    """Build a program from SPIR-V for one device.
+
+    Raises
+    ------
+    CompileError
+        The driver refuses it; `log` is the output of its compiler.
+    """
+    program = None
+    try:
+        program = cl._cl._create_program_with_il(context, code)
+        _build(program, device, "")
+    except Error as error:
+        log = build_log(program, device) if program is not None else ""
+        raise CompileError(
+            f"{device.name.strip()} cannot build the SPIR-V: {first_errors(log, code_name(error))}", kind="opencl", log=log
+        ) from error
+    return program
+
+
 def build_binary(context: Any, device: Any, binary: bytes) -> Any:
     """Build a program from a binary for one device.
 
@@ -156,34 +186,6 @@ def _build(program: Any, device: Any, options: str) -> None:
     log = build_log(program, device)
     if _WARNING.search(log):
         cl.compiler_output(f"{device.name.strip()} has built a program with warnings:\n{log}")
-
-
-def build_il(context: Any, device: Any, code: bytes) -> Any:
-    """Build a program from SPIR-V for one device.
-
-    Raises
-    ------
-    FormatError
-        The device refuses the SPIR-V.
-    """
-    program = None
-    try:
-        program = cl._cl._create_program_with_il(context, code)
-        program.build(b"", [device])
-    except Error as error:
-        log = build_log(program, device) if program is not None else ""
-        raise FormatError(
-            f"{device.name.strip()} cannot build the opencl payload of format 'il': {first_errors(log, code_name(error))}", kind="opencl"
-        ) from error
-    return program
-
-
-def il_versions(device: Any) -> tuple[str, ...]:
-    """Return the versions of SPIR-V that a device takes, such as "SPIR-V_1.2"; () if it takes none."""
-    try:
-        return tuple(str(device.il_version).split())
-    except (Error, AttributeError):  # before OpenCL 2.1
-        return ()
 
 
 def binary_of(program: Any) -> bytes:

@@ -10,12 +10,11 @@ from operator import itemgetter
 from struct import Struct, calcsize
 
 from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, no_time
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
-from devmod_opencl._module import il_version
 from devmod_opencl._pocl import name_processor
 from devmod_readers.options.opencl import is_supported
 from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
 
 
-_FOR_IL = "Use the source (format 'cl'), or Intel's runtime: pip install 'devmod-opencl[intel]'"
 #: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
 #: The platforms that keep what they build from a source on the disk. A cache of binaries beside theirs costs time: for a binary PoCL
@@ -76,7 +74,7 @@ class OpenCLPrograms(Programs):
         return OpenCLPrograms(self.fmt, self.code, constants)
 
     def default_device(self) -> OpenCLDevice:
-        """Return the first device; for a vendor's binary, the first device of that vendor; for SPIR-V, the first that takes it.
+        """Return the first device; for SPIR-V or a vendor's binary, the first one that supports it.
 
         Raises
         ------
@@ -84,15 +82,10 @@ class OpenCLPrograms(Programs):
             There is no such device.
         """
         all_devices = devices()
-        if self.fmt == "il":
-            problems = [(device, self._il_problem(device)) for device in all_devices]
-            supporting = [device for device, problem in problems if not problem]
-            if not supporting:
-                text = "; ".join(f"{device.index} {device.name} of {device.platform} {problem}" for device, problem in problems)
-                raise DeviceNotFoundError(f"no OpenCL device here takes the SPIR-V of the format 'il': {text}. {_FOR_IL}", kind="opencl")
-            return supporting[0]
-        if self.fmt in _VENDORS:
-            supporting = [device for device in all_devices if _is_of_vendor(device, self.fmt)]
+        if self.fmt == "il" or self.fmt in _VENDORS:
+            supporting = [device for device in all_devices if _supports(device, self.fmt)]
+            if not supporting and self.fmt == "il":
+                raise _no_il("no OpenCL device here", "supports")
             if not supporting:
                 text = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
                 raise DeviceNotFoundError(
@@ -116,33 +109,22 @@ class OpenCLPrograms(Programs):
     def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
         """Return the address space, type and access of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
         program = self.get(device)
-        if self.fmt == "il":
+        if self.fmt == "il":  # drivers have no information about the arguments of SPIR-V
             kernel = self._il_kernels.get(name)
             return [[each.space, each.type, each.access] for each in kernel.arguments] if kernel else ()
         if not self.text:
             return ()
         return self._arguments[device].get(name, ()) if device in self._arguments else _driver.arguments_of(program, name)
 
-    def _build(self, device: OpenCLDevice) -> Any:
-        name_processor(device.handle)
-        try_linker(device)
-        if self.fmt == "cl":
-            return self._build_source(device)
-        if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
-            raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
-        if self.fmt == "il":
-            problem = self._il_problem(device)
-            if problem:
-                raise FormatError(f"{device} {problem}. {_FOR_IL}", kind="opencl")
-            return _driver.build_il(device.context, device.handle, self.code)
-        from devmod_opencl._trial import try_binary
-
-        try_binary(device, self.code, list(self._functions.values()))
-        return _driver.build_binary(device.context, device.handle, self.code)
-
     @cached_property
     def _il_kernels(self) -> Mapping[str, SpirvKernel]:
-        """The kernels of SPIR-V: drivers have no information about its arguments."""
+        """The kernels of SPIR-V by name.
+
+        Raises
+        ------
+        FormatError
+            The SPIR-V is damaged.
+        """
         from devmod_readers.spirv import read_kernels, read_module
 
         try:
@@ -150,25 +132,27 @@ class OpenCLPrograms(Programs):
         except FormatError as error:
             raise FormatError(f"the opencl payload of format 'il' {error}", kind="opencl") from None
 
-    @cached_property
-    def _il_version(self) -> str:
-        return il_version(self.code)
+    def _build(self, device: OpenCLDevice) -> Any:
+        if self.fmt == "il" and not _supports(device, "il"):
+            raise _no_il(str(device), "does not support")
+        name_processor(device.handle)
+        try_linker(device)
+        if self.fmt in ("cl", "il"):
+            return self._build_portable(device)
+        if self.fmt in _VENDORS and not _supports(device, self.fmt):
+            raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+        from devmod_opencl._trial import try_binary
 
-    def _il_problem(self, device: OpenCLDevice) -> str:
-        """Return why a device cannot build the SPIR-V, as the end of a sentence; "" if it can."""
-        versions = device.il_versions
-        if not versions:
-            return "does not support SPIR-V (cl_khr_il_program)"
-        if self._il_version not in versions:
-            return f"supports {', '.join(versions)}, and not {self._il_version}"
-        return "" if device.limits["address_bits"] == 64 else "has addresses of 32 bits, and the SPIR-V those of 64"
+        try_binary(device, self.code, list(self._functions.values()))
+        return _driver.build_binary(device.context, device.handle, self.code)
 
-    def _build_source(self, device: OpenCLDevice) -> Any:
+    def _build_portable(self, device: OpenCLDevice) -> Any:
+        """Build a source or SPIR-V, or load the cached result."""
         if device.platform in _KEEP_BUILDS:
-            return _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+            return self._compile(device)
         import json
 
-        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text or self.code)
         line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
         if binary:
             try:
@@ -177,15 +161,34 @@ class OpenCLPrograms(Programs):
                 return program
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
-        program = _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+        program = self._compile(device)
         self._arguments[device] = arguments = {name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)}
         binary = _driver.binary_of(program)
         if binary:
             _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
         return program
 
+    def _compile(self, device: OpenCLDevice) -> Any:
+        if self.fmt == "cl":
+            return _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+        from devmod_opencl._trial import try_binary
 
-def _is_of_vendor(device: OpenCLDevice, fmt: str) -> bool:
+        try_binary(device, self.code, list(self._functions.values()), is_il=True)
+        return _driver.build_il(device.context, device.handle, self.code)
+
+
+def _no_il(subject: str, verb: str) -> DeviceNotFoundError:
+    return DeviceNotFoundError(
+        f"{subject} {verb} the format 'il' (SPIR-V). Install an OpenCL driver with the extension cl_khr_il_program (for a CPU with Linux: "
+        f"{pip_install('devmod-opencl[intel]')}), or use the source (format 'cl')",
+        kind="opencl",
+    )
+
+
+def _supports(device: OpenCLDevice, fmt: str) -> bool:
+    """Return whether a device supports SPIR-V, or the format of a vendor."""
+    if fmt == "il":
+        return _driver.takes_il(device.handle)
     names = f"{device.platform} {device.vendor}".lower()
     return any(word in names for word in _VENDORS[fmt])
 

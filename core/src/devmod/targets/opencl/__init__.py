@@ -1,4 +1,4 @@
-"""OpenCL: C source, SPIR-V for OpenCL (R16), a program binary, or a vendor's binary. A module has one of them."""
+"""OpenCL: C source, SPIR-V, a program binary, or a vendor's binary. A module has one of them (R16)."""
 
 from __future__ import annotations
 
