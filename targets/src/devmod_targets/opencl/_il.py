@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from devmod import Origin
 from devmod.errors import CompileError, FormatError
 from devmod.targets.opencl import SPEC
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Every device that takes SPIR-V takes this version. Some functions need a newer one, such as the shuffles of sub-groups.
 _VERSIONS = ("1.0", "1.4")
+#: clang gives the copies of a work-group a stride of 32 bits, which SPIR-V does not allow and drivers refuse.
+_COPIES = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
 _SPACES = {"buffer": ("GLOBAL", "CONSTANT"), "local": ("LOCAL",), "scalar": ("PRIVATE",), "image": ("GLOBAL",), "sampler": ("PRIVATE",)}
 #: What a device must have for a capability, by its number.
 _NEEDS = {9: "fp16", 10: "fp64", 12: "int64_atomics", 13: "images", 14: "images", 15: "images", 58: "subgroups", 61: "subgroups"}
@@ -60,7 +64,8 @@ def compile_il(
                 raise
     try:
         missing = read_imports(read_module(code))
-        code = _define(request, source, program, processor, missing) if missing else code
+        if missing or _COPIES.search(source.text):
+            code = _define(request, source, program, processor, missing)
         module = read_module(code)
         _check_kernels(request, kernels, module)
     except FormatError as error:
@@ -82,8 +87,12 @@ def _define(request: CompileRequest, source: SelfContainedSource, program: Clang
         devmod has no definition of a function.
     """
     text = program.compile(processor.flags, "-emit-llvm")[0].decode()
-    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol in missing]
-    definitions, unknown = define(builtins)
+    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol in missing or _COPIES.fullmatch(each.name)]
+    # clang compiles a call of a built-in function by its symbol, also if it has a definition.
+    renamed = [each._replace(symbol=each.symbol.replace("_Z", "devmod_", 1)) for each in builtins]
+    for old, new in zip(builtins, renamed, strict=True):
+        text = text.replace(f"@{old.symbol}(", f"@{new.symbol}(")
+    definitions, unknown = define(renamed)
     try:
         if not unknown:
             lines, _, modules = processor.finish(processor.compile(definitions))

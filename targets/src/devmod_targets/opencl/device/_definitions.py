@@ -132,12 +132,12 @@ def _define(builtin: Builtin, number: int) -> str | None:
         return None
     function = f"devmod_{number}"
     taken = ", ".join(f"{_declared(each)} a{index}" for index, each in enumerate(params)) or "void"
-    type_ = "void *" if result.base == "ptr" else result.spelling
+    type_ = result.spelling if result.base in (*_SIZES, "void", "bool") else "event_t"
     return f'{type_} {function}({taken}) __asm__("{builtin.symbol}");\n{type_} {function}({taken})\n{{\n{body}\n}}'
 
 
 #: Types of parameters that are passed as an integer, or as a pointer.
-_ENUMS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "void *", "bool": "bool"}
+_ENUMS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "event_t", "bool": "bool"}
 
 
 def _declared(type_: Type) -> str:
@@ -177,7 +177,7 @@ def lanes_of(name: str, lanes: int) -> list[str]:
 
 
 def _vector(type_: Type, values: Sequence[str]) -> str:
-    return values[0] if type_.lanes == 1 else f"({type_.spelling})({', '.join(values)})"
+    return f"({type_.spelling})({', '.join(values)})"
 
 
 def _lanes(name: str, params: Sequence[Type], result: Type) -> str | None:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_DECLARE = re.compile(r"^declare [^@\n]*?(?P<result>void|<\d+ x \w+>|\w+) @(?P<symbol>[\w.$]+)\(", re.MULTILINE)
+_DECLARE = re.compile(r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE)
 _NAME = re.compile(r"_Z(\d{1,3})")
 _SPACE = re.compile(r"U3AS(\d)")
 _ATTRIBUTE = re.compile(r"U7_Atomic|[rVK]")

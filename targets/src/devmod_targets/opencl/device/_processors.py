@@ -149,7 +149,7 @@ class Spirv(Processor):
         self.flags = [f"--target=spirv64v{version}-unknown-unknown"]
 
     def library(self, functions: Sequence[str], text: str) -> tuple[list[str], list[bytes]]:
-        own = [name for name in functions if "__spirv_" not in name]
+        own = [name for name in functions if not re.match(r"_Z\d+(?:__spirv_|get_)", name)]
         if own:
             raise MissingFunctionError(own[0])
         return [], []

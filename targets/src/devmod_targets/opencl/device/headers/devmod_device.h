@@ -25,7 +25,7 @@ DEVMOD_PLAIN1(cbrt) DEVMOD_PLAIN1(cos) DEVMOD_PLAIN1(cosh) DEVMOD_PLAIN1(cospi) 
 DEVMOD_PLAIN1(exp) DEVMOD_PLAIN1(exp10) DEVMOD_PLAIN1(exp2) DEVMOD_PLAIN1(expm1) DEVMOD_PLAIN1(lgamma) DEVMOD_PLAIN1(log)
 DEVMOD_PLAIN1(log10) DEVMOD_PLAIN1(log1p) DEVMOD_PLAIN1(log2) DEVMOD_PLAIN1(sin) DEVMOD_PLAIN1(sinh) DEVMOD_PLAIN1(sinpi)
 DEVMOD_PLAIN1(tan) DEVMOD_PLAIN1(tanh) DEVMOD_PLAIN1(tgamma)
-DEVMOD_PLAIN2(atan2) DEVMOD_PLAIN2(fmod) DEVMOD_PLAIN2(hypot) DEVMOD_PLAIN2(pow) DEVMOD_PLAIN2(remainder)
+DEVMOD_PLAIN2(atan2) DEVMOD_PLAIN2(fmod) DEVMOD_PLAIN2(hypot) DEVMOD_PLAIN2(pow)
 #define DEVMOD_FAST(name) \
     DECLARED float lib_native_##name(float) __asm__(DEVMOD_FAST32(#name)); \
     OV float m_native_##name(float x) { return lib_native_##name(x); }
@@ -137,6 +137,22 @@ OV long devmod_bits(double x) { return as_long(x); }
         if (x == 0)                                                                                                          \
             return m_copysign(devmod_from((bits)1), y);                                                                      \
         return devmod_from(value + ((x < y) == (x > 0) ? 1 : -1));                                                           \
+    }                                                                                                                        \
+    /* The rest by an even multiple of y has the parity of the quotient, which a tie needs. */                               \
+    OV type m_remainder(type x, type y)                                                                                      \
+    {                                                                                                                        \
+        type size = m_fabs(y), rest = m_fabs(x), infinity = (type)INFINITY;                                                  \
+        if (x != x || y != y || rest == infinity || size == 0)                                                               \
+            return (type)NAN;                                                                                                \
+        if (size == infinity)                                                                                                \
+            return x;                                                                                                        \
+        rest = size + size < infinity ? m_fmod(rest, size + size) : rest;                                                    \
+        if (rest > size - rest) {                                                                                            \
+            rest -= size;                                                                                                    \
+            if (rest >= size - rest)                                                                                         \
+                rest -= size;                                                                                                \
+        }                                                                                                                    \
+        return devmod_bits(x) < 0 ? -rest : rest;                                                                            \
     }                                                                                                                        \
     OV type m_remquo(type x, type y, generic int *quotient)                                                                  \
     {                                                                                                                        \

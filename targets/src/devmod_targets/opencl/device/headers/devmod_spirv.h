@@ -9,10 +9,14 @@
 #define DEVMOD_DECLARED __attribute__((overloadable, convergent))
 DEVMOD_DECLARED void __spirv_MemoryBarrier(int scope, int semantics);
 DEVMOD_DECLARED void __spirv_ControlBarrier(int scope, int memory, int semantics);
-uint devmod_group(uint axis);
-uint devmod_local(uint axis);
-uint devmod_size(uint axis);
-uint devmod_groups(uint axis);
+DEVMOD_DECLARED size_t get_group_id(uint axis);
+DEVMOD_DECLARED size_t get_local_id(uint axis);
+DEVMOD_DECLARED size_t get_local_size(uint axis);
+DEVMOD_DECLARED size_t get_num_groups(uint axis);
+DEVMOD_DEVICE uint devmod_group(uint axis) { return get_group_id(axis); }
+DEVMOD_DEVICE uint devmod_local(uint axis) { return get_local_id(axis); }
+DEVMOD_DEVICE uint devmod_size(uint axis) { return get_local_size(axis); }
+DEVMOD_DEVICE uint devmod_groups(uint axis) { return get_num_groups(axis); }
 int devmod_shuffle(int x, uint lane, uint lanes);
 int devmod_all(int x, uint lanes);
 int devmod_any(int x, uint lanes);
