@@ -55,8 +55,14 @@ def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequ
 
 
 def owner_of(name: str) -> TargetSpec | None:
-    """Return the spec of the first of core's kinds with a language, or a suffix of source files, of this name."""
-    return next((spec for spec in map(find_spec, KINDS) if takes(spec, name)), None)
+    """Return the core kind of a language, or of a suffix of source files: that whose default it is, else the first that takes it."""
+    takers = [spec for spec in map(find_spec, KINDS) if takes(spec, name)]
+    return next((spec for spec in takers if is_default(spec, name)), next(iter(takers), None))
+
+
+def is_default(spec: TargetSpec | None, name: str) -> bool:
+    """Return whether a language, given by its name or by a suffix, is the default language of a kind."""
+    return spec is not None and spec.languages.get(name, name) == next(iter(spec.languages.values()), None)
 
 
 def takes(spec: TargetSpec | None, name: str) -> bool:

@@ -18,7 +18,7 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, takes
+from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, is_default, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -332,7 +332,8 @@ def _file_hint(path: str) -> str:
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
     # `owner_of` also finds names of languages, such as "object".
-    other = next((each for each in map(find_spec, KINDS) if each is not None and suffix in each.languages), None)
+    others = [each for each in map(find_spec, KINDS) if each is not None and suffix in each.languages]
+    other = next((each for each in others if is_default(each, suffix)), next(iter(others), None))
     if other is not None and spec.languages:
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))

@@ -11,8 +11,8 @@ from __future__ import annotations
 #: The kinds in the order of the contract, with all names by which the spec of each may be found: its file formats and suffixes, the
 #: suffixes of its sources, and its aliases. A look-up imports only the specs that have the name.
 NAMES = {
-    "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "ll", "ptx"),
-    "rocm": ("bc", "hip", "hsaco", "ll", "s"),
+    "cuda": ("bc", "cl", "cu", "cubin", "cuda", "fatbin", "ll", "ptx"),
+    "rocm": ("bc", "cl", "hip", "hsaco", "ll", "s"),
     "metal": ("metal", "metallib"),
     "vulkan": ("comp", "glsl", "hlsl", "spv"),
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "il", "xclbin"),

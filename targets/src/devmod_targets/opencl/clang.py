@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from devmod.backend import find_spec
 from devmod.errors import compile_error
 from devmod_targets._text import header_text
 from devmod_targets.authoring import warn_caller
@@ -25,6 +24,8 @@ _DIAGNOSTIC = re.compile(r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|e
 #: The extensions that every target has here. Whether a device has them is among the needs of a kernel.
 _EXTENSIONS = ("cl_khr_fp16", "cl_khr_fp64", "__opencl_c_fp64", "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
 _SUBGROUPS = ("cl_khr_subgroups", "__opencl_c_subgroups", "cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
+#: The extras of devmod-core with clang, by kind.
+_EXTRAS = {"opencl": "build-opencl-il", "cuda": "build-cuda-opencl", "rocm": "build-rocm"}
 _LEVEL = re.compile(r"-O[0-3sz]?")
 
 
@@ -67,13 +68,13 @@ def front_end(
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"] if declared else []
     arguments += [part for name in own for part in ("-include", name)]
     files = {name: content.encode() for name, content in own.items()}
-    spec = find_spec(request.target.kind)
+    kind = request.target.kind
     return run_zig(
         [*arguments, *output, _PROGRAM, "-o", "program.out"],
         {**files, _PROGRAM: text.encode()},
         "program.out",
-        kind=request.target.kind,
-        distribution=spec.build_distribution if spec else "ziglang",
+        kind=kind,
+        distribution=f"devmod-core[{_EXTRAS[kind]}]",
     )
 
 

@@ -23,13 +23,7 @@ SPEC = TargetSpec(
     compiler="devmod_targets.rocm.compile:compile",
     build_extra="build-rocm",
     needs_arch=dict.fromkeys(("HIP", "LLVM IR", "LLVM bitcode", "assembly", "OpenCL C"), "gfx90a,gfx1100"),
-    compiled_as={
-        "elf": "hsaco",
-        "offload_bundle": "hsaco",
-        "compressed_offload_bundle": "hsaco",
-        "offload_binary": "hsaco",
-        "text": "hip",
-    },
+    compiled_as=dict.fromkeys(("elf", "offload_bundle", "compressed_offload_bundle", "offload_binary"), "hsaco") | {"text": "hip"},
     architecture="devmod.targets.rocm.architecture:architecture",
     rank="devmod.targets.rocm.architecture:rank",
 )
