@@ -66,14 +66,14 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "tanh(v)": (np.tanh, 1e-6),
     "tanpi(v / 16)": (lambda v: np.tan(math.pi * v / 16), 2e-5),
     "native_sin(v) + native_cos(v)": (lambda v: np.sin(v) + np.cos(v), 3e-5),
-    "native_exp(v / 4) + native_exp2(v / 4) + native_exp10(v / 4)": (lambda v: np.exp(v / 4) + 2 ** (v / 4) + 10 ** (v / 4), 3e-5),
+    "native_exp(v / 4) + native_exp2(v / 4) + native_exp10(v / 4)": (lambda v: np.exp(v / 4) + 2 ** (v / 4) + 10 ** (v / 4), 2e-4),
     "native_log(fabs(v)) + native_log2(fabs(v)) + native_log10(fabs(v))": (
         lambda v: np.log(np.abs(v)) + np.log2(np.abs(v)) + np.log10(np.abs(v)),
-        3e-5,
+        2e-4,
     ),
     "native_divide(v, 3.0f) + native_recip(v) + native_sqrt(fabs(v)) + native_rsqrt(fabs(v))": (
         lambda v: v / 3 + 1 / v + np.sqrt(np.abs(v)) + 1 / np.sqrt(np.abs(v)),
-        3e-5,
+        2e-4,
     ),
     "native_powr(fabs(v), 1.5f) + native_tan(v / 8)": (lambda v: np.abs(v) ** 1.5 + np.tan(v / 8), 3e-4),
     "degrees(v) + radians(v)": (lambda v: np.degrees(v) + np.radians(v), 4e-7),
@@ -89,7 +89,7 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     ),
     "normalize((float4)(v, 1, 2, 3)).x + fast_normalize((float2)(v, 1)).y": (
         lambda v: v / np.sqrt(v * v + 14) + 1 / np.sqrt(v * v + 1),
-        1e-6,
+        2e-4,
     ),
     "isnan(v * NAN) + 2 * isinf(v * INFINITY) + 4 * isfinite(v) + 8 * isnormal(v) + 16 * signbit(v) + 32 * isless(v, 1.0f)": (
         lambda v: 15 + 16 * np.signbit(v) + 32 * (v < 1),
@@ -103,8 +103,8 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "vload_half(0, h) * 0 + convert_float(convert_half(v))": (lambda v: v.astype("float16"), 0),
     "sub_group_any(1) + sub_group_all(1) * 2": (lambda v: np.full_like(v, 3), 0),
     "work_group_reduce_add(v) + work_group_reduce_max(v)": (lambda v: np.full_like(v, v.sum() + v.max()), 2e-6),
-    "work_group_scan_inclusive_add(v) + work_group_scan_exclusive_max(v) * (i > 0)": (
-        lambda v: np.cumsum(v) + np.concatenate([[0], np.maximum.accumulate(v)[:-1]]),
+    "work_group_scan_inclusive_add(v) + fmax(work_group_scan_exclusive_max(v), -100.0f)": (
+        lambda v: np.cumsum(v) + np.concatenate([[-100], np.maximum.accumulate(v)[:-1]]),
         2e-6,
     ),
     "work_group_broadcast(v, 3) + work_group_any(i == 5) + work_group_all(i < 5)": (lambda v: np.full_like(v, v[3] + 1), 1e-7),
@@ -133,8 +133,8 @@ def test_the_functions_of_floats(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["atomic_fetch_add_explicit", "atomic_compare_exchange_strong", "atomic_exchange"])
 def test_atomics_of_opencl_c_2(name: str, target: str, tmp_path: Path) -> None:
-    if target == "source":
-        pytest.skip("PoCL 3.0 compiles OpenCL C 1.2")
+    if target in ("source", "SPIR-V"):
+        pytest.skip("PoCL 3.0 compiles OpenCL C 1.2, and Intel's CPU runtime has no atomics in SPIR-V by pointers to any address space")
     body = {
         "atomic_fetch_add_explicit": "atomic_fetch_add_explicit(c, i, memory_order_relaxed, memory_scope_device);",
         "atomic_compare_exchange_strong": "int e = atomic_load(c); while (!atomic_compare_exchange_strong(c, &e, e + i)) {}",

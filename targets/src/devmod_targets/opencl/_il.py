@@ -12,7 +12,7 @@ from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.opencl.clang import ClangProgram, call_place
 from devmod_targets.opencl.device._definitions import define
-from devmod_targets.opencl.device._names import read_builtins
+from devmod_targets.opencl.device._names import read_builtins, rename
 from devmod_targets.opencl.device._processors import MissingFunctionError, Spirv
 
 TYPE_CHECKING = False
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 #: Every device that takes SPIR-V takes this version. Some functions need a newer one, such as the shuffles of sub-groups.
 _VERSIONS = ("1.0", "1.4")
-#: clang gives the copies of a work-group a stride of 32 bits, which SPIR-V does not allow and drivers refuse.
-_COPIES = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
+#: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which SPIR-V does not allow.
+_OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
 _SPACES = {"buffer": ("GLOBAL", "CONSTANT"), "local": ("LOCAL",), "scalar": ("PRIVATE",), "image": ("GLOBAL",), "sampler": ("PRIVATE",)}
 #: What a device must have for a capability, by its number.
 _NEEDS = {9: "fp16", 10: "fp64", 12: "int64_atomics", 13: "images", 14: "images", 15: "images", 58: "subgroups", 61: "subgroups"}
@@ -64,7 +64,7 @@ def compile_il(
                 raise
     try:
         missing = read_imports(read_module(code))
-        if missing or _COPIES.search(source.text):
+        if missing or _OWN.search(source.text):
             code = _define(request, source, program, processor, missing)
         module = read_module(code)
         _check_kernels(request, kernels, module)
@@ -87,11 +87,8 @@ def _define(request: CompileRequest, source: SelfContainedSource, program: Clang
         devmod has no definition of a function.
     """
     text = program.compile(processor.flags, "-emit-llvm")[0].decode()
-    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol in missing or _COPIES.fullmatch(each.name)]
-    # clang compiles a call of a built-in function by its symbol, also if it has a definition.
-    renamed = [each._replace(symbol=each.symbol.replace("_Z", "devmod_", 1)) for each in builtins]
-    for old, new in zip(builtins, renamed, strict=True):
-        text = text.replace(f"@{old.symbol}(", f"@{new.symbol}(")
+    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol in missing or _OWN.fullmatch(each.name)]
+    text, renamed = rename(text, builtins)
     definitions, unknown = define(renamed)
     try:
         if not unknown:

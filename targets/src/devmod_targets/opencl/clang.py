@@ -29,6 +29,10 @@ _EXTRAS = {"opencl": "build-opencl-il", "cuda": "build-cuda-opencl", "rocm": "bu
 _LEVEL = re.compile(r"-O[0-3sz]?")
 
 
+#: clang's flags without LLVM's optimizations: devmod changes the program first, or a device's compiler optimizes it.
+UNOPTIMIZED = ("-O2", "-Xclang", "-disable-llvm-passes")
+
+
 def has_level(options: Iterable[str]) -> bool:
     """Return whether the options have a level of optimization."""
     return any(map(_LEVEL.fullmatch, options))
@@ -63,7 +67,7 @@ def front_end(
     """
     own = {_BASE: header_text("devmod_targets.opencl", f"headers/{_BASE}"), **(headers or {})}
     arguments = ["clang", "--no-default-config", "-x", "cl", *([f"-cl-std=CL{standard}"] if standard else []), *flags]
-    arguments += ["-O2", "-Xclang", "-disable-llvm-passes", "-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"]
+    arguments += [*UNOPTIMIZED, "-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"]
     arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_SUBGROUPS))]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"] if declared else []
     arguments += [part for name in own for part in ("-include", name)]

@@ -400,12 +400,11 @@ def _c11(name: str, params: Sequence[Type]) -> str | None:
 
 def _c11_call(operation: str, params: Sequence[Type], scope: str) -> str:
     base = params[0].base
-    place = "a0"
     number = {"float": "uint", "double": "ulong"}.get(base, "")
+    # LLVM finds the address space of a pointer for accesses that are not volatile.
+    place = f"({params[0].space} {number or base} *)a0"
     if operation.startswith("fetch_"):
-        return f"return __scoped_atomic_{operation}(a0, a1, {scope});"
-    if number:
-        place = f"(volatile {params[0].space} {number} *)a0"
+        return f"return __scoped_atomic_{operation}(({params[0].space} {base} *)a0, a1, {scope});"
     into, back = (f"as_{number}", f"as_{base}") if number else ("", "")
     if operation in ("store", "init"):
         return f"__scoped_atomic_store_n({place}, {into}(a1), {scope});"

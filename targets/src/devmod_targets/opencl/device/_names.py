@@ -9,7 +9,7 @@ from devmod_targets._text import split_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _DECLARE = re.compile(r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE)
 _NAME = re.compile(r"_Z(\d{1,3})")
@@ -79,6 +79,17 @@ def read_builtins(text: str, spaces: Mapping[int, str]) -> list[Builtin]:
         result = Type(_LLVM[vector[2]], int(vector[1])) if vector else Type(_LLVM.get(match["result"], match["result"]))
         results.append(Builtin(name, params, result, symbol))
     return results
+
+
+def rename(text: str, builtins: Sequence[Builtin]) -> tuple[str, list[Builtin]]:
+    """Return a module with other symbols of built-in functions, and the functions with these symbols.
+
+    LLVM knows OpenCL's symbols. For SPIR-V it compiles a call by its symbol, also if the function has a definition. For amdgcn it replaces
+    calls of one function by calls of another, such as pow by powr, though another pass may have specialized the definition of that.
+    """
+    renamed = [each._replace(symbol=each.symbol.replace("_Z", "devmod_", 1)) for each in builtins]
+    symbols = {old.symbol: new.symbol for old, new in zip(builtins, renamed, strict=True)}
+    return re.sub(r"@(_Z[\w.$]+)(?=\()", lambda match: f"@{symbols.get(match[1], match[1])}", text), renamed
 
 
 def _parse(symbol: str, count: int, spaces: Mapping[int, str]) -> tuple[str, tuple[Type, ...]]:

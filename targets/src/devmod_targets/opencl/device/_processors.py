@@ -8,7 +8,7 @@ from hashlib import sha256
 from devmod.errors import CompileError
 from devmod_targets._text import header_text
 from devmod_targets.authoring.zig import run_zig
-from devmod_targets.opencl.clang import front_end
+from devmod_targets.opencl.clang import UNOPTIMIZED, front_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Processor:
         CompileError
             LLVM refuses the program.
         """
-        bitcode = self._run(["-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes"], {"program.ll": definitions.encode()})
+        bitcode = self._run(["-emit-llvm", "-c", *UNOPTIMIZED], {"program.ll": definitions.encode()})
         files = {"program.ll": text.encode(), "definitions.bc": bitcode}
         files |= {f"library{number}.bc": module for number, module in enumerate(modules)}
         linked = [part for name in list(files)[1:] for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", name)]
@@ -136,13 +136,14 @@ class Amdgcn(Processor):
         code, libraries, needed = compile_functions(self.request, definitions)
         if needed:
             raise MissingFunctionError(sorted(needed)[0].rpartition("_")[2])
-        return libraries, [self._run(["-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes"], {"program.ll": code.encode()})]
+        return libraries, [self._run(["-emit-llvm", "-c", *UNOPTIMIZED], {"program.ll": code.encode()})]
 
 
 class Spirv(Processor):
     header = "devmod_spirv.h"
     spaces: Mapping[int, str] = {0: "private", 1: "global", 2: "constant", 3: "local", 4: "generic"}
-    output = ("-c", "-O2", "-Xclang", "-disable-llvm-passes")
+    # The definitions have pointers to any address space, which LLVM replaces when it inlines them. A device chooses its vectors itself.
+    output = ("-c", "-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
 
     def __init__(self, request: CompileRequest, version: str) -> None:
         super().__init__(request)

@@ -17,7 +17,7 @@ from devmod_targets.opencl.clang import ClangProgram, call_place, has_level
 from devmod_targets.opencl.compile import read
 from devmod_targets.opencl.device._adapt import adapt
 from devmod_targets.opencl.device._definitions import define
-from devmod_targets.opencl.device._names import read_builtins
+from devmod_targets.opencl.device._names import read_builtins, rename
 from devmod_targets.opencl.device._processors import PROCESSORS, MissingFunctionError
 
 TYPE_CHECKING = False
@@ -167,7 +167,8 @@ def _link(request: CompileRequest, source: SelfContainedSource, processor: Proce
     builtins = read_builtins(text, processor.spaces)
     if not builtins:
         return text, []
-    definitions, unknown = define(builtins)
+    text, renamed = rename(text, builtins)
+    definitions, unknown = define(renamed)
     if unknown:
         raise _missing(request, source, unknown, builtins)
     try:
