@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def module_of(target: str, text: str = "") -> devmod.Module:
 
 @cache
 def il_devices() -> list[Any]:
-    return [each for each in devmod.devices() if each.kind == "opencl" and "SPIR-V" in getattr(each, "handle").il_version]
+    return [each for each in devmod.devices() if each.kind == "opencl" and "SPIR-V" in each.handle.il_version]
 
 
 @pytest.fixture(params=list(TARGETS))
@@ -63,7 +62,7 @@ def run(target: str, tmp_path: Path, name: str, *args: Any, grid: Any = 1, block
         else:
             values.append(arg)
     if target == "PTX":
-        ptx = [np.frombuffer(each, "V%d" % len(each))[0] if isinstance(each, bytes) else each for each in values]
+        ptx = [np.frombuffer(each, f"V{len(each)}")[0] if isinstance(each, bytes) else each for each in values]
         run_ptx(code_of(module).decode(), name, grid, block, ptx, size)
         return
     emulator = rdna3.Emulator(code_of(module), tmp_path)

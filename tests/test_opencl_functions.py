@@ -78,9 +78,7 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "native_powr(fabs(v), 1.5f) + native_tan(v / 8)": (lambda v: np.abs(v) ** 1.5 + np.tan(v / 8), 3e-4),
     "degrees(v) + radians(v)": (lambda v: np.degrees(v) + np.radians(v), 4e-7),
     "mix(v, 1.0f, 0.25f) + smoothstep(-2.0f, 2.0f, v) + step(1.0f, v) + sign(v)": (
-        lambda v: (
-            v + (1 - v) * 0.25 + (t := np.clip((v + 2) / 4, 0, 1)) * t * (3 - 2 * t) + (v >= 1) + np.sign(v)
-        ),
+        lambda v: v + (1 - v) * 0.25 + (t := np.clip((v + 2) / 4, 0, 1)) * t * (3 - 2 * t) + (v >= 1) + np.sign(v),
         5e-7,
     ),
     "length((float3)(v, 1, 2)) + distance((float2)(v, 1), (float2)(0, 2)) + fast_length((float2)(v, 1))": (
@@ -114,7 +112,9 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
 def test_the_functions_of_floats(target: str, tmp_path: Path) -> None:
     values = np.array([-7, -6.125, -4.5, -3.3, -2.5, -1.7, -1, -0.3, 0.2, 0.5, 1, 1.5, 2.25, 3.9, 5.5, 7], "float32")
     # PoCL 3 has neither sub-groups nor the functions of work-groups of OpenCL C 2.0, and no conversion from float to half.
-    calls = {name: each for name, each in FLOATS.items() if target != "source" or not name.startswith(("sub_group", "work_group", "vload_half"))}
+    calls = {
+        name: each for name, each in FLOATS.items() if target != "source" or not name.startswith(("sub_group", "work_group", "vload_half"))
+    }
     stores = "".join(f"o[{number}] = {expression};\n" for number, expression in enumerate(calls))
     text = (
         "//devmod: -cl-std=CL2.0\nkernel void f(global const float *x, global float *out, global const half *h) {\n"

@@ -24,7 +24,7 @@ _NO_ARGUMENT = """
 get_global_linear_id get_local_linear_id get_work_dim get_enqueued_num_sub_groups get_max_sub_group_size get_num_sub_groups
 get_sub_group_id get_sub_group_local_id get_sub_group_size
 """
-_ATOMIC = "add sub min max and or xor xchg".split()
+_ATOMIC = ["add", "sub", "min", "max", "and", "or", "xor", "xchg"]
 
 CALLS: dict[str, str] = {
     **{name: f"{name}(x) + {name}(v)" for name in _UNARY.split()},
@@ -39,7 +39,7 @@ CALLS: dict[str, str] = {
     **{name: f"{name}(x, i) + {name}(v, n)" for name in ("ldexp", "pown", "rootn")},
     "nan": "nan(u)",
     **{name: f"{name}(i) + {name}(n)" for name in ("abs", "clz", "ctz", "popcount")},
-    **{name: f"{name}(i, i) + {name}(n, n)" for name in "abs_diff add_sat hadd mul24 mul_hi rhadd rotate sub_sat".split()},
+    **{name: f"{name}(i, i) + {name}(n, n)" for name in ["abs_diff", "add_sat", "hadd", "mul24", "mul_hi", "rhadd", "rotate", "sub_sat"]},
     **{name: f"{name}(i, i, i)" for name in ("mad24", "mad_hi", "mad_sat")},
     "upsample": "upsample(i, u)",
     "cross": "cross(v, v)",
@@ -52,8 +52,8 @@ CALLS: dict[str, str] = {
     "vstore_half": "vstore_half(x, 0, h)",
     **{f"vload{a}_half{lanes}": f"vload{a}_half{lanes}(0, h)" for a in ("", "a") for lanes in (2, 3, 4, 8, 16)},
     **{f"vstore{a}_half{lanes}": f"vstore{a}_half{lanes}((float{lanes})(x), 0, h)" for a in ("", "a") for lanes in (2, 3, 4, 8, 16)},
-    **{f"convert_{name}": f"convert_{name}(x)" for name in "char uchar short ushort int uint long ulong half float double".split()},
-    **{name: f"{name}(CLK_LOCAL_MEM_FENCE)" for name in "barrier mem_fence read_mem_fence write_mem_fence work_group_barrier".split()},
+    **{f"convert_{name}": f"convert_{name}(x)" for name in ["char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "double"]},
+    **{name: f"{name}(CLK_LOCAL_MEM_FENCE)" for name in ["barrier", "mem_fence", "read_mem_fence", "write_mem_fence", "work_group_barrier"]},
     "sub_group_barrier": "sub_group_barrier(CLK_LOCAL_MEM_FENCE)",
     "atomic_work_item_fence": "atomic_work_item_fence(CLK_LOCAL_MEM_FENCE, memory_order_acq_rel, memory_scope_work_group)",
     "async_work_group_copy": "t = async_work_group_copy(l, g, 4, 0)",

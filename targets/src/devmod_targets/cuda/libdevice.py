@@ -25,7 +25,9 @@ def find_libdevice(request: CompileRequest) -> bytes:
     """
     folder = folder_of(_FILE)
     if not folder:
-        missing = not_installed("libdevice, the library of mathematics of the wheel nvidia-nvvm,", "devmod-core[build-cuda-opencl]", "nvidia")
+        missing = not_installed(
+            "libdevice, the library of mathematics of the wheel nvidia-nvvm,", "devmod-core[build-cuda-opencl]", "nvidia"
+        )
         raise ToolchainNotFoundError(
             f"the functions of mathematics that {request.name} calls cannot be compiled for {request.target.kind} here: {missing}",
             kind=request.target.kind,

@@ -53,7 +53,7 @@ def compile_il(
         The source has errors, or calls a function that clang does not compile to SPIR-V.
     """
     program = ClangProgram(request, source, standard)
-    code, warnings = b"", []
+    code, warnings = b"", list[str]()
     for version in _VERSIONS:
         processor = Spirv(request, version)
         try:
@@ -98,7 +98,9 @@ def _define(request: CompileRequest, source: SelfContainedSource, program: Clang
         unknown = [each.name for each in builtins]
     name = unknown[0]
     is_own = next(each for each in builtins if each.name == name).symbol == name
-    what = f"function {name!r}, which it does not define" if is_own else f"built-in function {name!r} with types for which clang has no SPIR-V"
+    what = (
+        f"function {name!r}, which it does not define" if is_own else f"built-in function {name!r} with types for which clang has no SPIR-V"
+    )
     end = "" if is_own else ". Use the source (the target 'opencl')"
     raise request.error(f"{call_place(request, source, name)}: error: the program calls the {what}{end}")
 
@@ -108,7 +110,10 @@ def _check_kernels(request: CompileRequest, kernels: Mapping[str, ReflectedFunct
     compiled = read_kernels(module)
     for name, kernel in kernels.items():
         arguments = compiled[name].arguments if name in compiled else ()
-        expected = [(param.kind, argument_bytes(type_) if param.kind == "scalar" else 0) for type_, param in zip(kernel.types, kernel.params, strict=True)]
+        expected = [
+            (param.kind, argument_bytes(type_) if param.kind == "scalar" else 0)
+            for type_, param in zip(kernel.types, kernel.params, strict=True)
+        ]
         if len(arguments) != len(expected) or not all(
             _fits(each, kind, size) for each, (kind, size) in zip(arguments, expected, strict=True)
         ):

@@ -99,7 +99,10 @@ class ClangProgram(NamedTuple):
         """
         request = self.request
         result = front_end(
-            request, self.source.text, [*flags, *self.source.options], ["-c" if output == "-c" else "-S", *([] if output == "-c" else [output])],
+            request,
+            self.source.text,
+            [*flags, *self.source.options],
+            ["-c" if output == "-c" else "-S", *([] if output == "-c" else [output])],
             standard=self.standard,
         )
         log = re.sub(rf"(?m)^{re.escape(_PROGRAM)}(?=:)", lambda _: request.name, result.log)
@@ -115,6 +118,7 @@ class ClangProgram(NamedTuple):
 
     @property
     def toolchain(self) -> str:
+        """The name and the version of the wheel."""
         return toolchain()
 
 
@@ -124,7 +128,9 @@ _QUOTED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 def call_place(request: CompileRequest, source: SelfContainedSource, name: str) -> str:
     """Return the file and the line of the first call of a function; the file alone if a macro has the name."""
-    text = _QUOTED.sub(lambda quoted: quoted[0] if "\n" not in quoted[0] and quoted[0][0] == '"' else re.sub(r"[^\n]", " ", quoted[0]), source.text)
+    text = _QUOTED.sub(
+        lambda quoted: quoted[0] if "\n" not in quoted[0] and quoted[0][0] == '"' else re.sub(r"[^\n]", " ", quoted[0]), source.text
+    )
     file, number = request.name, 0
     call = re.compile(rf"\b{re.escape(name)}\s*\(")
     for line in text.split("\n"):

@@ -185,6 +185,7 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
 
 
 def hip_flags(arch: str, options: Sequence[str]) -> list[str]:
+    """Return clang's flags of HIP for a processor. `options` are those of the request."""
     widths = [64 if option == "-mwavefrontsize64" else 32 for option in options if option.endswith("wavefrontsize64")]
     wave = (widths or [64 if _major(arch) < 10 else 32])[-1]
     return [

@@ -54,7 +54,15 @@ def compile_functions(request: CompileRequest, functions: Mapping[str, str]) -> 
     request, libs_folder = split_option(request, DEVICE_LIBS)
     text = "".join(f'extern "C" __device__ {each}\n' for each in functions.values())
     unit = request.replace(
-        text=text, data=b"", name="mathematics.hip", language="HIP", fmap=None, folder="", defines={}, include=(), options=_toolchain(request)
+        text=text,
+        data=b"",
+        name="mathematics.hip",
+        language="HIP",
+        fmap=None,
+        folder="",
+        defines={},
+        include=(),
+        options=_toolchain(request),
     )
     options = clang_options(unit, SPEC, "gnu++20")
     modules = find_modules(libs_folder)

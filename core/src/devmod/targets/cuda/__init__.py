@@ -24,8 +24,7 @@ SPEC = TargetSpec(
     preprocessed=("CUDA C++", "OpenCL C"),
     compiler="devmod_targets.cuda.compile:compile",
     build_extra="build-cuda",
-    needs_arch=dict.fromkeys(("CUDA C++", "OpenCL C"), "sm_80,sm_90,compute_90")
-    | dict.fromkeys(("LLVM IR", "LLVM bitcode"), "compute_80"),
+    needs_arch=dict.fromkeys(("CUDA C++", "OpenCL C"), "sm_80,sm_90,compute_90") | dict.fromkeys(("LLVM IR", "LLVM bitcode"), "compute_80"),
     compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
     architecture="devmod.targets.cuda.architecture:architecture",
     rank="devmod.targets.cuda.architecture:rank",

@@ -15,7 +15,9 @@ from devmod_targets._text import split_arguments
 #: The shared memory of a launch.
 _MEMORY = "devmod_local_memory"
 _DEFINE = re.compile(r"^define (?P<words>[^@\n]*)@(?P<name>[\w.$]+)\(", re.MULTILINE)
-_LINKAGES = re.compile(r"\b(?:private|internal|available_externally|linkonce(?:_odr)?|weak(?:_odr)?|external|dso_local|protected|hidden|default)\s+")
+_LINKAGES = re.compile(
+    r"\b(?:private|internal|available_externally|linkonce(?:_odr)?|weak(?:_odr)?|external|dso_local|protected|hidden|default)\s+"
+)
 _THREE = re.compile(r"<3 x (\w+)>")
 _VARIABLE = re.compile(r"%[\w.$-]+$")
 _ENTRY = re.compile(r"[\w.$-]+:[^\n]*\n")
@@ -56,9 +58,12 @@ def adapt(text: str, convention: str) -> str:
 
 def _inlined(text: str) -> str:
     """Return a module without the attribute that forbids to inline a kernel's body into the kernel. clang sets it for NVPTX."""
-    groups = {number for number in re.findall(r"^define [^\n]*@__clang_ocl_kern_imp_[^\n]*\) #(\d+)", text, re.MULTILINE)}
+    groups = set(re.findall(r"^define [^\n]*@__clang_ocl_kern_imp_[^\n]*\) #(\d+)", text, re.MULTILINE))
     return re.sub(
-        r"^attributes #(\d+) = [^\n]*", lambda line: line[0].replace(" noinline", "") if line[1] in groups else line[0], text, flags=re.MULTILINE
+        r"^attributes #(\d+) = [^\n]*",
+        lambda line: line[0].replace(" noinline", "") if line[1] in groups else line[0],
+        text,
+        flags=re.MULTILINE,
     )
 
 

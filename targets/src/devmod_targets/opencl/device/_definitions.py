@@ -18,20 +18,118 @@ _SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "
 _INTEGERS = tuple(name for name in _SIZES if name not in _FLOATS)
 
 #: The functions that apply to each lane, by their kind of numbers. Those of a family exist for vectors of all sizes.
-_MATH = """
-acos acosh acospi asin asinh asinpi atan atan2 atan2pi atanh atanpi cbrt ceil copysign cos cosh cospi erf erfc exp exp10 exp2 expm1 fabs
-fdim floor fma fmax fmin fmod fract frexp hypot ilogb ldexp lgamma lgamma_r log log10 log1p log2 logb mad maxmag minmag modf nan nextafter
-pow pown powr remainder remquo rint rootn round rsqrt sin sincos sinh sinpi sqrt tan tanh tanpi tgamma trunc
-""".split()
-_NATIVE = [f"native_{name}" for name in "cos divide exp exp2 exp10 log log2 log10 powr recip rsqrt sin sqrt tan".split()]
-_HALF = [f"half_{name}" for name in "cos divide exp exp2 exp10 log log2 log10 powr recip rsqrt sin sqrt tan".split()]
-_INTEGER = """
-abs abs_diff add_sat clz ctz hadd mad24 mad_hi mad_sat mul24 mul_hi popcount rhadd rotate sub_sat upsample
-""".split()
-_COMMON = "clamp degrees max min mix radians sign smoothstep step".split()
-_RELATIONAL = """
-isequal isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal isnotequal isordered isunordered signbit
-""".split()
+_MATH = [
+    "acos",
+    "acosh",
+    "acospi",
+    "asin",
+    "asinh",
+    "asinpi",
+    "atan",
+    "atan2",
+    "atan2pi",
+    "atanh",
+    "atanpi",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "cospi",
+    "erf",
+    "erfc",
+    "exp",
+    "exp10",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "fract",
+    "frexp",
+    "hypot",
+    "ilogb",
+    "ldexp",
+    "lgamma",
+    "lgamma_r",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logb",
+    "mad",
+    "maxmag",
+    "minmag",
+    "modf",
+    "nan",
+    "nextafter",
+    "pow",
+    "pown",
+    "powr",
+    "remainder",
+    "remquo",
+    "rint",
+    "rootn",
+    "round",
+    "rsqrt",
+    "sin",
+    "sincos",
+    "sinh",
+    "sinpi",
+    "sqrt",
+    "tan",
+    "tanh",
+    "tanpi",
+    "tgamma",
+    "trunc",
+]
+_NATIVE = [
+    f"native_{name}"
+    for name in ["cos", "divide", "exp", "exp2", "exp10", "log", "log2", "log10", "powr", "recip", "rsqrt", "sin", "sqrt", "tan"]
+]
+_HALF = [
+    f"half_{name}"
+    for name in ["cos", "divide", "exp", "exp2", "exp10", "log", "log2", "log10", "powr", "recip", "rsqrt", "sin", "sqrt", "tan"]
+]
+_INTEGER = [
+    "abs",
+    "abs_diff",
+    "add_sat",
+    "clz",
+    "ctz",
+    "hadd",
+    "mad24",
+    "mad_hi",
+    "mad_sat",
+    "mul24",
+    "mul_hi",
+    "popcount",
+    "rhadd",
+    "rotate",
+    "sub_sat",
+    "upsample",
+]
+_COMMON = ["clamp", "degrees", "max", "min", "mix", "radians", "sign", "smoothstep", "step"]
+_RELATIONAL = [
+    "isequal",
+    "isfinite",
+    "isgreater",
+    "isgreaterequal",
+    "isinf",
+    "isless",
+    "islessequal",
+    "islessgreater",
+    "isnan",
+    "isnormal",
+    "isnotequal",
+    "isordered",
+    "isunordered",
+    "signbit",
+]
 _LANES = frozenset((*_MATH, *_NATIVE, *_HALF, *_INTEGER, *_COMMON, *_RELATIONAL, "select", "bitselect"))
 _IDS = {
     "get_global_id": "(size_t)devmod_group(a0) * devmod_size(a0) + devmod_local(a0)",
@@ -66,19 +164,19 @@ _STATEMENTS = {
     "atomic_work_item_fence": "devmod_fence();",
     "prefetch": "",
 }
-_SUB_GROUPS = "sub_group_broadcast sub_group_shuffle sub_group_shuffle_xor sub_group_shuffle_up sub_group_shuffle_down".split()
+_SUB_GROUPS = ["sub_group_broadcast", "sub_group_shuffle", "sub_group_shuffle_xor", "sub_group_shuffle_up", "sub_group_shuffle_down"]
 _COLLECTIVES = [
     f"{scope}_group_{way}_{operation}"
     for scope in ("sub", "work")
     for way in ("reduce", "scan_inclusive", "scan_exclusive")
     for operation in ("add", "min", "max")
 ]
-_GEOMETRIC = "cross distance dot fast_distance fast_length fast_normalize length normalize".split()
+_GEOMETRIC = ["cross", "distance", "dot", "fast_distance", "fast_length", "fast_normalize", "length", "normalize"]
 _OPERATIONS = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max"}
-_ATOMICS = [f"atomic_{name}" for name in "add sub xchg inc dec cmpxchg min max and or xor".split()]
-_ATOMICS += [f"atom_{name}" for name in "add sub xchg inc dec cmpxchg min max and or xor".split()]
-_C11 = [f"atomic_fetch_{name}" for name in _OPERATIONS] + "atomic_init atomic_load atomic_store atomic_exchange".split()
-_C11 += "atomic_compare_exchange_strong atomic_compare_exchange_weak atomic_flag_test_and_set atomic_flag_clear".split()
+_ATOMICS = [f"atomic_{name}" for name in ["add", "sub", "xchg", "inc", "dec", "cmpxchg", "min", "max", "and", "or", "xor"]]
+_ATOMICS += [f"atom_{name}" for name in ["add", "sub", "xchg", "inc", "dec", "cmpxchg", "min", "max", "and", "or", "xor"]]
+_C11 = [f"atomic_fetch_{name}" for name in _OPERATIONS] + ["atomic_init", "atomic_load", "atomic_store", "atomic_exchange"]
+_C11 += ["atomic_compare_exchange_strong", "atomic_compare_exchange_weak", "atomic_flag_test_and_set", "atomic_flag_clear"]
 _C11 += [f"{name}_explicit" for name in _C11 if name != "atomic_init"]
 _CONVERT = re.compile(r"convert_(u?(?:char|short|int|long)|half|float|double)(2|3|4|8|16)?(_sat)?(?:_(rte|rtz|rtp|rtn))?")
 _MEMORY = re.compile(r"(?P<way>vload|vstore)(?P<aligned>a)?(?:_half(?P<half>\d{0,2})|(?P<lanes>\d{1,2}))(?:_(?P<mode>rte|rtz|rtp|rtn))?")
@@ -97,7 +195,12 @@ GROUPS = {
         (
             *("shuffle", "shuffle2"),
             *(f"{way}{lanes}" for way in ("vload", "vstore") for lanes in (2, 3, 4, 8, 16)),
-            *(f"{way}_half{lanes}" for way in ("vload", "vstore", "vloada", "vstorea") for lanes in ("", 2, 3, 4, 8, 16) if lanes or "a_" not in f"{way}_"),
+            *(
+                f"{way}_half{lanes}"
+                for way in ("vload", "vstore", "vloada", "vstorea")
+                for lanes in ("", 2, 3, 4, 8, 16)
+                if lanes or "a_" not in f"{way}_"
+            ),
         )
     ),
     "Conversions": [f"convert_{name}" for name in _SIZES],
@@ -106,9 +209,16 @@ GROUPS = {
     "Atomics of OpenCL C 1.x": sorted(_ATOMICS),
     "Atomics of OpenCL C 2.0": sorted(_C11),
     "Sub-groups": sorted(
-        (*(name for name in _IDS if "sub_group" in name), *_SUB_GROUPS, "sub_group_barrier", *(n for n in _COLLECTIVES if n.startswith("sub")))
+        (
+            *(name for name in _IDS if "sub_group" in name),
+            *_SUB_GROUPS,
+            "sub_group_barrier",
+            *(n for n in _COLLECTIVES if n.startswith("sub")),
+        )
     ),
-    "Work-group functions": sorted((*(n for n in _COLLECTIVES if n.startswith("work")), "work_group_all", "work_group_any", "work_group_broadcast")),
+    "Work-group functions": sorted(
+        (*(n for n in _COLLECTIVES if n.startswith("work")), "work_group_all", "work_group_any", "work_group_broadcast")
+    ),
 }
 
 
@@ -228,9 +338,7 @@ def _selection(name: str, params: Sequence[Type], arguments: Sequence[str]) -> s
 
 
 def _conversion(base: str, source: Type, result: Type, is_saturated: bool, mode: str) -> str:
-    values = [
-        convert(value, source.base, base, is_saturated=is_saturated, mode=mode) for value in lanes_of("a0", source.lanes)
-    ]
+    values = [convert(value, source.base, base, is_saturated=is_saturated, mode=mode) for value in lanes_of("a0", source.lanes)]
     # The result of the declaration has no sign, and its bits are those of the type in the name.
     spelled = result._replace(base=base)
     return f"return as_{result.spelling}({_vector(spelled, values)});" if result.base != base else f"return {_vector(spelled, values)};"
@@ -250,13 +358,16 @@ def convert(value: str, source: str, target: str, *, is_saturated: bool = False,
             return f"({target}){rounded}"
         low, high = _range(target)
         top = f"{2 ** (8 * _SIZES[target] - (0 if target[0] == 'u' else 1))}.0{'' if source == 'double' else 'f'}"
-        return f"({rounded} != {rounded} ? ({target})0 : {rounded} >= {top} ? ({target}){high} : {rounded} <= ({'double' if source == 'double' else 'float'}){low} ? ({target}){low} : ({target}){rounded})"
+        least = f"({'double' if source == 'double' else 'float'}){low}"
+        return (
+            f"({rounded} != {rounded} ? ({target})0 : {rounded} >= {top} ? ({target}){high} "
+            f": {rounded} <= {least} ? ({target}){low} : ({target}){rounded})"
+        )
     if target in _FLOATS:
         return _from_integer(value, source, target, mode)
     if not is_saturated:
         return f"({target}){value}"
     low, high = _range(target)
-    source_low, _ = _range(source)
     tests = f"({value} > ({source}){high} ? ({target}){high} : ({target}){value})" if _is_narrower(target, source) else f"({target}){value}"
     if source[0] == "u":
         return tests
@@ -311,7 +422,7 @@ def _memory(match: re.Match[str], params: Sequence[Type], result: Type) -> str |
 # -- geometry, relations of whole vectors, shuffles
 
 
-def _dot(one: str, other: str, lanes: int, base: str) -> str:
+def _dot(one: str, other: str, lanes: int) -> str:
     left, right = lanes_of(one, lanes), lanes_of(other, lanes)
     sum_ = f"{left[0]} * {right[0]}"
     for x, y in zip(left[1:], right[1:], strict=True):
@@ -319,13 +430,13 @@ def _dot(one: str, other: str, lanes: int, base: str) -> str:
     return sum_
 
 
-def _geometry(name: str, params: Sequence[Type], result: Type) -> str | None:
+def _geometry(name: str, params: Sequence[Type], _: Type) -> str | None:
     first = params[0]
     base, lanes = first.base, first.lanes
     if base == "half":
         return None
     if name == "dot":
-        return f"return {_dot('a0', 'a1', lanes, base)};"
+        return f"return {_dot('a0', 'a1', lanes)};"
     if name == "cross":
         rest = ["0"] if lanes == 4 else []
         values = [f"a0.{a} * a1.{b} - a0.{b} * a1.{a}" for a, b in ("yz", "zx", "xy")]
@@ -333,13 +444,13 @@ def _geometry(name: str, params: Sequence[Type], result: Type) -> str | None:
     # The greatest element is divided off, so that no square overflows.
     lines = [f"{first.spelling} v = {'a0 - a1' if name.endswith('distance') else 'a0'};"]
     if name.startswith("fast_"):
-        lines.append(f"{base} size = m_sqrt({_dot('v', 'v', lanes, base)});")
+        lines.append(f"{base} size = m_sqrt({_dot('v', 'v', lanes)});")
     else:
         most = "m_fabs(v)" if lanes == 1 else ""
         for each in lanes_of("v", lanes) if lanes > 1 else ():
             most = f"m_fmax({most}, m_fabs({each}))" if most else f"m_fabs({each})"
         lines += [f"{base} most = {most};", f"{first.spelling} w = most > 0 && most < ({base})INFINITY ? v / most : v;"]
-        lines.append(f"{base} size = m_sqrt({_dot('w', 'w', lanes, base)});")
+        lines.append(f"{base} size = m_sqrt({_dot('w', 'w', lanes)});")
         if not name.endswith("normalize"):
             lines.append(f"size = most > 0 && most < ({base})INFINITY ? size * most : size;")
             return "\n".join([*lines, "return size;"])
@@ -347,13 +458,13 @@ def _geometry(name: str, params: Sequence[Type], result: Type) -> str | None:
     return "\n".join([*lines, "return size > 0 ? v / size : v;" if name.endswith("normalize") else "return size;"])
 
 
-def _whole(name: str, params: Sequence[Type], result: Type) -> str:
+def _whole(name: str, params: Sequence[Type], _: Type) -> str:
     type_ = params[0]
     values = [f"({each} < 0)" for each in lanes_of("a0", type_.lanes)]
     return f"return {(' && ' if name == 'all' else ' || ').join(values)};"
 
 
-def _shuffle(name: str, params: Sequence[Type], result: Type) -> str:
+def _shuffle(_: str, params: Sequence[Type], result: Type) -> str:
     *sources, mask = params
     lanes = sources[0].lanes
     lines = [f"{sources[0].base} all[{lanes * len(sources)}];"]
@@ -446,7 +557,7 @@ def _moved(type_: Type, lane: str) -> list[str]:
     return [f"{type_.base} r = as_{type_.base}(({number})devmod_shuffle(as_{number}(v), {lane}, lanes));"]
 
 
-def _sub_group(name: str, params: Sequence[Type], result: Type) -> str | None:
+def _sub_group(name: str, params: Sequence[Type], _: Type) -> str | None:
     type_ = params[0]
     way = name.rpartition("_")[2]
     lane = {"xor": "devmod_lane() ^ a1", "up": "devmod_lane() - a1", "down": "devmod_lane() + a1"}.get(way, "a1")
@@ -468,7 +579,7 @@ def _identity(operation: str, base: str) -> str:
     return _range(base)[operation == "min"]
 
 
-def _collective(name: str, params: Sequence[Type], result: Type) -> str | None:
+def _collective(name: str, params: Sequence[Type], _: Type) -> str | None:
     scope, _, rest = name.partition("_group_")
     operation = rest.rpartition("_")[2]
     type_ = params[0]
@@ -480,11 +591,14 @@ def _collective(name: str, params: Sequence[Type], result: Type) -> str | None:
     first = f"uint lanes = devmod_lanes(), lane = devmod_lane();\n{type_.base} v = a0;"
     if rest.startswith("reduce"):
         combined = _combined(operation, "v", "r")
-        loop = f"for (uint step = 1; step < DEVMOD_WAVE; step *= 2) {{\nuint from = lane + step;\n{moved}\nif (from < lanes) v = {combined};\n}}"
+        body = f"uint from = lane + step;\n{moved}\nif (from < lanes) v = {combined};"
+        loop = f"for (uint step = 1; step < DEVMOD_WAVE; step *= 2) {{\n{body}\n}}"
         last = "\n".join(_moved(type_, "0"))
         return f"{first}\n{loop}\n{last}\nreturn r;"
     combined = _combined(operation, "r", "v")
-    loop = f"for (uint step = 1; step < DEVMOD_WAVE; step *= 2) {{\nuint from = lane - step;\n{moved}\nif (lane >= step) v = {combined};\n}}"
+    loop = (
+        f"for (uint step = 1; step < DEVMOD_WAVE; step *= 2) {{\nuint from = lane - step;\n{moved}\nif (lane >= step) v = {combined};\n}}"
+    )
     if "inclusive" in rest:
         return f"{first}\n{loop}\nreturn v;"
     return f"{first}\n{loop}\nuint from = lane - 1;\n{moved}\nreturn lane ? r : ({type_.base})({_identity(operation, type_.base)});"
@@ -504,7 +618,7 @@ def _work_group(rest: str, operation: str, base: str) -> str:
 _SCRATCH = "local {base} *scratch = (local {base} *)devmod_values();\nuint me = devmod_linear(), all = devmod_threads();"
 
 
-def _work_group_other(name: str, params: Sequence[Type], result: Type) -> str | None:
+def _work_group_other(name: str, params: Sequence[Type], _: Type) -> str | None:
     base = params[0].base
     if base == "half":
         return None
@@ -512,7 +626,10 @@ def _work_group_other(name: str, params: Sequence[Type], result: Type) -> str | 
     if name == "work_group_broadcast":
         x, y, z = [f"a{index}" if index < len(params) else "0" for index in (1, 2, 3)]
         number = f"({z} * devmod_size(1) + {y}) * devmod_size(0) + {x}"
-        return f"{place}\ndevmod_barrier();\nif (me == {number}) scratch[0] = a0;\ndevmod_barrier();\n{base} r = scratch[0];\ndevmod_barrier();\nreturn r;"
+        return (
+            f"{place}\ndevmod_barrier();\nif (me == {number}) scratch[0] = a0;\ndevmod_barrier();\n"
+            f"{base} r = scratch[0];\ndevmod_barrier();\nreturn r;"
+        )
     mark = "&&" if name.endswith("all") else "||"
     return (
         f"{place}\ndevmod_barrier();\nscratch[me] = a0;\ndevmod_barrier();\nint r = scratch[0] != 0;\n"
@@ -520,7 +637,7 @@ def _work_group_other(name: str, params: Sequence[Type], result: Type) -> str | 
     )
 
 
-def _copy(name: str, params: Sequence[Type], result: Type) -> str | None:
+def _copy(name: str, params: Sequence[Type], _: Type) -> str | None:
     if name == "wait_group_events":
         return "devmod_barrier();"
     stride = "a3" if "strided" in name else "1"

@@ -11,15 +11,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_DECLARE = re.compile(r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE)
+_DECLARE = re.compile(
+    r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE
+)
 _NAME = re.compile(r"_Z(\d{1,3})")
 _SPACE = re.compile(r"U3AS(\d)")
 _ATTRIBUTE = re.compile(r"U7_Atomic|[rVK]")
 _VECTOR = re.compile(r"Dv(\d{1,2})_")
 _SEQUENCE = re.compile(r"S([0-9A-Z]?)_")
 _BASES = {
-    **{"v": "void", "b": "bool", "c": "char", "a": "char", "h": "uchar", "s": "short", "t": "ushort", "i": "int", "j": "uint", "l": "long"},
-    **{"m": "ulong", "f": "float", "d": "double", "Dh": "half"},
+    "v": "void",
+    "b": "bool",
+    "c": "char",
+    "a": "char",
+    "h": "uchar",
+    "s": "short",
+    "t": "ushort",
+    "i": "int",
+    "j": "uint",
+    "l": "long",
+    "m": "ulong",
+    "f": "float",
+    "d": "double",
+    "Dh": "half",
 }
 _LLVM = {"i1": "bool", "i8": "char", "i16": "short", "i32": "int", "i64": "long", "half": "half", "float": "float", "double": "double"}
 _RESULT = re.compile(r"<(\d+) x (\w+)>")

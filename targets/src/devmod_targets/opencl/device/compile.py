@@ -112,7 +112,7 @@ def _ir_target(request: CompileRequest) -> Target:
 
     A cubin is assembled from PTX.
     """
-    target = request.target
+    target: Target = request.target
     options = dict(target.options)
     fmt = options.pop("format", "")
     kept = {"cuda": "cuda", "rocm": "hip"}[target.kind]
@@ -178,8 +178,8 @@ def _link(request: CompileRequest, source: SelfContainedSource, processor: Proce
         from devmod_targets.rocm.compile import ADVICE
 
         raise request.error(
-            f"{call_place(request, source, name)}: error: the program calls the built-in function {name!r}, which amdgcn does not compute by "
-            f"itself for these types: {ADVICE}"
+            f"{call_place(request, source, name)}: error: the program calls the built-in function {name!r}, which amdgcn does not compute "
+            f"by itself for these types: {ADVICE}"
         ) from None
     return processor.link(text, lines, modules).decode(), libraries
 
