@@ -168,7 +168,9 @@ def function(value: Any) -> dict[str, Any]:
     if len(parts) == 5:
         require(nesting(parts[4]) <= 32, "a value is in more than 32 arrays and maps")
         result["interface"] = interface(mapping(parts[4]))
-        require(len(result["interface"]["params"]) == len(result["arg_types"]), "as many params as types")
+        require(
+            sum(len(each.get("pack", "1")) for each in result["interface"]["params"]) == len(result["arg_types"]), "as many values as types"
+        )
     return result
 
 
@@ -250,12 +252,31 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
         require(element.startswith("uint8") and element != "uint8x0", "a struct of N bytes is uint8xN")
         check_layout(members, width(element))
         result["members"] = members
+    pack = [text(each) for each in array(fields.get("pack", []))]
+    if pack:
+        require(result["kind"] == "buffer", "a buffer has a pack")
+        check_pack(pack)
+        result["pack"] = pack
     if fields.get("default") is not None:
         result["default"] = mapping(fields["default"])
         keys = {"local": (["bytes"], ["per_thread"]), "scalar": (["value"],)}.get(result["kind"], ())
         require(list(result["default"]) in keys, "bytes or bytes a thread of local memory, or the value of a scalar")
         number(*result["default"].values(), 0 if "value" in result["default"] else 1, FAR)
-    return result | unknown(fields, "name", "kind", "type", "access", "format", "sample", "at", "align", "size", "members", "default")
+    return result | unknown(
+        fields, "name", "kind", "type", "access", "format", "sample", "at", "align", "size", "members", "pack", "default"
+    )
+
+
+def check_pack(values: list[str]) -> None:
+    names = {name: kind for name, _, kind in (value.partition(":") for value in values)}
+    require(len(names) == len(values) and names.pop("ptr", "") == "handle", "different values with ptr:handle")
+    require(all(kind in ("int32", "uint32", "int64", "uint64") for kind in names.values()), "the type of a number of a pack")
+    shapes, strides = (
+        [int(name[len(word) :]) for name in names if re.fullmatch(rf"{word}(0|[1-9][0-9]?)", name)] for word in ("shape", "stride")
+    )
+    require(len(shapes) + len(strides) + ("count" in names) == len(names), "the names of a pack")
+    require(sorted(shapes) == list(range(len(shapes))) and len(shapes) <= 16, "shapes from 0")
+    require(max(strides, default=0) < min(len(shapes) or len(strides) or 1, 16), "strides of shapes, or from 0")
 
 
 def member(fields: dict[str, Any], depth: int) -> dict[str, Any]:
@@ -377,7 +398,9 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
     result["arg_extra_tags"] = [number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))]
     if "interface" in fields:
         result["interface"] = interface(mapping(fields["interface"]))
-        require(len(result["interface"]["params"]) == len(result["arg_types"]), "as many params as types")
+        require(
+            sum(len(each.get("pack", "1")) for each in result["interface"]["params"]) == len(result["arg_types"]), "as many values as types"
+        )
     return result
 
 

@@ -222,7 +222,8 @@ def environment_tables() -> dict[str, dict[str, str]]:
     core = importlib.import_module("devmod._environment").VARIABLES
     targets = importlib.import_module("devmod_targets._environment").VARIABLES
     remote = importlib.import_module("devmod_remote._environment").VARIABLES
-    found = {"core/src": core, "remote/src": remote, "targets/src": targets}
+    runtime = importlib.import_module("devmod_runtime._environment").VARIABLES
+    found = {"core/src": core, "remote/src": remote, "runtime/src": runtime, "targets/src": targets}
     for path in sorted(ROOT.glob("plugins/*/src/*/__init__.py")):
         has_table = path.with_name("_environment.py").exists()
         found[f"plugins/{path.parts[-4]}"] = importlib.import_module(f"{path.parts[-2]}._environment").VARIABLES if has_table else {}

@@ -2,18 +2,23 @@
 
     python tools/lowest.py [--prepare] [pytest options]
 
+The kit of Vulkan and WebGPU runs on SwiftShader if it is installed; the other tests use Mesa's lavapipe.
+
 The environment stays between runs; --prepare makes it and runs nothing. It needs uv, which alone resolves to the lowest versions.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from environments import ROOT, InstallError, install, make_venv, python_of
 from setup import editable, fingerprint, group, interpreter
+from system import SWIFTSHADER, vulkan_drivers
 
 VENV = ROOT / "build" / "lowest"
 #: What uses the dependencies: msgpack, pluggy and click; fsspec and aiohttp; libclang, NVRTC and nvFatbin; NumPy.
@@ -53,10 +58,17 @@ def main() -> int:
     print(f"== lowest versions: the tests of {', '.join(TESTS)}, and the kit with {', '.join(KINDS)}", flush=True)
     command = [python, "-m", "pytest", *TESTS, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once and not volume", *arguments]
     failed = ["the tests"] if subprocess.call(command, cwd=ROOT) else []
-    for kind in KINDS:
-        process = subprocess.run([python, "-m", "devmod", "conformance", kind], cwd=ROOT, capture_output=True, text=True, check=False)
-        print((process.stdout if process.returncode else process.stdout.splitlines()[-1] + "\n") + process.stderr, end="", flush=True)
-        failed += [f"the kit of {kind}"] * bool(process.returncode)
+    variables = os.environ | (vulkan_drivers(SWIFTSHADER) if SWIFTSHADER.exists() else {})
+
+    def run_kit(kind: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, "-m", "devmod", "conformance", kind], cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+        )
+
+    with ThreadPoolExecutor() as pool:
+        for kind, process in zip(KINDS, pool.map(run_kit, KINDS), strict=True):
+            print((process.stdout if process.returncode else process.stdout.splitlines()[-1] + "\n") + process.stderr, end="", flush=True)
+            failed += [f"the kit of {kind}"] * bool(process.returncode)
     print(f"lowest versions: {', '.join(failed) + ' failed' if failed else 'passed'}, {time.monotonic() - start:.0f} s")
     return bool(failed)
 

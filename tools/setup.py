@@ -25,7 +25,7 @@ with suppress(ImportError):  # an older Python; main reports it
     import tomllib
 
 STAMP = "devmod-setup"
-#: Extras that `make test-setup` installs: pycuda is built from source, against CUDA's headers; Intel's OpenCL runtime has 270 MB.
+#: Extras that `make test-setup` installs: pycuda is built from source, against CUDA's headers; Intel's OpenCL runtime has 275 MB.
 APART = ("pycuda", "intel")
 OLDEST = (3, 11)
 

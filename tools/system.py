@@ -23,6 +23,8 @@ STAMP = "devmod-system"
 #: The folders in which the Vulkan loader looks for drivers and layers.
 _VULKAN = [Path(base) / "vulkan" for base in ("/usr/share", "/usr/local/share", "/etc", Path.home() / ".local" / "share")]
 _NPM = ROOT / "plugins" / "devmod-webgpu" / "web" / "js"
+#: The file of the Vulkan driver SwiftShader, which Debian's package of Chromium has.
+SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 
 
 class Need(NamedTuple):
@@ -54,8 +56,14 @@ TESTS = (
     Need("spirv-cross", "writes Metal source from SPIR-V for the tests of Metal's reader", _program("spirv-cross")),
     Need("vulkan-validationlayers", "reports wrong uses of Vulkan", _vulkan("explicit_layer.d/VkLayer_khronos_validation.json")),
     Need("rocm-device-libs", "the math functions of double for AMD GPUs", Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/ocml.bc").exists),
-    Need("chromium", "WebGPU in a browser", _program("chromium", "chromium-browser", "google-chrome")),
+    Need("chromium", "WebGPU in a browser, and a second Vulkan driver", _program("chromium", "chromium-browser", "google-chrome")),
 )
+
+
+def vulkan_drivers(*files: Path) -> dict[str, str]:
+    """Return environment variables with which the Vulkan loader opens these drivers alone."""
+    # Loaders before 1.3.207 read the second.
+    return dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), os.pathsep.join(map(str, files)))
 
 
 def provide(needs: Iterable[Need], *, again: bool = False) -> None:

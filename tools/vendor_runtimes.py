@@ -65,7 +65,7 @@ def install_intel() -> None:
     """Install the extra `devmod-opencl[intel]`, if it is missing."""
     if any((VENV / "lib").glob("libintelocl.so")):
         return
-    report("installing Intel's OpenCL runtime for the tests (270 MB, once)")
+    report("installing Intel's OpenCL runtime for the tests (275 MB, once)")
     try:
         install(python_of(VENV), ["--editable", f"{ROOT / 'plugins' / 'devmod-opencl'}[intel]"])
     except InstallError as error:

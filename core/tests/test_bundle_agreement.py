@@ -25,7 +25,8 @@ pytestmark = pytest.mark.row("R12")
 
 def module(kind: str, *params: Param, name: str = "f", interface: bool = True) -> devmod.Module:
     code, fmt, _ = sample(kind)
-    info = FunctionInfo("f", ["handle"] * len(params), (), (), Interface(params) if interface else None)
+    types = ["handle"] * sum(len(param.values) for param in params)
+    info = FunctionInfo("f", types, (), (), Interface(params) if interface else None)
     return devmod.create_with_fallback(kind, {"add": b"x"} if isinstance(code, dict) else b"x", fmt, {name: info})
 
 
@@ -38,6 +39,7 @@ def scalar(name: str, dtype: str, **more: Any) -> Param:
 
 
 MEMBERS = (Member("a", "float32"), Member("n", "int32", 4))
+PACK = ("ptr:handle", "count:uint64")
 STRUCT = scalar("p", "uint8x8", align=4, members=MEMBERS)
 PADDED = Param("p", "uniform", "uint8x32", align=16, members=(Member("a", "float32"), Member("n", "int32", 16)))
 NESTED = (Member("v", "", 0, MEMBERS, 8), Member("w", "float32", 8, shape=(4,), strides=(4,)))
@@ -97,6 +99,10 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
         (scalar("x", "handle"), scalar("x", "handle", access="r"), True),
         (scalar("x", "handle"), scalar("x", "uint64"), False),
         (scalar("x", "handle"), Param("x", "image"), False),
+        # one array for several values of a kernel
+        (buffer("x", "float32", pack=PACK), buffer("x", "float32"), True),
+        (buffer("x", "float32", pack=PACK), buffer("x", "float32x4", pack=PACK[:1]), True),
+        (buffer("x", "float32", pack=PACK), buffer("x", "uint32"), False),
         # structs
         (STRUCT, PADDED, True),
         (STRUCT, scalar("p", "uint8x8", align=4), True),
@@ -165,7 +171,7 @@ def test_functions_that_are_not_compared() -> None:
 def test_the_error_has_both_signatures_side_by_side() -> None:
     first = module(
         "opencl",
-        buffer("src", "uint8", "r"),
+        buffer("src", "uint8", "r", pack=PACK),
         buffer("dst", "uint8", "w"),
         scalar("width", "int32"),
         Param("tile", "local", "uint8"),
@@ -177,13 +183,13 @@ def test_the_error_has_both_signatures_side_by_side() -> None:
     assert str(caught.value) == (
         "the candidates of the bundle take different arguments in the function 'blur'. Give them the same names and types, or use mixed=True "
         "and call each by its own signature:\n"
-        "  opencl/cl          webgpu/wgsl\n"
-        "  src: uint8* r      src: uint32* r  <- differs\n"
-        "  dst: uint8* w      dst: uint32* w  <- differs\n"
-        "  width: int32       width: uint32\n"
-        "  tile: local uint8  -               <- differs\n"
-        "  -                  a: float32      <- differs\n"
-        "  -                  n: int32        <- differs\n"
+        "  opencl/cl                     webgpu/wgsl\n"
+        "  src: uint8* r pack ptr count  src: uint32* r  <- differs\n"
+        "  dst: uint8* w                 dst: uint32* w  <- differs\n"
+        "  width: int32                  width: uint32\n"
+        "  tile: local uint8             -               <- differs\n"
+        "  -                             a: float32      <- differs\n"
+        "  -                             n: int32        <- differs\n"
         "Or give parameters of local memory a default size, and calls omit them: "
         "devmod.compile(…, local={'blur': {'tile': Local(per_thread=1)}})"
     )
@@ -272,6 +278,7 @@ SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
         ((buffer("x", "", ""),), (buffer("x", "float16", ""),), "f(x: float16*)"),
         ((scalar("v", "float32x3"), scalar("w", "")), (scalar("v", "float16x3"), scalar("w", "int8")), "f(v: floatx3, w: integer)"),
         ((X, scalar("n", "int32")), (scalar("n", "int32"), X), "f(*, x: float32* rw, n: int32)"),
+        ((X.replace(pack=PACK),), (X,), "f(x: float32* rw)"),
         ((X, STRUCT), (X, *FLAT), "f(x: float32* rw, a: float32, n: integer)"),
         ((X, STRUCT), (X, PADDED), "f(x: float32* rw, p: {a: float32, n: int32})"),
         ((X, STRUCT), (X, scalar("p", "uint8x8", align=4)), "f(x: float32* rw, p: struct)"),

@@ -69,7 +69,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == (0, f"devmod {devmod.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", ["", "compile", "inspect", "devices", "plugins", "cache"])
+@pytest.mark.parametrize("name", ["", "compile", "inspect", "explain", "doctor", "devices", "plugins", "cache"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: str) -> None:
     code, out, _ = run(capsys, *filter(None, [name]), flag)
@@ -87,8 +87,11 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "build": "Build the kernels of a manifest into one file.",
         "bundle": "Join files into one.",
         "inspect": "Show the modules of a file, and the runtimes that they need.",
+        "explain": "Show which candidate of each function runs, and why.",
         "view": "Show a file in the browser. (pip install devmod-webgpu)",
+        "doctor": "Check what of devmod works here, and what to do about the rest.",
         "devices": "List the devices of the installed runtimes.",
+        "profile": "Run a program, and print what its kernels took.",
         "plugins": "List the installed plugins and their problems.",
         "cache": "Show the sizes of the caches on the disk, and clear them.",
         "conformance": "Check a backend against the contract, row by row.",

@@ -154,13 +154,70 @@ def test_an_interface_has_images_needs_and_a_subgroup_size() -> None:
     assert pickle.loads(pickle.dumps(interface)) == interface
 
 
+@pytest.mark.row("R12", "R19")
+def test_a_buffer_may_be_several_values_of_the_kernel() -> None:
+    pack = ("ptr:handle", "count:uint64", "shape0:int32", "shape1:int32", "stride0:int64")
+    data = {"params": [{"name": "x", "kind": "buffer", "type": "float32", "access": "r", "pack": list(pack)}]}
+    interface = devmod.Interface.from_dict(data)
+    assert interface.to_dict() == data
+    assert interface.params[0].pack == pack
+    assert [(value.name, value.kind, value.type) for value in interface.values] == [
+        ("x", "buffer", "float32"),
+        ("x.count", "scalar", "uint64"),
+        ("x.shape0", "scalar", "int32"),
+        ("x.shape1", "scalar", "int32"),
+        ("x.stride0", "scalar", "int64"),
+    ]
+    info = FunctionInfo("f", ["handle", "uint64", "int32", "int32", "int64"], interface=interface)
+    assert repr(info) == "<FunctionInfo f(x: float32* r pack ptr count shape0 shape1 stride0)>"
+    assert pickle.loads(pickle.dumps(info)) == info
+    with pytest.raises(devmod.FormatError, match=r"^the function 'f' has 1 arg_types and an interface of 5 values$"):
+        FunctionInfo("f", ["handle"], interface=interface)
+    assert devmod.Interface([Param("y", "buffer")]).values == (Param("y", "buffer"),)
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        ["count:uint64"],
+        ["ptr:uint64"],
+        ["ptr:handle", "ptr:handle"],
+        ["ptr:handle", "count"],
+        ["ptr:handle", "count:float32"],
+        ["ptr:handle", "count:int32", "count:int64"],
+        ["ptr:handle", "shape1:int32"],
+        ["ptr:handle", "shape00:int32"],
+        ["ptr:handle", "shape0:int32", "stride1:int32"],
+        ["ptr:handle", "nbytes:int32"],
+        ["ptr:handle", *(f"shape{axis}:int32" for axis in range(17))],
+        ["ptr:handle", 3],
+        ["ptr:handle", ["count:int32"]],
+        ["ptr:handle:handle"],
+    ],
+)
+def test_an_invalid_pack_is_rejected(pack: list[Any]) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        Param.from_dict({"name": "x", "kind": "buffer", "pack": pack})
+    text = str(pack)
+    assert str(caught.value) == (
+        f"the parameter 'x' of kind buffer has the pack {text if len(text) <= 60 else text[:59] + '…'}; expected a buffer with 'ptr:handle' "
+        "and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'"
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         ([], "an interface is a map with string keys, not list"),
-        ({"params": 3}, "the params and blocks of an interface are lists"),
+        ({"params": 3}, "the params of an interface are a list, not int"),
         ({"params": [{"kind": "buffer"}]}, "a parameter has no 'name'"),
-        ({"needs": "fp16"}, "the needs of an interface are a list"),
+        ({"needs": "fp16"}, "the needs of an interface are a list, not str"),
+        ({"params": [{"name": "a", "kind": "buffer", "pack": "ptr:handle"}]}, "the values of the parameter 'a' are a list, not str"),
+        (
+            {"params": [{"name": "a", "kind": "scalar", "pack": ["ptr:handle"]}]},
+            "the parameter 'a' of kind scalar has the pack ['ptr:handle']; expected a buffer with 'ptr:handle' and different values such as "
+            "'count:uint64', 'shape0:int32', 'stride0:int64'",
+        ),
         ({"needs": [16]}, "the needs of an interface are strings, not [16]"),
         ({"subgroup": 0}, "the subgroup of an interface is invalid: expected an int of at least 1, got 0"),
         (
@@ -215,7 +272,7 @@ def test_an_invalid_interface_is_rejected(data: object, message: str) -> None:
         (("f", [], [3]), "the function 'f' has a launch_param_tag that is not a string"),
         (("f", [], [], [2**31]), "the function 'f' has an arg_extra_tag that is not an int of 32 bits"),
         (("f", [], [], [], {}), "the function 'f' has an interface that is not an Interface: dict"),
-        (("f", ["handle"], [], [], devmod.Interface()), "the function 'f' has 1 arg_types and an interface of 0 params"),
+        (("f", ["handle"], [], [], devmod.Interface()), "the function 'f' has 1 arg_types and an interface of 0 values"),
     ],
 )
 def test_an_invalid_function_info_is_rejected(arguments: tuple[object, ...], message: str) -> None:
@@ -342,7 +399,7 @@ def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message:
     ("data", "message"),
     [
         ({"default_block": [64]}, "a default block of threads is three numbers, not [64]"),
-        ({"default_block": [0, 1, 1]}, "a default block of threads is three numbers of 1 or more, not [0, 1, 1]"),
+        ({"default_block": [0, 1, 1]}, "a default block of threads is invalid: expected an int of at least 1, got 0"),
         ({"open_block": 1}, "open_block is a boolean, not int"),
         ({"shared_memory": -1}, "the shared memory of an interface is invalid: expected an int of at least 0, got -1"),
     ],

@@ -388,6 +388,10 @@ EXPECTED_TAGS = (
         ),
         ("opencl", Interface([P("t", "local")]), ["handle"], [], "its argument 't' is of the kind local; TVM supports buffers and scalars"),
         ("opencl", Interface([P("i", "image")]), ["handle"], [], "its argument 'i' is of the kind image; TVM supports buffers and scalars"),
+        (
+            "cuda", Interface([P("x", "buffer", pack=("ptr:handle", "count:int64"))]), ["handle", "int64"], [],
+            "its argument 'x' is several values of the kernel; TVM passes the address of an array alone",
+        ),
         ("cuda", Interface([P("x", "buffer", at=3)]), ["handle"], [], "its argument 'x' has the place 3; TVM supports arguments in order alone"),
         (
             "hexagon", Interface([P("x", "buffer")]), ["handle"], [],

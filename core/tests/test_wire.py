@@ -312,7 +312,7 @@ GOOD = b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\x01\x90\x90\xc4\x03abc"
         ),
         (
             b"\xa2cl\x81\xa1f\x95\xa1k\x91\x93\x02\x20\x01\x90\x90\x80\xc4\0",
-            "fmap of 'f', interface: the function 'k' has 1 arg_types and an interface of 0 params, at byte 6",
+            "fmap of 'f', interface: the function 'k' has 1 arg_types and an interface of 0 values, at byte 6",
         ),
         (
             b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0",
@@ -365,7 +365,7 @@ ALIKE = [  # pairs of functions that begin alike, and what the second is refused
     ([{"params": [PARAM]}], [{"params": [PARAM | {"at": [False, True]}]}], "the parameter 'x' has the place [False, True]"),
     ([{"params": [PARAM]}], [{"params": [list(PARAM.items())]}], "a parameter is a map with string keys, not list"),
     ([{"params": [PARAM], "block": [1, 2, 3]}], [{"params": [PARAM], "block": [1, 2, 3.0]}], "a fixed block of threads is"),
-    ([{"params": [PARAM]}], [{"params": [PARAM, PARAM]}], "has 1 arg_types and an interface of 2 params"),
+    ([{"params": [PARAM]}], [{"params": [PARAM, PARAM]}], "has 1 arg_types and an interface of 2 values"),
     ([{"params": [PARAM]}], [[]], "interface: expected a map, found an array"),
     ([{"params": [PARAM]}], [], None),
     ([], [{"params": [PARAM]}], None),
@@ -449,13 +449,15 @@ def params_of(draw: st.DrawFn) -> devmod.Param:
         draw(unknown),
         draw(st.sampled_from(["", "rgba8unorm"])) if is_image else "",
         draw(st.sampled_from(["", "float", "int", "uint"])) if is_image else "",
+        draw(st.sampled_from([(), ("ptr:handle",), ("count:int32", "ptr:handle", "stride0:uint64")])) if kind == "buffer" else (),
     )
 
 
 @st.composite
 def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
-    types = draw(st.lists(dtypes, max_size=4))
-    params = [draw(params_of()) for _ in types]
+    params = draw(st.lists(params_of(), max_size=4))
+    count = sum(len(param.values) for param in params)
+    types = draw(st.lists(dtypes, min_size=count, max_size=count))
     block_fields = st.tuples(st.just("push") | places, st.integers(0, 2**40), unknown, st.text(max_size=5))
     blocks = [devmod.Block(*fields) for fields in draw(st.lists(block_fields, max_size=2))]
     block = draw(st.none() | st.tuples(*[st.integers(0, 1024)] * 3))

@@ -278,7 +278,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [
             (
                 ":4: kernels.twice.functions.twice: the declaration is invalid: the function 'twice' has 1 arg_types and an "
-                "interface of 0 params"
+                "interface of 0 values"
             )
         ],
     ),

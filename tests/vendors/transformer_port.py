@@ -38,7 +38,9 @@ def check_transformer(device: Any, target: str, folder: Path) -> None:
     assert check_kernels(kernels, device) == 11
     weights = Weights.random(SMALL)
     decoder = Decoder(kernels, device, SMALL, weights, prompt=(3, 9))
-    assert check_decoding(decoder, Reference(SMALL, weights), SMALL.context) < 1e-5
+    # SwiftShader's sine and cosine are off by 2e-4; Vulkan allows 2**-11.
+    bound = 1e-4 if device.name.startswith("SwiftShader") else 1e-5
+    assert check_decoding(decoder, Reference(SMALL, weights), SMALL.context) < bound
 
     # The prepared launches alone, without a copy between the steps.
     tokens = decoder.tokens.numpy()

@@ -189,8 +189,9 @@ class Vendor(ABC):
         """Return the kernel `k` of a source, with a declared interface."""
         from devmod import FunctionInfo, Interface
 
-        types = ["handle" if param.kind == "buffer" else param.type for param in params]
-        info = FunctionInfo("k", types, [*DIMENSIONS, *tags], (), Interface(list(params), **interface))
+        declared = Interface(list(params), **interface)
+        types = [{"buffer": "handle", "local": "uint32"}.get(value.kind, value.type) for value in declared.values]
+        info = FunctionInfo("k", types, [*DIMENSIONS, *tags], (), declared)
         return self.module(source, {"k": info})["k"]
 
     # -- the stand-in driver

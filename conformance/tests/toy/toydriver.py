@@ -55,6 +55,11 @@ def subgroup(threads: int, result: bytearray) -> None:
     np.frombuffer(result, np.uint32)[:threads] = 4
 
 
+def transpose(threads: int, source: bytearray, target: bytearray, width: bytes, height: bytes) -> None:
+    w, h = (int.from_bytes(each, "little") for each in (width, height))
+    np.frombuffer(target, np.float32)[: w * h].reshape(w, h)[:] = np.frombuffer(source, np.float32)[: w * h].reshape(h, w).T
+
+
 GLOBALS = {"weights": [0.0, 1.0, 2.0, 3.0]}
 KERNELS = {
     "axpy": axpy,
@@ -64,4 +69,5 @@ KERNELS = {
     "sample": sample,
     "write": write,
     "subgroup": subgroup,
+    "transpose": transpose,
 }

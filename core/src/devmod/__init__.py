@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from devmod import interop as interop
     from devmod import targets as targets
     from devmod._arrays.array import Array as Array
+    from devmod._doctor import Report as Report
+    from devmod._doctor import doctor as doctor
     from devmod._formats.bundle_file import bundle as bundle
     from devmod._formats.bundle_file import dumps as dumps
     from devmod._formats.bundle_file import installed as installed
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from devmod._modules.create import create_with_fallback as create_with_fallback
     from devmod._modules.create import load_from_bytes as load_from_bytes
     from devmod._modules.create import load_from_file as load_from_file
+    from devmod._modules.explain import Explanation as Explanation
+    from devmod._modules.explain import explain as explain
     from devmod._modules.module import Module as Module
     from devmod._plugins.devices import device as device
     from devmod._plugins.devices import devices as devices
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from devmod.errors import FetchError as FetchError
     from devmod.errors import FormatError as FormatError
     from devmod.errors import FunctionNotFoundError as FunctionNotFoundError
+    from devmod.errors import GuardError as GuardError
     from devmod.errors import LaunchError as LaunchError
     from devmod.errors import NotRegisteredError as NotRegisteredError
     from devmod.errors import PluginError as PluginError
@@ -64,8 +69,11 @@ if TYPE_CHECKING:
     from devmod_runtime import Image as Image
     from devmod_runtime import Launch as Launch
     from devmod_runtime import LaunchConfig as LaunchConfig
+    from devmod_runtime import Profile as Profile
     from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
+    from devmod_runtime import guard as guard
+    from devmod_runtime import profile as profile
     from devmod_runtime import set_compiler as set_compiler
 
     __all__: list[str]
@@ -76,11 +84,13 @@ __version__ = "0.1.0.dev1"
 _NAMES = {
     "": "backend errors interop targets",
     "_arrays.array": "Array",
+    "_doctor": "Report doctor",
     "_formats.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",
     "_modules.compile": "build compile",
     "_modules.const_loader": "const_loader",
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
+    "_modules.explain": "Explanation explain",
     "_modules.module": "Module",
     "_plugins.devices": "device devices",
     "_plugins.registry": "register registered",
@@ -91,13 +101,15 @@ _NAMES = {
     "_values.target": "Target",
     "errors": (
         "ArgumentError CompileError ConflictError DeviceMemoryError DeviceNotFoundError DevmodError FetchError FormatError "
-        "FunctionNotFoundError LaunchError NotRegisteredError PluginError RuntimeNotLinkedError ToolchainNotFoundError"
+        "FunctionNotFoundError GuardError LaunchError NotRegisteredError PluginError RuntimeNotLinkedError ToolchainNotFoundError"
     ),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
-_IN_RUNTIME = ("Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Sampler", "Stream", "set_compiler")
+_IN_RUNTIME = (
+    "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "Sampler", "Stream", "guard", "profile", "set_compiler",
+)  # fmt: skip
 
 
 def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:

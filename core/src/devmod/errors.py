@@ -155,6 +155,21 @@ class DeviceMemoryError(LaunchError):
     free: int | None = None
 
 
+class GuardError(LaunchError):
+    """A kernel has written outside of an array, as `devmod.guard` found after the launch.
+
+    Attributes
+    ----------
+    index : int
+        The first element outside that has changed: negative before the array, else its length or more.
+    value : object
+        The value that is there, as an element of the array.
+    """
+
+    index: int = 0
+    value: object = None
+
+
 class ArgumentError(DevmodError, TypeError, ValueError):
     """An argument of a call is invalid. ``argument`` names it. Nothing was launched."""
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guarded import check_guard
 from pictures_port import check_pictures
+from profiled import check_profile
 from standin_cuda import on_hardware
 from transformer_port import check_transformer
 
@@ -66,3 +68,13 @@ def test_the_transformer(device: Any, tmp_path: Path) -> None:
 def test_the_pictures(device: Any, tmp_path: Path) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
     check_pictures(device, f"cuda -arch={arch}", tmp_path)
+
+
+def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_guard(device, f"cuda -arch={arch}")
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_profile(device, f"cuda -arch={arch}", tmp_path)

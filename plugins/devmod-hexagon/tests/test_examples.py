@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guarded import check_guard
+from profiled import check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -40,3 +42,11 @@ def test_a_kernel_of_some_seconds(loaded: devmod.Module, device: Any) -> None:
 @pytest.mark.row("R37")
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     check_transformer(device, "hexagon -arch=v66", tmp_path)
+
+
+def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
+    check_guard(device, "hexagon -arch=v66")
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    check_profile(device, "hexagon -arch=v66", tmp_path)

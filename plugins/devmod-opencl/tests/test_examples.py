@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guarded import check_guard
 from pictures_port import check_pictures
+from profiled import check_profile
 from transformer_port import check_transformer
 
 
@@ -18,3 +20,11 @@ def test_the_transformer(device: Any, tmp_path: Path) -> None:
 @pytest.mark.row("R37")
 def test_the_pictures(device: Any, tmp_path: Path) -> None:
     check_pictures(device, "opencl", tmp_path)
+
+
+def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
+    check_guard(device, "opencl")
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    check_profile(device, "opencl", tmp_path)

@@ -105,7 +105,7 @@ def test_damaged_spirv_is_an_error(able: Any, spirv: bytes) -> None:
             wrap(damaged)["axpy"]
         assert str(caught.value) == text
     # A pointer to the undefined type 60000, for which Intel's reader ends the process.
-    with pytest.raises(devmod.FormatError, match="SPIR-V of [0-9]+ bytes is damaged: the process that built it for .* crashed"):
+    with pytest.raises(devmod.FormatError, match=r"SPIR-V of [0-9]+ bytes is damaged: the process that built it for .* crashed"):
         wrap(spirv[:-4] + (4 << 16 | 61).to_bytes(4, "little") + (60000).to_bytes(4, "little") * 3 + spirv[-4:])["axpy"]
     with pytest.raises(devmod.CompileError) as error:
         wrap(spirv[:20])["axpy"]

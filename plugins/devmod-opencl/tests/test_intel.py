@@ -13,7 +13,8 @@ from opencl_kernels import ADD, add_info
 
 import devmod
 from devmod_conformance.checks import run_python
-from devmod_opencl import _intel
+from devmod_opencl import _driver, _intel
+from devmod_opencl._device import OpenCLDevice
 
 LIST = "import devmod\nfor each in devmod.devices():\n    if each.kind == 'opencl': print(each.index, each.platform)"
 #: No variable of the user chooses drivers or libraries.
@@ -59,6 +60,17 @@ def test_the_driver_that_the_user_chooses_is_not_listed_twice(library: Path, tmp
     (tmp_path / "intel.icd").write_text(f"{library}\n")
     assert platforms(OCL_ICD_VENDORS=str(tmp_path / "intel.icd")) == ["Intel(R) OpenCL"]
     assert platforms(OCL_ICD_VENDORS=str(tmp_path)).count("Intel(R) OpenCL") == 1
+
+
+@pytest.mark.usefixtures("library")
+def test_the_wheel_is_not_opened_where_the_loader_lists_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    handles = [each.handle for each in devmod.devices() if isinstance(each, OpenCLDevice)]
+    if all(handle.platform.name != "Intel(R) OpenCL" for handle in handles):
+        pytest.skip("the environment chooses other drivers")
+    monkeypatch.setattr(
+        _driver.cl, "get_platforms", lambda: list({handle.platform.int_ptr: handle.platform for handle in handles}.values())
+    )
+    assert [handle.int_ptr for handle in _driver.list_devices()] == [handle.int_ptr for handle in handles]
 
 
 @pytest.mark.parametrize("damage", ["text", "other", "missing"])

@@ -125,8 +125,8 @@ def test_payload_files(fmt: str, tmp_path: Path) -> None:
             "the opencl payload of format 'clbin' is SPIR-V; use the format 'il' for kernels of OpenCL, or a vulkan module for shaders",
         ),
         ("il", b"", "the opencl payload of format 'il' is empty"),
-        ("il", b"kernel", "the opencl payload of format 'il' is not SPIR-V: it begins with b'kernel'"),
-        ("il", b"\x03\x02\x23\x07\0", "the opencl payload of format 'il' is not SPIR-V: its size of 5 bytes is not a multiple of 4"),
+        ("il", b"kernel", "the opencl payload of format 'il' begins with 0x6e72656b; expected SPIR-V's magic number 0x07230203"),
+        ("il", b"\x03\x02\x23\x07\0", "the opencl payload of format 'il' is truncated: it has 5 bytes; expected a multiple of 4"),
         ("cl", b"kernel \xff", "the opencl payload of format 'cl' is not UTF-8 text: byte 7 is 0xff"),
         ("cl", b"kernel \0", "the opencl payload of format 'cl' has a zero byte at 7, which ends a source"),
         (

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guarded import check_guard
+from profiled import check_profile
 from standin_rocm import on_hardware
 from transformer_port import check_transformer
 
@@ -39,3 +41,15 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
     check_transformer(device, f"rocm -arch={arch}", tmp_path)
+
+
+@pytest.mark.usefixtures("emulator")
+def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
+    check_guard(device, f"rocm -arch={arch}")
+
+
+@pytest.mark.usefixtures("emulator")
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
+    check_profile(device, f"rocm -arch={arch}", tmp_path)

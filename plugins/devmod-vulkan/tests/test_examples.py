@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guarded import check_guard, check_lengths
 from pictures_port import check_pictures
+from profiled import check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -45,3 +47,20 @@ def test_the_transformer(device: Any, tmp_path: Path) -> None:
 @pytest.mark.row("R37")
 def test_the_pictures(device: Any, tmp_path: Path) -> None:
     check_pictures(device, "vulkan", tmp_path)
+
+
+def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
+    check_guard(device, "vulkan")
+
+
+def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
+    source = """#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer X { uint x[]; };
+void main() { x[0] = x.length(); }
+"""
+    check_lengths(device, source)
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    check_profile(device, "vulkan", tmp_path)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from guarded import check_guard, check_lengths
 from pictures_port import check_pictures
+from profiled import check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -49,3 +51,18 @@ def test_the_transformer(device: Any, tmp_path: Path) -> None:
 @pytest.mark.row("R37")
 def test_the_pictures(device: Any, tmp_path: Path) -> None:
     check_pictures(device, "webgpu", tmp_path)
+
+
+def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
+    check_guard(device, "webgpu")
+
+
+def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
+    source = """@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@compute @workgroup_size(1) fn count() { x[0] = arrayLength(&x); }
+"""
+    check_lengths(device, source)
+
+
+def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
+    check_profile(device, "webgpu", tmp_path)

@@ -212,9 +212,10 @@ def test_without_sizes_in_the_interface_the_binding_is_checked(device: Any) -> N
 def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -> None:
     start = f"the webgpu function 'add' cannot be launched on {device}: "
     most = device.limits["maxComputeWorkgroupsPerDimension"]
-    if device.name.startswith("llvmpipe"):
+    name = device.name.partition(" ")[0]
+    if name in ("llvmpipe", "SwiftShader"):
         assert message_of(devmod.LaunchError, add, *host_arrays(), 64, grid=(32768, 32768, 4)) == (
-            f"{start}llvmpipe counts blocks in 32 bits, but grid=(32768, 32768, 4) has {2**32} blocks"
+            f"{start}{name} counts blocks in 32 bits, but grid=(32768, 32768, 4) has {2**32} blocks"
         )
     for grid, axis in (((most + 1,), "x"), ((1, 2**40), "y"), ((1, 1, most + 1), "z")):
         shown = (*grid, 1, 1)[:3]
@@ -348,12 +349,12 @@ def test_specialize(device: Any) -> None:
         ("override s: f32 = 16777216.0;", "u32(s + 1.0 - 16777210.0)", (6, 1, 1), {"s": 16777217}, (6, 1, 1)),
         (
             "override s: f32 = 1; const v: vec2f = vec2(0.29);",
-            "u32(v.x * 100.0), u32(vec2(0.29, s).x * 100.0)",
-            (29, 29, 1),
+            "u32(v.x * 100.0), u32(vec2(0.29, s).x * 100.0 - 21.0)",
+            (29, 8, 1),
             {},
-            (29, 29, 1),
+            (29, 8, 1),
         ),
-        ("override N: u32 = 0;", "u32(array(0.29, 1.0)[N] * 100.0), u32(pow(2, 3) / 3 * 3)", (29, 8, 1), {"N": 1}, (100, 8, 1)),
+        ("override N: u32 = 0;", "u32(array(0.29, 0.25)[N] * 100.0), u32(pow(2, 3) / 3 * 3)", (29, 8, 1), {"N": 1}, (25, 8, 1)),
         ("override N: u32 = 0;", "8u / N", None, {"N": 2}, (4, 1, 1)),
     ],
 )

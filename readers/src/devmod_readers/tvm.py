@@ -368,6 +368,9 @@ def _interface_problem(kind: str, info: FunctionInfo, interface: Interface) -> s
     """Return how an interface differs from the arguments of TVM's functions of that kind; "" if it does not."""
     if kind == "hexagon":
         return "it takes its arguments like a C function, and TVM uses its packed calling convention"
+    packed = next((param for param in interface.params if param.pack), None)
+    if packed is not None:
+        return f"its argument {packed.name!r} is several values of the kernel; TVM passes the address of an array alone"
     for param, text in zip(interface.params, info.arg_types, strict=True):
         if param.kind != ("buffer" if text == "handle" else "scalar"):
             return f"its argument {param.name!r} is of the kind {param.kind}; TVM supports buffers and scalars"

@@ -9,6 +9,7 @@ docs/design/runtime.md has the reasons.
 from __future__ import annotations
 
 import devmod
+from devmod.backend import environment_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from devmod_runtime._fork import driver_import_error as driver_import_error
     from devmod_runtime._fork import fork_safe as fork_safe
     from devmod_runtime._fork import open_driver as open_driver
+    from devmod_runtime._guard import guard as guard
     from devmod_runtime._launch.arguments import Argument as Argument
     from devmod_runtime._launch.arguments import block_packer as block_packer
     from devmod_runtime._launch.arguments import write_access as write_access
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from devmod_runtime._leases import lend as lend
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
+    from devmod_runtime._profile import Profile as Profile
+    from devmod_runtime._profile import profile as profile
     from devmod_runtime._programs import ProgramLauncher as ProgramLauncher
     from devmod_runtime._programs import Programs as Programs
     from devmod_runtime._programs import source_constants as source_constants
@@ -86,6 +90,7 @@ _HOME = {
     "Launcher": "_launch.launcher",
     "Lease": "_leases",
     "Pool": "_leases",
+    "Profile": "_profile",
     "ProgramLauncher": "_programs",
     "Programs": "_programs",
     "RuntimeModule": "_module",
@@ -104,10 +109,12 @@ _HOME = {
     "driver_import_error": "_fork",
     "fork_safe": "_fork",
     "global_array": "_device.device_array",
+    "guard": "_guard",
     "has_compiler": "_compilers",
     "has_uninterrupted_calls": "_uninterrupted",
     "lend": "_leases",
     "open_driver": "_fork",
+    "profile": "_profile",
     "read_capsule": "_device.dlpack_import",
     "run_compiler": "_compilers",
     "set_compiler": "_compilers",
@@ -129,3 +136,9 @@ if not TYPE_CHECKING:  # type checkers then report unknown names
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if environment_text("DEVMOD_GUARD"):
+    from devmod_runtime._guard import guard_program
+
+    guard_program()

@@ -84,6 +84,169 @@ def test_a_function_without_parameters(device: Any, vendor: Vendor, standin: Sta
     assert (standin.last_launch["name"], standin.last_launch["grid"], standin.last_launch["block"]) == ("k", "2,1,1", "3,1,1")
 
 
+#: x = y, element by element: the kernel takes a struct, three numbers of a shape, and an address behind the count.
+PACKED = """
+struct span { float *data; unsigned long long count; };
+extern "C" __global__ void k(span x, const float *data, int rows, int columns, long long row, unsigned count, const float *y, int n) {
+    unsigned i = threadIdx.x;
+    if (i < x.count && i < count) x.data[i] = data[i / columns * row + i % columns] + y[0] + n * rows;
+}"""
+SPAN = Param("x", "buffer", "float32", "w", pack=("ptr:handle", "count:uint64"))
+MATRIX = Param("a", "buffer", "float32", "r", pack=("ptr:handle", "shape0:int32", "shape1:int32", "stride0:int64"))
+COUNTED = Param("y", "buffer", "float32", "r", pack=("count:uint32", "ptr:handle"))
+
+
+def packed_kernel(vendor: Vendor) -> Any:
+    return vendor.kernel(PACKED, [SPAN, MATRIX, COUNTED, Param("n", "scalar", "int32")])
+
+
+@pytest.mark.each_driver
+@pytest.mark.row("R34")
+def test_one_array_is_several_values_of_the_kernel(device: Any, vendor: Vendor, executes: None) -> None:
+    f = packed_kernel(vendor)
+    a, y = np.arange(6, dtype="float32").reshape(2, 3), np.full(4, 0.5, "float32")
+    expected = [0.5 + 200, 1.5 + 200, 2.5 + 200, 3.5 + 200, 0, 0]  # y has four elements
+    out = np.zeros(6, "float32")
+    f(out, a, y, 100, grid=1, block=8)
+    assert out.tolist() == expected
+    # An array in column order is copied in row order.
+    f(out, np.asfortranarray(a), y=y, n=100, grid=1, block=8)
+    assert out.tolist() == expected
+    x, b, c = device.zeros(6, "float32"), device.from_numpy(a), device.from_numpy(y)
+    for count in range(3):
+        f(x, b, c, count, grid=1, block=8)
+        f(x, b, c, count, grid=1, block=8)
+        assert x.numpy().tolist() == [0.5 + 2 * count, 1.5 + 2 * count, 2.5 + 2 * count, 3.5 + 2 * count, 0, 0]
+    # Another shape in a call with the same configuration.
+    f(x[:2], b, c, 0, grid=1, block=8)
+    f(x, b.reshape(3, 2), c, 0, grid=1, block=8)
+    assert x.numpy().tolist() == [0.5, 1.5, 2.5, 3.5, 0, 0]
+    launch = f.bind(x[1:4], b, c, 7, grid=1, block=8)
+    for _ in range(2):
+        launch()
+    assert launch.time() >= 0
+    assert x.numpy().tolist() == [0.5, 14.5, 15.5, 16.5, 0, 0]
+
+
+@pytest.mark.row("R34")
+def test_an_array_that_does_not_fit_its_values(device: Any, vendor: Vendor) -> None:
+    f = packed_kernel(vendor)
+    x, a, y = device.zeros(6, "float32"), device.zeros((2, 3), "float32"), device.zeros(4, "float32")
+    label = f"the {vendor.kind} function 'k'"
+    for wrong in (device.zeros(6, "float32"), np.zeros(6, "float32")):
+        check_error(
+            devmod.ArgumentError,
+            lambda array=wrong: f(x, array, y, 1, grid=1, block=8),
+            f"{label}: argument 2 'a' is an array of shape (6,), and the kernel takes 2 dimensions; pass array.reshape(…)",
+        )
+    check_error(
+        devmod.ArgumentError,
+        lambda: f(x, a, device.zeros(4, "int32"), 1, grid=1, block=8),
+        f"{label}: argument 3 'y' is an array of int32, and the kernel takes float32; convert it before the call: array = "
+        "device.from_numpy(array.numpy().astype(np.float32))",
+    )
+    assert [each.annotation for each in list(f.__signature__.parameters.values())[:3]] == [
+        "float32* w pack ptr count",
+        "float32* r pack ptr shape0 shape1 stride0",
+        "float32* r pack count ptr",
+    ]
+
+
+@pytest.mark.row("R34")
+def test_the_elements_of_a_vector_or_a_struct_are_counted(device: Any, vendor: Vendor, executes: None) -> None:
+    source = 'extern "C" __global__ void k(const float4 *v, int rows, int *out) { out[threadIdx.x] = rows; }'
+    v = Param("v", "buffer", "float32x4", "r", pack=("ptr:handle", "shape0:int32"))
+    f = vendor.kernel(source, [v, X.replace(name="out")])
+    for array, rows in ((np.zeros((3, 4), "float32"), 3), (np.zeros(8, "float32"), 2), (np.zeros((0, 4), "float32"), 0)):
+        for given in (array, device.from_numpy(array)):
+            out = np.zeros(1, "int32")
+            f(given, out, grid=1, block=1)
+            assert out.tolist() == [rows]
+
+
+@pytest.mark.row("R35")
+def test_values_that_are_not_those_of_the_image_are_refused(device: Any, vendor: Vendor) -> None:
+    for pack, text in (
+        (("ptr:handle", "count:uint64", "shape0:int32"), "takes 8 bytes as argument 2, and the payload's fmap has int32 of 4 bytes"),
+        (("ptr:handle",), "takes 16 bytes as argument 1, and the payload's fmap has a buffer of 8 bytes"),
+        (("count:uint64", "shape0:int64", "ptr:handle"), "takes 4 bytes as argument 3, and the payload's fmap has a buffer of 8 bytes"),
+        (
+            ("count:int32", "shape0:int32", "shape1:int32", "ptr:handle"),
+            "takes 16 bytes as argument 1, and the payload's fmap has int32 and int32 and int32 and a buffer of 24 bytes",
+        ),
+    ):
+        with pytest.raises(devmod.FormatError) as caught:
+            vendor.kernel(PACKED, [SPAN.replace(pack=pack), MATRIX, COUNTED, A])
+        assert text in str(caught.value)
+
+
+#: Sums through two arrays in dynamic shared memory, each at an offset, behind `n` ints that the launch adds.
+OFFSETS = """
+extern __shared__ char memory[];
+extern "C" __global__ void k(int *x, unsigned first, unsigned second, int n) {
+    int i = threadIdx.x;
+    int *a = (int *)(memory + first), *b = (int *)(memory + second);
+    a[i] = x[i];
+    b[i] = 10 * x[i];
+    __syncthreads();
+    int last = blockDim.x - 1 - i;
+    x[i] = a[last] + b[last] + (n ? ((int *)memory)[0] * 0 + (int)first : 0) + (n ? (int)second * 1000 : 0);
+}"""
+FIRST = Param("first", "local", "int32")
+SECOND = Param("second", "local", "int32", default=devmod.Local(per_thread=4))
+
+
+@pytest.mark.each_driver
+@pytest.mark.row("R34")
+def test_local_memory_is_an_offset_into_shared_memory(device: Any, vendor: Vendor, standin: StandinDriver, executes: None) -> None:
+    f = vendor.kernel(OFFSETS, [X, FIRST, SECOND, A.replace(name="n")])
+    x = np.arange(5, dtype="int32")
+    f(x, devmod.Local(20), 0, grid=1, block=5)
+    assert x.tolist() == [44, 33, 22, 11, 0]
+    y = device.from_numpy(np.zeros(5, "int32"))
+    # The sizes are rounded up to 16 bytes, behind shared_memory=, and a call with other sizes has other offsets.
+    for shared, size, offsets, total in ((0, 20, (0, 32), 64), (0, 40, (0, 48), 80), (0, 20, (0, 32), 64), (100, 64, (112, 176), 208)):
+        f(y, devmod.Local(size), 1, grid=1, block=5, shared_memory=shared)
+        f(y, devmod.Local(size), 1, grid=1, block=5, shared_memory=shared)
+        assert standin.last_launch["shared"] == str(total)
+        y.copy_from(np.zeros(5, "int32"))
+        f(y, devmod.Local(size), 1, grid=1, block=5, shared_memory=shared)
+        assert y.numpy().tolist() == [offsets[0] + 1000 * offsets[1]] * 5
+    y.copy_from(np.zeros(5, "int32"))
+    launch = f.bind(y, devmod.Local(48), 1, second=devmod.Local(4 * 64), grid=1, block=5)
+    launch()
+    assert standin.last_launch["shared"] == str(48 + 256)
+    assert y.numpy().tolist() == [48000] * 5
+    assert f.__signature__.parameters["second"].default == devmod.Local(per_thread=4)
+
+
+@pytest.mark.row("R34")
+def test_local_memory_beyond_the_shared_memory_of_the_device(device: Any, vendor: Vendor) -> None:
+    f = vendor.kernel(OFFSETS, [X, FIRST, SECOND, A.replace(name="n")])
+    x = device.zeros(64, "int32")
+    limit = device.limits[vendor.shared_memory_limit]
+    for call in (f, f.bind):
+        error = launch_error(call, x, devmod.Local(limit), 1, grid=1, block=64)
+        assert str(error) == vendor.refusal(
+            device,
+            f"its {vendor.shared_memory_limit} is {limit}, got shared_memory={limit + 256}, of which {limit + 256} are for devmod.Local "
+            "arguments; argument 3 'second' takes 256 bytes by default, Local(per_thread=4) with 64 threads in a block: give it by name, or a "
+            "smaller block=",
+        )
+        assert error.argument == "first"
+    host = np.ones(64, "int32")
+    error = launch_error(f, host, devmod.Local(16), 1, grid=1, block=64, shared_memory=limit - 16, second=devmod.Local(16))
+    assert str(error) == vendor.refusal(
+        device, f"its {vendor.shared_memory_limit} is {limit}, got shared_memory={limit + 16}, of which 32 are for devmod.Local arguments"
+    )
+    assert host.tolist() == [1] * 64
+    check_error(
+        devmod.ArgumentError,
+        lambda: f(x, 16, 1, grid=1, block=64),
+        f"the {vendor.kind} function 'k': argument 2 'first' is 16, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)",
+    )
+
+
 def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:
     f = vendor.module(NUMBERS, {"k": FunctionInfo("k", ["handle"], DIMENSIONS)})["k"]
     check_error(

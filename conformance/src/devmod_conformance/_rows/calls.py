@@ -360,6 +360,41 @@ def records(case: Conformance) -> None:
             launch(case, function, [], **others, devmod_record=record, **{first: value}, **call.keywords)
 
 
+@row("R34-packs")
+def packs(case: Conformance) -> None:
+    """An array may be its address and its shape in the kernel; one with another number of dimensions raises ArgumentError."""
+    found = [
+        (sample, call, number)
+        for sample, call in samples_with_calls(case)
+        for arguments in [call.make_arguments()]
+        for number, value in enumerate(arguments)
+        if (shape := getattr(value, "shape", ())) and [type(each) for each in arguments[number + 1 :]][: len(shape)] == [int] * len(shape)
+        if tuple(arguments[number + 1 : number + 1 + len(shape)]) == shape
+    ]
+    for sample, call, number in applicable(found, "no call has an array with its shape behind it"):
+        types, arguments = sample.fmap[call.function].arg_types, call.make_arguments()
+        params: list[dict[str, Any]] = [
+            {"name": f"p{place}", "kind": "buffer"} if type_ == "handle" else {"name": f"p{place}", "kind": "scalar", "type": type_}
+            for place, type_ in enumerate(types)
+        ]
+        behind = slice(number + 1, number + 1 + arguments[number].ndim)
+        params[number]["pack"] = ["ptr:handle", *(f"shape{axis}:{type_}" for axis, type_ in enumerate(types[behind]))]
+        del params[behind]
+        given = list(arguments)
+        del given[behind]
+        try:
+            function = _function_with(case, sample, call, {"params": params})
+        except devmod.LaunchError as error:
+            if "does not support such arguments" in str(error):
+                raise Skip("the backend takes no array as several values of a kernel") from None
+            raise
+        launch(case, function, given, **call.keywords)
+        compare_arrays(call, arguments, reference_arrays(call), "with an array that is its address and its shape")
+        given[number] = given[number][None]
+        with expect_argument_error(case, call, f"with {given[number].ndim} dimensions of argument {number + 1}", f"p{number}"):
+            launch(case, function, given, **call.keywords)
+
+
 def _first_block(interface: devmod.Interface) -> list[int]:
     """Return the numbers of the arguments in the first block of an interface; none if there is no block."""
     places = [param.at if param.kind == "scalar" else None for param in interface.params] if interface.blocks else []

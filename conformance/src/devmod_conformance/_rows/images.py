@@ -240,17 +240,18 @@ def subgroup_sizes(case: Conformance) -> None:
     if not case.subgroups:
         raise Skip("the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it")
     device = default_device(case)
-    for sample in _runnable(case, case.subgroups):
-        interfaces = [(name, info.interface) for name, info in sample.fmap.items() if info.interface is not None]
-        required = [(name, each.subgroup) for name, each in interfaces if [param.name for param in each.params] == ["result"]]
-        able = [(name, size) for name, size in required if size in device.subgroup_sizes]
-        for name, size in applicable(
-            able, f"no function with the parameter 'result' requires one of the sizes {tuple(device.subgroup_sizes)}"
-        ):
-            result = np.zeros(_PLACES, "uint32")
-            function = get_function(runtime_module(case, sample), name)
-            launch(case, function, (result,), **_threads(function, (_PLACES,), (_PLACES,)))
-            compare_arrays(_call(name), [result], [np.full(_PLACES, size, "uint32")], f"that requires subgroups of {size} threads")
+    able = [
+        (sample, name, info.interface.subgroup)
+        for sample in _runnable(case, case.subgroups)
+        for name, info in sample.fmap.items()
+        if info.interface is not None and _names(info) == ["result"] and info.interface.subgroup in device.subgroup_sizes
+    ]
+    sizes = tuple(device.subgroup_sizes)
+    for sample, name, size in applicable(able, f"no function with the parameter 'result' requires one of the sizes {sizes}"):
+        result = np.zeros(_PLACES, "uint32")
+        function = get_function(runtime_module(case, sample), name)
+        launch(case, function, (result,), **_threads(function, (_PLACES,), (_PLACES,)))
+        compare_arrays(_call(name), [result], [np.full(_PLACES, size, "uint32")], f"that requires subgroups of {size} threads")
 
 
 # -- The functions of a case.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance import Call, Conformance, Sample
+from devmod_conformance import Call, Conformance, Sample, transpose_call
 
 AXPY = FunctionInfo(
     "axpy",
@@ -105,6 +105,12 @@ class ToyConformance(Conformance):
             calls=[
                 Call("shift", lambda rng: [rng.integers(1, 99, 30, "int32"), (5, 20), devmod.Local(128)], shift, grid=4, block=8),
             ],
+        ),
+        Sample(
+            b"toy 1\ntranspose\n",
+            "toy",
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"])},
+            calls=[transpose_call()],
         ),
     )
     slow = Sample(

@@ -44,7 +44,7 @@ class ToyKernel(Kernel):
 
 class ToyLauncher(Launcher):
     kind = "toy"
-    has_images = True
+    has_images = has_packs = True
     kernel_type = ToyKernel
 
     def __init__(self, run):

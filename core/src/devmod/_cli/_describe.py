@@ -54,7 +54,7 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     FormatError
         The file is invalid, a module's bytes have another digest, or the tree of modules is deeper than `MAX_DEPTH`.
     """
-    form, module, count, name = _open_stdin() if name == STDIN else _open_url(name) if "://" in name else _open_file(Path(name))
+    form, module, count, name = open_file(name)
     verified = sum(_verified(each, name) for each in walk(module)) if verify else None
     tree, bundles = _tree(module, name, source)
     missing = missing_runtimes(module)  # it has a limit on the candidates
@@ -100,13 +100,18 @@ def signature(name: str, info: FunctionInfo) -> str:
     return text
 
 
-def _open_file(path: Path) -> tuple[str, Module, int, str]:
-    """Return the file's format in words, its modules, its size and its name. No backend is imported."""
+def open_file(name: str) -> tuple[str, Module, int | None, str]:
+    """Return a file's format in words, its modules, its size and its name. No backend is imported. `describe` has the parameter."""
+    if name == STDIN:
+        return _open_stdin()
+    if "://" in name:
+        return _open_url(name)
+    path = Path(name)
     return *_open(path), path.stat().st_size, str(path)
 
 
 def _open_url(url: str) -> tuple[str, Module, int | None, str]:
-    """Like `_open_file`; the size is None if the server does not give it, and the name has no secrets of the URL."""
+    """Like `open_file`; the size is None if the server does not give it, and the name has no secrets of the URL."""
     from devmod._formats.ranges import read_head_of
 
     parts = read_head_of(url)
@@ -135,7 +140,7 @@ def _open(path: Path) -> tuple[str, Module]:
 
 
 def _open_stdin() -> tuple[str, Module, int, str]:
-    """Like `_open_file` for standard input. The first bytes determine the format."""
+    """Like `open_file` for standard input. The first bytes determine the format."""
     data = standard_input()
     if data.startswith(MAGIC):
         return "devmod bundle", devmod.loads(data), len(data), STDIN

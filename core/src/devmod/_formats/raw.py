@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SUFFIX = ".tvm_meta.json"
 _BUNDLE = "devmod"
+#: The lists of a function.
+_LISTS = ("arg_types", "launch_param_tags", "arg_extra_tags")
 #: The name of launch_param_tags in older versions of TVM.
 _OLDER_TAGS = "thread_axis_tags"
 #: The maximum size of a metadata file. TVM writes some hundred bytes for a function.
@@ -171,15 +173,8 @@ def _read_bounded(path: str) -> bytes:
 
 def function_to_json(info: FunctionInfo) -> dict[str, Any]:
     """Return a function as a metadata file has it, in JSON's types."""
-    fields: dict[str, Any] = {
-        "name": info.name,
-        "arg_types": list(info.arg_types),
-        "launch_param_tags": list(info.launch_param_tags),
-        "arg_extra_tags": list(info.arg_extra_tags),
-    }
-    if info.interface is not None:
-        fields["interface"] = info.interface.to_dict()
-    return fields
+    interface = {"interface": info.interface.to_dict()} if info.interface is not None else {}
+    return {"name": info.name} | {name: list(getattr(info, name)) for name in _LISTS} | interface
 
 
 def _read_metadata(text: str | bytes) -> tuple[dict[str, FunctionInfo], str]:
@@ -205,7 +200,7 @@ def _functions(infos: dict[str, Any]) -> Iterator[tuple[str, FunctionInfo]]:
         older = fields.get(_OLDER_TAGS, fields.get("launch_param_tags", []))
         if fields.setdefault("launch_param_tags", older) != older:
             raise FormatError(f"the metadata of the function {key!r} has launch_param_tags, and other {_OLDER_TAGS}")
-        lists = {name: fields.get(name, []) for name in ("arg_types", "launch_param_tags", "arg_extra_tags")}
+        lists = {name: fields.get(name, []) for name in _LISTS}
         wrong = [name for name, value in lists.items() if not isinstance(value, list)]
         if "name" not in fields or "arg_types" not in fields or wrong:
             raise FormatError(f"the metadata of the function {key!r} has no name, no arg_types, or a field that is not a list")

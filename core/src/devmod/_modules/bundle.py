@@ -77,6 +77,11 @@ class BundleModule(Module):
         return tuple(module for module in modules if not holds_candidates(module))
 
     @property
+    def order(self) -> tuple[str, ...]:
+        """The kinds to try first, with those of DEVMOD_PREFER."""
+        return (*self._prefer, *kinds_in(environment_text("DEVMOD_PREFER")))
+
+    @property
     def property_mask(self) -> int:
         return RUNNABLE
 
@@ -91,12 +96,12 @@ class BundleModule(Module):
             No candidate with the function can run here; the message lists the problem of each. The error class is the first that
             applies: a runtime is broken; no device fits an installed runtime's candidate; some are fallbacks; all are missing.
         """
-        order = kinds_in(environment_text("DEVMOD_PREFER"))
+        order = self.order
         key = (name, query_imports, order, environment_text("DEVMOD_DEVICE"), len(self.__dict__.get("_devmod_imports", ())))
         function = self._functions.get(key)
         if function is None:
             with shared_scan():
-                function = self._functions[key] = self._choose(name, self._owners_of(name, query_imports), (*self._prefer, *order))
+                function = self._functions[key] = self._choose(name, self._owners_of(name, query_imports), order)
         return function
 
     def _function_on(self, name: str, device: Device) -> Function:
@@ -113,7 +118,6 @@ class BundleModule(Module):
         PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
             No candidate can run here, as for `get_function`. Only a runtime can list the globals.
         """
-        prefer = (*self._prefer, *kinds_in(environment_text("DEVMOD_PREFER")))
         missing: list[str] = []
 
         def get(module: Module, _: Device | None) -> Array | None:
@@ -125,7 +129,7 @@ class BundleModule(Module):
 
         try:
             with shared_scan():
-                array: Array = choose(name, self.candidates, prefer, get, device)
+                array: Array = choose(name, self.candidates, self.order, get, device)
         except FunctionNotFoundError as error:
             raise FunctionNotFoundError("; ".join([str(error), *missing]), kind="bundle", function=name) from None
         return array

@@ -30,12 +30,15 @@ from devmod.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from devmod import Device
     from devmod._modules.module import Module
     from devmod._values.info import Interface
+
+    #: A candidate; the device that it fits, and whether that is the default of its kind; why it fits, or the error that it does not.
+    Verdict = tuple[Module, Device | None, bool, str | DevmodError]
 
 #: The errors of an unavailable candidate, after which the next one is tried.
 _UNAVAILABLE = (NotRegisteredError, RuntimeNotLinkedError, DeviceNotFoundError, PluginError)
@@ -66,23 +69,50 @@ def choose(
     """
     notes: list[tuple[Module, DevmodError]] = []
     has_runnable = False
-    for kind, group in _by_kind(owners, prefer).items():
-        fitting, problems = _fitting(name, kind, group, device)
-        notes += problems
-        for module, fitting_device, reason in fitting:
-            try:
-                result = get(module, fitting_device)
-            except _UNAVAILABLE as error:
-                notes.append((module, error))
-                continue
-            if result is None:
-                has_runnable = True
-                continue
-            debug(f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}{_skipped(notes)}")
-            return result
+    for module, fitting_device, is_default, reason in verdicts(name, owners, prefer, device):
+        if isinstance(reason, DevmodError):
+            notes.append((module, reason))
+            continue
+        try:
+            # Without a device, the function uses the new default if DEVMOD_DEVICE changes.
+            result = get(module, None if is_default else fitting_device)
+        except _UNAVAILABLE as error:
+            notes.append((module, error))
+            continue
+        if result is None:
+            has_runnable = True
+            continue
+        debug(f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}{_skipped(notes)}")
+        return result
     if has_runnable:
         raise FunctionNotFoundError(f"no candidate of the bundle that can run here has a global {name!r}", kind="bundle", function=name)
     raise _no_candidate(name, notes)
+
+
+def verdicts(
+    name: str, owners: Sequence[Module], prefer: tuple[str, ...], device: Device | None = None, *, described: bool = False
+) -> Iterator[Verdict]:
+    """Yield each candidate once: kind by kind in the order of the choice, and of each kind those that cannot run first, then the best.
+
+    The devices of a kind are listed when its first candidate is wanted.
+
+    Parameters
+    ----------
+    name, owners, prefer, device
+        As for `choose`.
+    described
+        Whether the device is a description of another machine's: what is installed here then does not matter.
+    """
+    for kind, group in _by_kind(owners, prefer).items():
+        usable: list[Module] = list(group)
+        notes: list[Verdict] = []
+        if not described:
+            problems = [(module, _not_runnable(module)) for module in group]
+            usable = [module for module, problem in problems if problem is None]
+            notes = [(module, None, False, problem) for module, problem in problems if problem is not None]
+        yield from notes
+        if usable:
+            yield from _on_devices(name, kind, usable, device, described=described)
 
 
 def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
@@ -93,42 +123,41 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
     return {kind: groups[kind] for kind in dict.fromkeys((*prefer, *groups)) if kind in groups}
 
 
-def _fitting(
-    name: str, kind: str, group: Sequence[Module], target_device: Device | None
-) -> tuple[list[tuple[Module, Device | None, str]], list[tuple[Module, DevmodError]]]:
-    """Return the candidates of one kind that can run here, best first, with devices and reasons; and the others, with their problems."""
-    checked = [(module, _not_runnable(module)) for module in group]
-    notes = [(module, problem) for module, problem in checked if problem is not None]
-    usable = [module for module, problem in checked if problem is None]
-    if not usable:
-        return [], notes
+def _on_devices(name: str, kind: str, usable: Sequence[Module], target_device: Device | None, *, described: bool) -> Iterator[Verdict]:
+    """Yield the candidates of one kind with a runtime: those that fit no device first, then the others, best first."""
     try:
         devices = _devices(kind) if target_device is None else [target_device]
         spec = find_spec(kind)
     except FormatError:
         raise  # DEVMOD_DEVICE is invalid
     except DevmodError as error:
-        return [], notes + [(module, error) for module in usable]
+        yield from ((module, None, False, error) for module in usable)
+        return
     rank = spec.rank if spec is not None else None
-    if devices is None or rank is None:
-        return [(module, target_device, "its runtime is installed") for module in usable], notes
+    if devices is None:
+        yield from ((module, None, True, "its runtime is installed") for module in usable)
+        return
     lacking: dict[Module, DevmodError] = {}
+    matches: list[tuple[int, Module]] = []
     for device in devices:
         arch = str(getattr(device, "arch", ""))
-        ranked = [(number, module) for module in usable if (number := _rank(rank, variant_of(module), arch)) is not None]
+        ranked = [(number, module) for module in usable if (number := _rank(rank, module, arch)) is not None]
         unmet = {module: problem for _, module in ranked if (problem := unmet_needs(_interface_of(module, name), device))}
         lacking |= {module: DeviceNotFoundError(problem, kind=kind) for module, problem in unmet.items()}
         matches = sorted((pair for pair in ranked if pair[1] not in unmet), key=lambda pair: -pair[0])
         if matches:
-            reason = f"it fits {kind} device {device.index}, {arch or 'of unknown architecture'}"
-            # The default device is None here, so that the function uses the new default if DEVMOD_DEVICE changes.
-            fitting_device = device if device is target_device or device is not devices[0] else None
-            return [(module, fitting_device, reason) for _, module in matches], [*notes, *((each, lacking[each]) for each in unmet)]
+            break
+    fitting = {module for _, module in matches}
+    archs = ", ".join(dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices))
     for module in usable:
-        archs = ", ".join(dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices))
-        unfit = DeviceNotFoundError(f"no {kind} device fits {variant_of(module)}; there is: {archs}", kind=kind)
-        notes.append((module, lacking.get(module, unfit)))
-    return [], notes
+        if module not in fitting:
+            variant = variant_of(module)
+            unfit = f"{device} does not run {variant}" if described else f"no {kind} device fits {variant}; there is: {archs}"
+            yield module, None, False, lacking.get(module) or DeviceNotFoundError(unfit, kind=kind)
+    if matches:
+        is_default = device is not target_device and device is devices[0]
+        text = f"{kind} device {device.index}" + (f", {arch or 'of unknown architecture'}" if rank is not None else "")
+        yield from ((module, device, is_default, f"it fits {device if described else text}") for _, module in matches)
 
 
 def _not_runnable(module: Module) -> DevmodError | None:
@@ -175,8 +204,9 @@ def _interface_of(module: Module, name: str) -> Interface | None:
     return info.interface if info is not None else None
 
 
-def _rank(rank: Any, variant: str, arch: str) -> int | None:
-    """Return the rank of a variant for a device, or None if it does not fit. An unknown variant ranks below all that fit."""
+def _rank(rank: Any, module: Module, arch: str) -> int | None:
+    """Return the rank of a module's variant for a device, or None if it does not fit. An unknown variant ranks below all that fit."""
+    variant = variant_of(module) if rank is not None else ""
     if not variant:
         return -1
     ranks = [rank(part, arch) for part in parts_of(variant)]
@@ -198,8 +228,12 @@ def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> Dev
 
 def describe_candidate(module: Module) -> str:
     """Return a candidate in a message: its kind, format and variant."""
-    variant = variant_of(module)
-    return f"{module.kind}{'/' + module.format if module.format else ''}{' for ' + variant if variant else ''}"
+    return candidate_name(module.kind, module.format, variant_of(module))
+
+
+def candidate_name(kind: str, fmt: str, variant: str) -> str:
+    """Return a kind, a format and a variant as text, such as ``cuda/cubin for sm_90``."""
+    return f"{kind}{'/' + fmt if fmt else ''}{' for ' + variant if variant else ''}"
 
 
 def _skipped(notes: Sequence[tuple[Module, DevmodError]]) -> str:

@@ -33,10 +33,21 @@ class Hooks:
         `place` is the file, for messages.
         """
 
+    def devmod_doctor(self, kind: str) -> list[tuple[str, str, str]]:
+        """Return what `devmod.doctor` adds to its report about a kind: the part, the state and the text of each `Check`.
 
-#: Every hook, and the hooks of which the first result is used.
-_ALL = ("devmod_compile", "devmod_verify")
+        A state is one of "ok", "not installed", "no device" and "problem". It runs in a process of its own.
+        """
+        return []
+
+    def devmod_launch(self, record: object) -> None:
+        """Get the `Record` of a launch that `devmod.profile` has recorded, when it is queued: its time on the device is not known yet."""
+
+
+#: Every hook, the hooks of which the first result is used, and those with the parameter `kind`.
+_ALL = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
 _FIRST_RESULT = ("devmod_compile",)
+_OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
 
 def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
@@ -49,7 +60,7 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
     if not claims:
         return None if hook in _FIRST_RESULT else []
     manager = _manager(hook, kind, sorted(claims, key=lambda each: names.index(each.name)))  # pluggy calls the last one first: the kind's
-    if hook in _FIRST_RESULT:
+    if hook in _OF_A_KIND:
         arguments["kind"] = kind
     arguments = {name: bytes(value) if isinstance(value, memoryview) else value for name, value in arguments.items()}
     return getattr(manager.hook, hook)(**arguments)

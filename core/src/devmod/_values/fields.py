@@ -50,8 +50,10 @@ def read_list(data: object, subject: str) -> list[Any]:
     return data
 
 
-def read_map(data: object, subject: str) -> dict[str, Any]:
-    """Return a copy of a map with string keys. Raise FormatError for other objects."""
+def read_map(data: object, subject: str, *required: str) -> dict[str, Any]:
+    """Return a copy of a map with string keys, and `required` ones among them. Raise FormatError for other objects."""
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise FormatError(f"{subject} is a map with string keys, not {type_name(data)}")
+    if not data.keys() >= {*required}:
+        raise FormatError(f"{subject} has no {next(key for key in required if key not in data)!r}")
     return dict(data)

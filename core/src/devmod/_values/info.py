@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from devmod._util.text import escape_line
 from devmod._values.dtypes import NUMBERS, parse_dtype
-from devmod._values.fields import check_count, read_map, read_place, type_name
+from devmod._values.fields import check_count, read_list, read_map, read_place, type_name
 from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
 from devmod._values.value import Value
 from devmod.errors import FormatError
@@ -52,12 +52,8 @@ class Block(Value):
     @classmethod
     def from_dict(cls, data: object) -> Block:
         """Return the block of a map from `to_dict`. Raise FormatError for other objects."""
-        rest = read_map(data, "a block")
-        try:
-            at, size = rest.pop("at"), rest.pop("size")
-        except KeyError as error:
-            raise FormatError(f"a block has no {error.args[0]!r}") from None
-        name = rest.pop("name", "")
+        rest = read_map(data, "a block", "at", "size")
+        at, size, name = rest.pop("at"), rest.pop("size"), rest.pop("name", "")
         return cls(at, size, rest, name)
 
 
@@ -117,9 +113,8 @@ class PipelineConstant(Value):
     @classmethod
     def from_dict(cls, data: object) -> PipelineConstant:
         """Return the constant of a map from `to_dict`. Raise FormatError for other objects."""
-        if not isinstance(data, dict):
-            raise FormatError("a constant of an interface is a map")
-        return cls(data.get("name", ""), data.get("type", ""), data.get("id"), data.get("default"))
+        fields = read_map(data, "a constant of an interface")
+        return cls(fields.get("name", ""), fields.get("type", ""), fields.get("id"), fields.get("default"))
 
 
 class Interface(Value):
@@ -175,7 +170,7 @@ class Interface(Value):
         params, blocks = tuple(params), tuple(blocks)
         if not all(isinstance(param, Param) for param in params):
             raise FormatError("the params of an interface are Param objects")
-        if not all(isinstance(entry, Block) for entry in blocks):
+        if blocks and not all(isinstance(entry, Block) for entry in blocks):
             raise FormatError("the blocks of an interface are Block objects")
         if type(open_block) is not bool:
             raise FormatError(f"open_block is a boolean, not {type_name(open_block)}")
@@ -198,14 +193,18 @@ class Interface(Value):
     def from_dict(cls, data: object) -> Interface:
         """Return the interface of a map from `to_dict`. Raise FormatError for other objects."""
         rest = read_map(data, "an interface")
-        params, blocks = rest.pop("params", []), rest.pop("blocks", [])
-        if not isinstance(params, list) or not isinstance(blocks, list):
-            raise FormatError("the params and blocks of an interface are lists")
-        block = rest.pop("block", None)
-        options = {key: rest.pop(key) for key in ("default_block", "open_block", "shared_memory", "needs", "subgroup") if key in rest}
-        if not isinstance(options.get("needs", []), list):
-            raise FormatError("the needs of an interface are a list")
-        return cls(map(Param.from_dict, params), map(Block.from_dict, blocks), block, rest, **options)
+        params = read_list(rest.pop("params", []), "the params of an interface")
+        blocks = read_list(rest.pop("blocks"), "the blocks of an interface") if "blocks" in rest else []
+        keys = ("block", "default_block", "open_block", "shared_memory", "needs", "subgroup")
+        fields = {key: rest.pop(key) for key in keys if key in rest}
+        if "needs" in fields:
+            read_list(fields["needs"], "the needs of an interface")
+        return cls(map(Param.from_dict, params), map(Block.from_dict, blocks), extra=rest, **fields)
+
+    @property
+    def values(self) -> tuple[Param, ...]:
+        """One Param for each parameter of the kernel: those of `params`, and the values of a `Param.pack` in its place."""
+        return tuple(value for param in self.params for value in param.values)
 
     def __repr__(self) -> str:
         return short_repr("Interface", interface_text(self, short=True))
@@ -219,7 +218,8 @@ class FunctionInfo(Value):
     name
         The symbol or entry point for the driver. Callers use the key in the fmap.
     arg_types
-        The type of each argument, as in NumPy or TVM: "handle" for a buffer, "float32", "int32", "float16x4".
+        The type of each value that the kernel takes, as in NumPy or TVM: "handle" for a buffer, "float32", "int32", "float16x4". A
+        parameter is one value, or the values of its `Param.pack`.
     launch_param_tags
         TVM's launch parameter tags (R35), such as "blockIdx.x".
     arg_extra_tags
@@ -266,8 +266,8 @@ class FunctionInfo(Value):
             raise FormatError(f"{subject} has an arg_extra_tag that is not an int of 32 bits")
         if interface is not None and not isinstance(interface, Interface):
             raise FormatError(f"{subject} has an interface that is not an Interface: {type_name(interface)}")
-        if interface is not None and len(interface.params) != len(types):
-            raise FormatError(f"{subject} has {len(types)} arg_types and an interface of {len(interface.params)} params")
+        if interface is not None and (count := sum([len(param.pack) or 1 for param in interface.params])) != len(types):
+            raise FormatError(f"{subject} has {len(types)} arg_types and an interface of {count} values")
         self._set(name=name, arg_types=types, launch_param_tags=tags, arg_extra_tags=extra, interface=interface)
 
     def __repr__(self) -> str:
@@ -280,9 +280,7 @@ def _threads(value: Sequence[int] | None, subject: str, least: int) -> tuple[int
     if not isinstance(value, (list, tuple)) or len(value) != 3:
         raise FormatError(f"{subject} is three numbers, not {value!r}")
     for count in value:
-        check_count(count, subject)
-    if min(value) < least:
-        raise FormatError(f"{subject} is three numbers of {least} or more, not {value!r}")
+        check_count(count, subject, least)
     return (value[0], value[1], value[2])
 
 
@@ -295,9 +293,7 @@ def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
         The entry ``constants`` is not a list of constants.
     """
     fields = interface.extra.get("constants", []) if interface is not None else []
-    if not isinstance(fields, list):
-        raise FormatError(f"the constants of an interface: expected a list, got {type(fields).__name__}")
-    return tuple(map(PipelineConstant.from_dict, fields))
+    return tuple(map(PipelineConstant.from_dict, read_list(fields, "the constants of an interface")))
 
 
 def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str:

@@ -59,10 +59,8 @@ class Local(Value):
         if (nbytes is None) == (per_thread is None):
             value = "neither" if nbytes is None else "both"
             raise ArgumentError(f"Local: expected nbytes or per_thread, got {value}", argument="nbytes")
-        if per_thread is None:
-            self._set(nbytes=_size("nbytes", nbytes), per_thread=0)
-        else:
-            self._set(nbytes=0, per_thread=_size("per_thread", per_thread))
+        sizes = {"nbytes": nbytes, "per_thread": per_thread}
+        self._set(**{name: 0 if value is None else _size(name, value) for name, value in sizes.items()})
 
     def bytes_of(self, threads: int) -> int:
         """Return the size in bytes for a block of `threads` threads."""
@@ -166,11 +164,8 @@ class Member(Value):
         """
         if depth >= MAX_DEPTH:
             raise FormatError(f"more than {MAX_DEPTH} structs enclose a member")
-        rest = read_map(data, "a member")
-        try:
-            name, offset = rest.pop("name"), rest.pop("offset")
-        except KeyError as error:
-            raise FormatError(f"a member has no {error.args[0]!r}") from None
+        rest = read_map(data, "a member", "name", "offset")
+        name, offset = rest.pop("name"), rest.pop("offset")
         members = [cls.from_dict(each, depth + 1) for each in read_list(rest.pop("members", []), "the members of a member")]
         type_, size = rest.pop("type", ""), rest.pop("size", 0)
         return cls(name, type_, offset, members, size, rest.pop("shape", ()), rest.pop("strides", ()), rest)
@@ -212,6 +207,10 @@ class Param(Value):
         The format of an image that the source declares, by WebGPU's name such as "rgba8unorm"; "" if images of several formats fit.
     sample
         What the kernel reads from an image or writes to it: "float", "int" or "uint"; "" if it is unknown.
+    pack
+        The values that a kernel takes in place of a buffer, in their order, each as ``name:type``: "ptr:handle", and with an integer
+        type of 32 or 64 bits "count" (of elements), "shape0", "shape1", … and "stride0", … (in elements). A call passes one array. () if
+        the kernel takes its address alone.
 
     Raises
     ------
@@ -219,7 +218,7 @@ class Param(Value):
         A field is invalid.
     """
 
-    __slots__ = ("access", "align", "at", "default", "extra", "format", "kind", "members", "name", "sample", "size", "type")
+    __slots__ = ("access", "align", "at", "default", "extra", "format", "kind", "members", "name", "pack", "sample", "size", "type")
     name: str
     kind: str
     type: str
@@ -232,6 +231,7 @@ class Param(Value):
     extra: Mapping[str, Any]
     format: str
     sample: str
+    pack: tuple[str, ...]
 
     def __init__(
         self,
@@ -247,6 +247,7 @@ class Param(Value):
         extra: Mapping[str, Any] | None = None,
         format: str = "",  # noqa: A002 - the field's name in the format
         sample: str = "",
+        pack: Iterable[str] = (),
     ) -> None:
         subject = f"the parameter {name!r}"
         if not isinstance(name, str):
@@ -262,7 +263,7 @@ class Param(Value):
         check_count(align, f"the alignment of {subject}")
         check_count(size, f"the size of {subject}")
         members = tuple(members)
-        if not all(isinstance(each, Member) for each in members):
+        if members and not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
         if members and kind not in ("buffer", "scalar", "uniform"):
             raise FormatError(f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members")
@@ -278,8 +279,12 @@ class Param(Value):
         if default is not None and (kind != "local" or not isinstance(default, Local)) and (kind != "scalar" or not _is_count(default)):
             expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
             raise FormatError(f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}")
+        pack = tuple(pack)
+        if pack and (kind != "buffer" or not _is_pack(pack)):
+            expected = "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'"
+            raise FormatError(f"{subject} of kind {kind} has the pack {cut_text(str([*pack]), True)}; expected {expected}")
         self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, subject), align=align, size=size)
-        self._set(members=members, default=default, extra=dict(extra or {}), format=format, sample=sample)
+        self._set(members=members, default=default, extra=dict(extra or {}), format=format, sample=sample, pack=pack)
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -295,6 +300,13 @@ class Param(Value):
         """
         return param_dtype(self)
 
+    @property
+    def values(self) -> tuple[Param, ...]:
+        """The parameters of the kernel: this one, or the buffer and the scalars of its `pack`, which are called as in ``x.count``."""
+        names = [value.split(":") for value in self.pack]
+        packed = (self.replace(pack=()) if name == "ptr" else Param(f"{self.name}.{name}", "scalar", type_) for name, type_ in names)
+        return tuple(packed) if names else (self,)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
         # A save takes most of its time here, so what most parameters lack is asked together.
@@ -307,8 +319,8 @@ class Param(Value):
             result |= self._written(("format", "sample"), ())
         if self.at is not None:
             result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
-        if self.align or self.size or self.members:
-            result |= self._written(("align", "size", "members"), ())
+        if self.align or self.size or self.members or self.pack:
+            result |= self._written(("align", "size", "members", "pack"), ())
         if isinstance(self.default, int):
             result["default"] = {"value": self.default}
         elif self.default is not None:
@@ -326,16 +338,14 @@ class Param(Value):
         """
         if isinstance(data, Param):
             return data
-        rest = read_map(data, "a parameter")
-        try:
-            name, kind = rest.pop("name"), rest.pop("kind")
-        except KeyError as error:
-            raise FormatError(f"a parameter has no {error.args[0]!r}") from None
+        rest = read_map(data, "a parameter", "name", "kind")
+        name, kind = rest.pop("name"), rest.pop("kind")
         type_, access, at = rest.pop("type", ""), rest.pop("access", ""), rest.pop("at", None)
-        members = map(Member.from_dict, read_list(rest.pop("members", []), f"the members of the parameter {name!r}"))
+        members = read_list(rest.pop("members"), f"the members of the parameter {name!r}") if "members" in rest else ()
         default = _read_default(rest.pop("default", None), name)
         align, size, format_, sample = rest.pop("align", 0), rest.pop("size", 0), rest.pop("format", ""), rest.pop("sample", "")
-        return cls(name, kind, type_, access, at, align, size, members, default, rest, format_, sample)
+        pack = read_list(rest.pop("pack"), f"the values of the parameter {name!r}") if "pack" in rest else ()
+        return cls(name, kind, type_, access, at, align, size, map(Member.from_dict, members), default, rest, format_, sample, pack)
 
     def __repr__(self) -> str:
         return short_repr("Param", parameter_text(self))
@@ -358,6 +368,15 @@ def _read_default(data: object, name: object) -> Local | int | None:
 
 def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 2**63
+
+
+def _is_pack(values: Sequence[Any]) -> bool:
+    """Return whether these are different values of a `Param.pack`. Its shapes are numbered from 0; without shapes, its strides are."""
+    names = [value.partition(":")[0] for value in values if isinstance(value, str)]
+    shapes, strides = (min(sum(name.startswith(word) for name in names), _MAX_DIMENSIONS) for word in ("shape", "stride"))
+    numbered = [*(f"shape{axis}" for axis in range(shapes)), *(f"stride{axis}" for axis in range(shapes or strides))]
+    valid = {"ptr:handle", *(f"{name}:{type_}" for name in ("count", *numbered) for type_ in ("int32", "uint32", "int64", "uint64"))}
+    return "ptr" in names and len(set(names)) == len(values) and valid.issuperset(values)
 
 
 # -- layout in memory
@@ -506,7 +525,8 @@ def parameter_text(param: Param) -> str:
 def type_text(param: Param) -> str:
     """Return the type of a parameter, with its access or its default."""
     if param.kind == "buffer":
-        return f"{_members_text(param.members) if param.members else param.type or 'void'}* {param.access}".rstrip()
+        words = [param.access, *(["pack"] if param.pack else []), *(value.partition(":")[0] for value in param.pack)]
+        return f"{_members_text(param.members) if param.members else param.type or 'void'}* {' '.join(words)}".rstrip()
     if param.members:
         return kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
     words = [param.kind, param.type, param.format or param.sample, param.access if param.kind == "image" else ""]

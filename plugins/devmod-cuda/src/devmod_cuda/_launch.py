@@ -305,14 +305,15 @@ class CudaKernel(DriverKernel):
             if not isinstance(value, TensorMap) or value.array.device is self.device:
                 continue
             interface = self.info.interface
-            name = interface.params[number].name if interface is not None else ""
-            label = f"argument {number + 1} {name!r}" if name else f"argument {number + 1}"
+            name = interface.values[number].name if interface is not None else ""
+            place = interface.params.index(interface.values[number]) if interface is not None else number
+            label = f"argument {place + 1} {name!r}" if name else f"argument {place + 1}"
             raise ArgumentError(
                 f"the cuda function {self.info.name!r}: {label} is a tensor map of an array on {value.array.device}, and the launch is on "
                 f"{self.device}; make the tensor map of an array on that device, or call f.on(array.device)",
                 kind="cuda",
                 function=self.info.name,
-                argument=name or str(number + 1),
+                argument=name or str(place + 1),
             )
 
     def _raise_shared_memory(self, nbytes: int) -> None:
@@ -385,13 +386,13 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
     FormatError
         The image declares other parameters than the function.
     """
-    arguments = declared_arguments("cuda", "CUDA", info, lambda number: _tensor_map_argument(info, number))
+    arguments = declared_arguments("cuda", info, lambda number: _tensor_map_argument(info, number))
     places = None if params is None else [Place(each.offset, each.size) for each in params]
 
-    def find_problem(number: int) -> str:
+    def find_problem(number: int, title: str) -> str:
         assert params is not None
         actual = params[number].type
-        return f"a parameter of PTX's type .{actual}" if _is_float(actual) not in (None, _is_float(arguments[number].title)) else ""
+        return f"a parameter of PTX's type .{actual}" if _is_float(actual) not in (None, _is_float(title)) else ""
 
     return make_layout("cuda", info, arguments, places, find_problem)
 
@@ -421,8 +422,8 @@ def _image_places(interface: Interface | None) -> ImagePlaces | None:
 
 def tensor_map_numbers(info: FunctionInfo) -> tuple[int, ...]:
     """Return the numbers of the arguments that have the size of a tensor map, by TVM's tag or by their type."""
-    params = info.interface.params if info.interface is not None else ()
-    by_type = {number for number, param in enumerate(params) if param.type == f"uint8x{_TENSOR_MAP[0]}"}
+    values = info.interface.values if info.interface is not None else ()
+    by_type = {number for number, param in enumerate(values) if param.type == f"uint8x{_TENSOR_MAP[0]}"}
     return tuple(number for number in range(len(info.arg_types)) if number in by_type or is_tensor_map(info, number))
 
 
@@ -432,12 +433,14 @@ def tensor_map_interface(info: FunctionInfo) -> Interface | None:
         return None
     interface = info.interface
     params = []
-    for number, arg_type in enumerate(info.arg_types):
-        param = interface.params[number] if interface is not None else None
+    number = 0
+    for own in interface.params if interface is not None else (None,) * len(info.arg_types):
+        param, arg_type = own, info.arg_types[number]
         if is_tensor_map(info, number):
             size, align = _TENSOR_MAP
             param = Param(param.name if param is not None else "", "scalar", f"uint8x{size}", align=align)
         elif param is None:
             param = Param("", "buffer") if arg_type == "handle" else Param("", "scalar", arg_type)
         params.append(param)
+        number += len(own.pack) or 1 if own is not None else 1
     return Interface(params) if interface is None else interface.replace(params=params)

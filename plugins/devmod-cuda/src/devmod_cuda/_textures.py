@@ -17,10 +17,10 @@ from devmod_runtime.driver_api.handles import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import Interface, Sampler
+    from devmod import Interface, Param, Sampler
     from devmod_runtime.driver_api.device import DriverDevice
     from devmod_runtime.driver_api.handles import Handle, Handles
 
@@ -182,18 +182,12 @@ class ImagePlaces:
     ----------
     interface
         The interface of the kernel.
-
-    Attributes
-    ----------
-    textures
-        For each image that is read through a texture, the number of its argument and that of its sampler.
     """
 
     def __init__(self, interface: Interface) -> None:
-        kinds = [param.kind for param in interface.params]
-        self.textures = [(number - 1, number) for number, kind in enumerate(kinds) if kind == "sampler"]
-        read = {image for image, _ in self.textures}
-        self._surfaces = [number for number, kind in enumerate(kinds) if kind == "image" and number not in read]
+        self._textures, self._surfaces = _numbers(interface.params)
+        # A parameter may be several values.
+        self._texture_values, self._surface_values = _numbers(interface.values)
 
     def check(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         """Return the number of an image that its sampler cannot filter, or that is no surface, and the reason; None if there is none."""
@@ -201,7 +195,7 @@ class ImagePlaces:
             array: Any = images[number].handle
             if not array.has_surface:
                 return number, "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
-        for number, other in self.textures:
+        for number, other in self._textures:
             image, sampler = images[number], images[other]
             if isinstance(image, Image) and image.texel.sample != "float" and sampler.filter == "linear":  # type: ignore[union-attr]
                 return number, image.filter_mismatch("CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR)")
@@ -212,12 +206,20 @@ class ImagePlaces:
 
         def pack_objects(*values: Any) -> bytes:
             objects: list[Any] = list(values)
-            for number in self._surfaces:
+            for number in self._surface_values:
                 objects[number] = values[number].handle.surface()
-            for number, sampler in self.textures:
+            for number, sampler in self._texture_values:
                 objects[number] = values[number].handle.texture(values[sampler])
-            for _, sampler in reversed(self.textures):
+            for _, sampler in reversed(self._texture_values):
                 del objects[sampler]
             return pack(*objects)
 
         return pack_objects
+
+
+def _numbers(params: Sequence[Param]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return the numbers of each image that is read through a texture and of its sampler, and the numbers of the other images."""
+    kinds = [param.kind for param in params]
+    textures = [(number - 1, number) for number, kind in enumerate(kinds) if kind == "sampler"]
+    read = {image for image, _ in textures}
+    return textures, [number for number, kind in enumerate(kinds) if kind == "image" and number not in read]

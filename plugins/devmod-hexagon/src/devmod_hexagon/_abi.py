@@ -124,7 +124,7 @@ def _field(info: FunctionInfo, number: int, placer: _Placer) -> _Field:
     type_ = info.arg_types[number]
     if type_ == "handle":
         return placer.place(4, 0), 4, "address"
-    struct_align = info.interface.params[number].align if info.interface is not None else 0
+    struct_align = info.interface.values[number].align if info.interface is not None else 0
     parsed = parse_dtype(type_)
     size = array_bytes(parsed)
     extension = "signed" if type_ in ("int8", "int16") else "bytes"

@@ -27,6 +27,7 @@ class HexagonLauncher(Launcher):
     has_grid = False
     vec3_lanes = 4
     no_shared_memory = "a hexagon function is one call, without blocks that share memory"
+    has_packs = True
 
     def __init__(self, name: str, info: FunctionInfo, load: Load) -> None:
         self._name = name

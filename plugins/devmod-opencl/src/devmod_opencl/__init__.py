@@ -27,7 +27,7 @@ def load_from_bytes(data: memoryview) -> Module:
 
 
 def load_from_file(path: str, fmt: str) -> Module:
-    """Entry point ``devmod.load_from_file.{cl,il,clbin,xclbin,awsxclbin,aocx}``: return the module of a payload file and its metadata file."""
+    """Entry point ``devmod.load_from_file.{cl,il,clbin,xclbin,awsxclbin,aocx}``: return the module of a payload file."""
     from devmod_opencl._module import OpenCLModule
 
     return OpenCLModule.read(path, fmt)

@@ -34,8 +34,9 @@ __all__ = ["Error", "cl"]
 POCL = "Portable Computing Language"
 
 NO_DEVICE = (
-    f"no OpenCL device was found: {{why}}. For a device on the CPU: {pip_install(_WITH_POCL)}, and gcc, whose linker it runs; for a GPU, "
-    "install its vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
+    f"no OpenCL device was found: {{why}}. For a device on the CPU: {pip_install(_WITH_POCL)}, and gcc, whose linker it runs, or "
+    f"(Linux on x86-64, 275 MB) {pip_install('devmod-opencl[intel]')}; for a GPU, install its "
+    "vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
 )
 #: The versions of OpenCL without the option -cl-kernel-arg-info.
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")

@@ -36,9 +36,12 @@ def open_platform() -> int:
     if find is None:
         return 0
     find.restype = ctypes.c_void_p
-    list_platforms = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(find(b"clIcdGetPlatformIDsKHR"))
+    address = find(b"clIcdGetPlatformIDsKHR")
+    if not address:
+        return 0
     platform = ctypes.c_void_p()
-    if not list_platforms or list_platforms(1, ctypes.byref(platform), None) or not platform.value:
+    list_platforms = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(address)
+    if list_platforms(1, ctypes.byref(platform), None) or not platform.value:
         return 0
     return 0 if needs_loader(platform.value) else platform.value
 

@@ -1,7 +1,7 @@
 """Work of a driver that may end the process is done in another process first, and its success is cached on disk.
 
-PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary and SPIR-V
-first, for PoCL down to the machine code of each kernel.
+PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary
+first, for PoCL down to the machine code of each kernel. So it does with SPIR-V, for which Intel's reader ends the process on an error.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
         # A kernel that crashes on arrays of zeros may be valid. PoCL's cache then contains its machine code.
         valid = code == 0 or (reports[-1:] == [RUNS] and bool(machine_code(folder)))
     if not valid:
+        subject = f"the opencl {'SPIR-V' if is_il else 'binary'} of {len(binary)} bytes"
         raise FormatError(
-            f"the opencl {'SPIR-V' if is_il else 'binary'} of {len(binary)} bytes is damaged: the process that built it for {device} crashed (exit status {code}). "
+            f"{subject} is damaged: the process that built it for {device} crashed (exit status {code}). "
             "That was another process, so this one continues. Get the file again from its origin, or use the OpenCL C source "
             "(format 'cl')",
             kind="opencl",

@@ -110,9 +110,9 @@ def parameter_layout(info: FunctionInfo, kernel: CodeObjectKernel) -> ParameterL
     """
     visible = kernel.visible_arguments
 
-    def find_problem(number: int) -> str:
+    def find_problem(number: int, _title: str) -> str:
         # OpenCL's __local: the driver takes a size in place of an address.
         return "a pointer to shared memory" if visible[number].kind == "dynamic_shared_pointer" else ""
 
     places = [Place(each.offset, each.size) for each in visible]
-    return make_layout("rocm", info, declared_arguments("rocm", "ROCm", info), places, find_problem)
+    return make_layout("rocm", info, declared_arguments("rocm", info), places, find_problem)

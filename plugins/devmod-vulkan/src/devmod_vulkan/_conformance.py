@@ -139,7 +139,7 @@ class VulkanConformance(Conformance):
         Sample.compiled(_SEPARATE, "vulkan", name="sample_separate"),
         *(Sample.compiled(_WRITTEN.format(format=each), "vulkan", name=f"write_{each}") for each in ("rgba8", "rgba32f")),
     )
-    subgroups = tuple(Sample.compiled(_SUBGROUP, "vulkan", name="reports", subgroup=size) for size in (8, 32))
+    subgroups = tuple(Sample.compiled(_SUBGROUP, "vulkan", name="reports", subgroup=size) for size in (4, 8, 32))
     slow = Sample({"spin": _shader("spin")}, "spv", _spin_info(), calls=[spin_call(grid=64)])
     bad_payloads = (
         Sample({"k": b""}, "spv", {"k": FunctionInfo("k", ["handle"])}),

@@ -26,7 +26,7 @@ from devmod_vulkan._pipeline import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Image, Interface, Sampler
@@ -80,6 +80,9 @@ class VulkanLauncher(Launcher):
     def default_device(self) -> Device:
         return devices()[0]
 
+    def lengths_read(self) -> Collection[int]:
+        return self._shader.lengths_read()
+
     def kernel(self, device: VulkanDevice) -> Kernel:
         check_device(self._shader, device, self.interface.block, self._values)
         data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
@@ -121,9 +124,10 @@ class VulkanKernel(Kernel):
             most = limits[f"maxComputeWorkGroupCount[{axis}]"]
             if blocks > most:
                 raise self._invalid_launch(f"its maxComputeWorkGroupCount[{axis}] is {most}, got grid={launch.grid}", "grid")
-        # Mesa's CPU device multiplies the three numbers in 32 bits, and runs too few blocks or none.
-        if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
-            raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
+        # The CPU devices of Mesa and of Chromium multiply the three numbers in 32 bits, and run too few blocks or none.
+        if launch.blocks >= 1 << 32 and self._device.name.startswith(("llvmpipe", "SwiftShader")):
+            name = self._device.name.partition(" ")[0]
+            raise self._invalid_launch(f"{name} counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
         return launch.grid
 
     def check_images(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
@@ -217,6 +221,13 @@ def check_device(
                 kind="vulkan",
                 function=shader.name,
             )
+    if device.name.startswith("SwiftShader") and shader.stores_addresses():
+        raise FormatError(
+            f"{start} has a variable or a choice of addresses, and SwiftShader's compiler crashes on them. Store an address as a uvec2 "
+            "(GL_EXT_buffer_reference_uvec2), or use another device",
+            kind="vulkan",
+            function=shader.name,
+        )
     limits = physical.limits
 
     def over_limit(limit: str, usage: str) -> LaunchError:

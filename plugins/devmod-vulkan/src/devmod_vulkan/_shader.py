@@ -7,7 +7,7 @@ from functools import cached_property
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, list_names
 from devmod_readers.reflection import is_one_argument
-from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_module, read_samplings, reflect
+from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_lengths, read_module, read_samplings, reflect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _USES_UNIFORM = 1
 #: In SPIR-V: the storage class of shared memory, and the opcode of pointer types.
 _WORKGROUP, _POINTER = 4, 32
-#: The capability PhysicalStorageBufferAddresses.
-_ADDRESSES = 5347
+#: The capability PhysicalStorageBufferAddresses, and the storage class of its pointers.
+_ADDRESSES, _PHYSICAL = 5347, 5349
+#: The opcodes of variables, and of values that come from several branches.
+_VARIABLE, _PHI = 59, 245
 #: The kinds of resources that have no bytes, and the last one in a message.
 _OPAQUE = ("image", "sampler", "combined")
 _COMBINED = "image with a sampler"
@@ -95,6 +97,11 @@ class Shader:
     def samplings(self) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:
         """The pairs of an image and a sampler, as `devmod_readers.spirv.read_samplings` returns them."""
         return read_samplings(self.words, self.module)
+
+    def lengths_read(self) -> set[int]:
+        """Return the numbers of the buffers whose run-time length the shader uses."""
+        places = read_lengths(self.words, self.module)
+        return {number for number, param in enumerate(self.interface.params) if param.kind == "buffer" and param.at in places}
 
     def _used_images(self, reflected: ReflectedShader) -> dict[Any, Resource]:
         """Return the images and samplers by place. Raise FormatError if two variables of one place need different descriptors."""
@@ -240,6 +247,21 @@ class Shader:
         if opcode == 30:  # structs
             return sum(self._size(member, lengths, sizes, depth) for member in operands)
         return 0
+
+    def stores_addresses(self) -> bool:
+        """Return whether a variable of a function, or a value that comes from several branches, is a pointer to a buffer."""
+        if _ADDRESSES not in self.capabilities:
+            return False
+        pointers = {number: operands for number, (opcode, operands) in self.module.types.items() if opcode == _POINTER}
+        addresses = {number for number, (storage, _) in pointers.items() if storage == _PHYSICAL}
+        addresses.update([number for number, (_, target) in pointers.items() if target in addresses])
+        words = memoryview(self.words).cast("I")
+        at = 5
+        while at < len(words):
+            if words[at] & 0xFFFF in (_VARIABLE, _PHI) and words[at + 1] in addresses:
+                return True
+            at += words[at] >> 16
+        return False
 
     def _shader_error(self, text: str) -> FormatError:
         return FormatError(f"the SPIR-V of the vulkan function {self.name!r} {text}", kind="vulkan", function=self.name)

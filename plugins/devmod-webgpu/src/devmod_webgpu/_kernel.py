@@ -194,9 +194,10 @@ class WebGPUKernel(Kernel):
         for axis, count in zip("xyz", (x, y, z), strict=True):
             if count > most:
                 raise self._invalid_launch(f"{limit} {axis}", "" if self._bindings.folded else "grid")
-        # As in devmod-vulkan: Mesa's CPU device multiplies the three numbers in 32 bits.
-        if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
-            raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
+        # As in devmod-vulkan: these CPU devices multiply the three numbers in 32 bits.
+        if launch.blocks >= 1 << 32 and self._device.name.startswith(("llvmpipe", "SwiftShader")):
+            name = self._device.name.partition(" ")[0]
+            raise self._invalid_launch(f"{name} counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
         return x, y, z, pack
 
     # -- launching

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from math import isfinite
 
@@ -17,7 +18,7 @@ from devmod_webgpu._kernel import MEMORY, WebGPUKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, FunctionInfo, Image, Sampler, Stream
@@ -67,6 +68,12 @@ class WebGPULauncher(Launcher):
 
     def default_device(self) -> Device:
         return devices()[0]
+
+    def lengths_read(self) -> Collection[int]:
+        names = set(re.findall(r"\barrayLength\s*\(\s*(?:&\s*(\w+))?", self._text))
+        buffers = [number for number, param in enumerate(self.interface.params) if param.kind == "buffer"]
+        # A pointer that is an argument of a function may be of any buffer.
+        return buffers if "" in names else [number for number in buffers if self.interface.params[number].name in names]
 
     def kernel(self, device: WebGPUDevice) -> WebGPUKernel:
         bindings = Bindings(self._name, self._info, self.interface, self._access)

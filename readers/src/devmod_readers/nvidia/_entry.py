@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
+from devmod_readers.parameters import follower_numbers, group_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod import FunctionInfo
+    from collections.abc import Sequence
+
+    from devmod import FunctionInfo, Param
 
 
 Dims = tuple[int, int, int]
@@ -80,6 +83,8 @@ class KernelEntry(NamedTuple):
 
 
 _POINTER_BYTES = 8
+#: A parameter of local memory is an offset into dynamic shared memory.
+_OFFSET_BYTES = 4
 #: TVM's extra tag of a tensor map (`FunctionInfo.arg_extra_tags`), which is passed by value.
 TENSOR_MAP_TAG = 1
 TENSOR_MAP_BYTES = 128
@@ -96,12 +101,15 @@ def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
     if entry.params is None:
         return
     # A texture object contains its sampler, so the argument of the sampler is no parameter.
-    interface = info.interface
-    numbers = [number for number in range(len(info.arg_types)) if interface is None or interface.params[number].kind != "sampler"]
-    sizes = [_size(info, number) for number in numbers]
+    values = info.interface.values if info.interface is not None else ()
+    numbers = [number for number in range(len(info.arg_types)) if not values or values[number].kind != "sampler"]
+    sizes = [_size(info, values, number) for number in numbers]
     actual = [place.size for place in entry.params]
+    followers = {*follower_numbers(info.interface)}
+    behind = [place for place, number in enumerate(numbers) if number in followers]
+    groups = [group.size for group in group_values([(size, size) for size in sizes], behind, actual)]
     # A reference to a texture has no bytes in the parameter block.
-    if len(sizes) == len(actual) and all(one == other or not other for one, other in zip(sizes, actual, strict=True)):
+    if len(groups) == len(actual) and all(one == other or not other for one, other in zip(groups, actual, strict=True)):
         return
     declared = ", ".join(f"{info.arg_types[number]} ({size} bytes)" for number, size in zip(numbers, sizes, strict=True))
     image = ", ".join(f".{place.type} ({place.size} bytes)" if place.type else f"{place.size} bytes" for place in entry.params)
@@ -113,12 +121,14 @@ def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
     )
 
 
-def _size(info: FunctionInfo, number: int) -> int:
+def _size(info: FunctionInfo, values: Sequence[Param], number: int) -> int:
     """Return the bytes of an argument in the parameter block."""
     if info.arg_extra_tags[number : number + 1] == (TENSOR_MAP_TAG,):
         return TENSOR_MAP_BYTES
-    param = info.interface.params[number] if info.interface is not None else None
+    param = values[number] if values else None
     arg_type = info.arg_types[number]
+    if param is not None and param.kind == "local":
+        return _OFFSET_BYTES
     if param.kind in ("buffer", "image") if param is not None else arg_type == "handle":
         return _POINTER_BYTES
     return array_bytes(parse_dtype((param.type if param is not None else "") or arg_type))

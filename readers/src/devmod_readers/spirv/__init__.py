@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._kernels import KERNEL_CAPABILITY, KernelArgument, SpirvKernel, read_imports, read_kernels
+from devmod_readers.spirv._lengths import read_lengths
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
 from devmod_readers.spirv._sampling import read_samplings
@@ -23,6 +24,7 @@ __all__ = [
     "SpirvModule",
     "read_imports",
     "read_kernels",
+    "read_lengths",
     "read_module",
     "read_samplings",
     "reflect",

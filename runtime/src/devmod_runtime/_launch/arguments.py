@@ -8,6 +8,7 @@ from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
 from devmod.errors import FormatError
+from devmod_runtime._launch.packs import Pack
 from devmod_runtime._launch.scalars import AddressBytes, BufferLayout, packer, plain_packer, struct_packer
 
 TYPE_CHECKING = False
@@ -53,11 +54,13 @@ class Argument:
         The parameter of an image; None for other arguments.
     is_address
         Whether the value is the address of a device array: a scalar of the type "handle".
+    packed
+        For a buffer that is several values of the kernel: what these are; None for other arguments.
     """
 
     __slots__ = (
-        "_base", "accepts_local", "default", "image", "is_address", "kind", "layout", "name", "number", "pack", "plain_packer", "size",
-        "type", "type_text", "unit", "written",
+        "_base", "accepts_local", "default", "image", "is_address", "kind", "layout", "name", "number", "pack", "packed", "plain_packer",
+        "size", "type", "type_text", "unit", "written",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +82,7 @@ class Argument:
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
         self.written, self.accepts_local = written, accepts_local
         self.pack = pack
+        self.packed: Pack | None = None
         self.is_address = kind == "scalar" and type == "handle"
         self.size = size if kind == "buffer" else 0
         self.type_text = type
@@ -146,10 +150,11 @@ class Signature:
         interface = interface or info.interface
         access = write_access(info)
         arguments = []
-        buffers = 0
-        for number, arg_type in enumerate(info.arg_types):
-            if interface is not None:
-                param = interface.params[number]
+        buffers = place = 0
+        for number, param in enumerate(interface.params if interface is not None else (None,) * len(info.arg_types)):
+            arg_type = info.arg_types[place]
+            place += 1 if param is None else len(param.pack) or 1
+            if param is not None:
                 name, kind, align, size, declared_access = param.name, param.kind, param.align, param.size, param.access
                 type_, default = param.type or (arg_type if kind in ("scalar", "uniform") else ""), param.default
                 members = param.members
@@ -162,15 +167,18 @@ class Signature:
                     written = access[buffers]
                 buffers += 1
             pack = layout = image = None
-            if kind == "image" and interface is not None:
-                image = interface.params[number]
+            if kind == "image":
+                image = param
             elif members and kind == "buffer":
                 layout = BufferLayout(name, members)
             elif members:
                 pack = struct_packer(name, members, parse_dtype(type_)[2])
             elif kind in ("scalar", "uniform") and type_ != "handle":
                 pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align)
-            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default, layout, image))
+            argument = Argument(number, name, kind, type_, written, param is None, pack, align, size, default, layout, image)
+            if param is not None and param.pack:
+                argument.packed = Pack(param, argument.type, argument.unit)
+            arguments.append(argument)
         self.arguments = tuple(arguments)
         self.interface = interface
         self.tags = value_tags(info.launch_param_tags)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import accumulate, combinations
 from struct import error as struct_error
 
 from devmod import Local
@@ -14,6 +14,7 @@ from devmod_runtime._device.host import host_view
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
+from devmod_runtime._launch.packs import expand
 from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
 
 TYPE_CHECKING = False
@@ -120,8 +121,15 @@ class Call:
         self.enqueue: Callable[[list[Any]], Any]
         if self.shape is not None:
             set_sizes = local_sizer(function, self.kernel, device, config)
-            if set_sizes is not None:
+            if isinstance(set_sizes, LocalOffsets):
+                shape = set_sizes.shape(self.values)
+                if bound:
+                    self.shape = shape
+                    set_sizes.replace(self.values)
+            elif set_sizes is not None:
                 set_sizes(self.values)
+            if bound and function._packs:
+                expand(function._packs, device, self.values)
             if not bound:
                 # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
                 plain = not has_launch_values and shared_memory == 0
@@ -153,7 +161,8 @@ class Call:
             memories.append(device.upload(transfer.source.read(), stream))
         values = list(self.values)
         for number, transfer_number in self._transfer_of.items():
-            values[number] = memories[transfer_number]
+            fields, memory = values[number], memories[transfer_number]
+            values[number] = memory if fields is None else (device, memory, fields)
         result = self.enqueue(values)
         is_complete = False
         for transfer, memory in zip(self.transfers, memories, strict=True):
@@ -180,6 +189,8 @@ class Call:
                     return number.to_bytes(8, "little")
                 self._check_device(argument, value)
                 return self._memory(argument, value, value)
+            if type(value) is Local and argument.kind == "local" and self._launcher.has_local_offsets:
+                return value
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
                 self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
                 return value
@@ -208,7 +219,8 @@ class Call:
         if argument.layout is not None:
             argument.layout.check(getattr(value, "dtype", None), argument.number)
         self._check_elements(argument, value, array.dtype, array.nbytes)
-        return self._memory(argument, value, array)
+        memory = self._memory(argument, value, array)
+        return memory if argument.packed is None else (array.device, memory, argument.packed.fields(array.dtype, array.shape))
 
     def _check_addresses(self, argument: Argument, value: AddressBytes) -> None:
         """Check the arrays whose addresses a struct or a block has."""
@@ -262,7 +274,8 @@ class Call:
         self._images[argument.number] = image
         return image
 
-    def _convert_host_array(self, argument: Argument, value: Any, bound: bool) -> None:
+    def _convert_host_array(self, argument: Argument, value: Any, bound: bool) -> list[bytes | None] | None:
+        """Check a host array. Return the values of the kernel without its address; None if the kernel takes the address alone."""
         view = host_view(value)
         if view is None:
             raise ConversionError(
@@ -280,6 +293,7 @@ class Call:
         if argument.written and not view.array.flags.writeable:
             raise ConversionError("is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)")
         self._host_views.append((argument.number, view, argument.written))
+        return None if argument.packed is None else argument.packed.fields(view.dtype, view.array.shape)
 
     def _check_elements(self, argument: Argument, value: object, dtype: str, nbytes: int) -> None:
         if not argument.accepts_type(dtype):
@@ -465,7 +479,7 @@ class HostCall:
         return (
             len(buffers) == len(call.transfers)
             and all(type(each) is np.ndarray and each.dtype.isbuiltin == 1 and each.flags.c_contiguous for each in buffers)
-            and all(each.pack is not None or (each.kind == "buffer" and each.layout is None) for each in arguments)
+            and all(each.pack is not None or (each.kind == "buffer" and each.layout is None and each.packed is None) for each in arguments)
         )
 
     def values_of(self, args: Sequence[Any]) -> list[Any] | None:
@@ -523,11 +537,73 @@ class HostCall:
 # -- Memory that the threads of a block share, as arguments: their sizes, and the limit of the device.
 
 
-def local_sizer(function: Function, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
+class LocalOffsets:
+    """The places of `Local` arguments in dynamic shared memory, for kernels that take them as offsets (`Launcher.has_local_offsets`).
+
+    They are behind the ``shared_memory=`` of the launch, each at a multiple of 16 bytes.
+    """
+
+    def __init__(
+        self, function: Function, kernel: Kernel, device: Device, config: LaunchConfig, places: Sequence[tuple[int, Argument]]
+    ) -> None:
+        self._function, self._kernel, self._device, self._config, self._places = function, kernel, device, config, places
+        x, y, z = config.block
+        self._threads = x * y * z
+        #: For the sizes of the arguments: the offsets, and the shape of the launch.
+        self._launches: dict[tuple[int, ...], tuple[list[bytes], Any]] = {}
+
+    def shape(self, values: Sequence[Any]) -> Any:
+        """Return the shape of a launch with these values.
+
+        Raises
+        ------
+        LaunchError
+            The device does not have that much shared memory.
+        """
+        return self._find(values)[1]
+
+    def replace(self, values: list[Any]) -> Any:
+        """Replace each `Local` in the values of a launch by its offset, and return the shape."""
+        offsets, shape = self._find(values)
+        for (number, _), offset in zip(self._places, offsets, strict=True):
+            values[number] = offset
+        return shape
+
+    def _find(self, values: Sequence[Any]) -> tuple[list[bytes], Any]:
+        sizes = tuple([values[number].bytes_of(self._threads) for number, _ in self._places])
+        try:
+            return self._launches[sizes]
+        except KeyError:
+            pass
+        *starts, end = accumulate([-(-size // _LOCAL_ALIGN) * _LOCAL_ALIGN for size in (self._config.shared_memory, *sizes)])
+        try:
+            shape = self._kernel.shape(self._config._replace(shared_memory=end))
+        except LaunchError as error:
+            if error.argument != "shared_memory":
+                raise
+            locals_ = [(argument, values[number], size) for (number, argument), size in zip(self._places, sizes, strict=True)]
+            problem = f"{error}, of which {end - starts[0]} are for devmod.Local arguments"
+            raise _too_large(problem, self._function.name, self._device, locals_, self._threads) from None
+        if len(self._launches) >= _MAX_LAUNCHES:
+            self._launches.clear()
+        self._launches[sizes] = [start.to_bytes(4, "little") for start in starts], shape
+        return self._launches[sizes]
+
+
+#: The alignment of local memory in dynamic shared memory, and the number of sizes whose launches are cached.
+_LOCAL_ALIGN, _MAX_LAUNCHES = 16, 256
+
+
+def local_sizer(
+    function: Function, kernel: Kernel, device: Device, config: LaunchConfig
+) -> Callable[[list[Any]], None] | LocalOffsets | None:
     """Return the function that replaces each `Local` in the values of a launch by the kernel's own object; None if there can be none.
 
     It raises LaunchError if the device does not have that much shared memory.
     """
+    if function._launcher.has_local_offsets:
+        offsets = [(each.number, each) for each in function._signature.arguments if each.kind == "local"]
+        return LocalOffsets(function, kernel, device, config, offsets) if offsets else None
     places = [(each.number, each) for each in function._signature.arguments if each.kind == "local" or each.accepts_local]
     if not places:
         return None

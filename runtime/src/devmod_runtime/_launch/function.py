@@ -21,16 +21,18 @@ from devmod._values.dtypes import describe_value
 from devmod._values.info import block_text, unmet_needs
 from devmod._values.param import type_text
 from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, did_you_mean, list_names
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
+from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import current_stream, is_in_stream
 from devmod_runtime._device.stream import entered as _entered
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes, Signature
-from devmod_runtime._launch.call import Call, HostCall
+from devmod_runtime._launch.call import Call, HostCall, LocalOffsets
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument, getter
+from devmod_runtime._launch.packs import with_packs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,6 +173,7 @@ class Function(ProcessLocal):
         "_launcher",
         "_order",
         "_origin",
+        "_packs",
         "_plain",
         "_plans",
         "_resolve",
@@ -218,6 +221,17 @@ class Function(ProcessLocal):
             raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
         interface = interface or launcher.interface
         self._signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
+        #: The buffers that are several values of the kernel, the last one first.
+        self._packs = [(each.number, each.packed) for each in reversed(self._signature.arguments) if each.packed is not None]
+        if self._packs and not launcher.has_packs:
+            argument = self._signature.arguments[self._packs[-1][0]]
+            raise LaunchError(
+                f"{self.label} cannot be called: {argument.label} is several values of the kernel, and the {launcher.kind} backend does "
+                "not support such arguments",
+                kind=launcher.kind,
+                function=name,
+                argument=argument.name,
+            )
         self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature)
         self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, keywords_only, flattened)
         signature = self._signature
@@ -225,6 +239,7 @@ class Function(ProcessLocal):
         self._plans: dict[tuple[str, ...], Plan] = {}
         # For `__call__`: the number, type and converter of each plain argument. Numbers and Locals: the exact type, and the converter.
         # Buffers: the element type ("" for any), and None. Others: a type that no array has, and None.
+        # Buffers of several values: the class of device arrays, and the converter.
         # Empty if the kernel checks the arguments.
         self._checked_by_kernel = launcher.checks_plain(signature.arguments)
         self._plain = () if self._checked_by_kernel else tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
@@ -386,16 +401,29 @@ class Function(ProcessLocal):
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
 
     def caller(
-        self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
+        self,
+        key: tuple[Any, ...],
+        kernel: Kernel,
+        stream: Stream,
+        shape: Any,
+        set_sizes: Callable[[list[Any]], None] | LocalOffsets | None,
     ) -> Callable[[list[Any]], Any]:
         """Return the function that queues a launch, and cache it under `key` for the next plain call."""
-        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
-        if set_sizes is not None:
-            enqueue = _with_sizes(set_sizes, enqueue)
+        enqueue: Callable[[list[Any]], Any]
+        if isinstance(set_sizes, LocalOffsets):
+            enqueue = _with_offsets(set_sizes, lambda shape: self._enqueuer(kernel, stream, shape))
+        else:
+            enqueue = self._enqueuer(kernel, stream, shape)
+            if set_sizes is not None:
+                enqueue = _with_sizes(set_sizes, enqueue)
         if len(self._callers) >= _MAX_CALLERS:
             self._callers.clear()
         self._callers[key] = kernel.plain_caller(stream, shape, self._signature.arguments) if self._checked_by_kernel else enqueue
         return enqueue
+
+    def _enqueuer(self, kernel: Kernel, stream: Stream, shape: Any) -> Callable[[list[Any]], Any]:
+        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
+        return with_packs(self._packs, stream.device, enqueue) if self._packs else enqueue
 
     def keep_host_call(self, call: Call, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
         """Cache the form of a call with NumPy arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
@@ -597,6 +625,8 @@ class Function(ProcessLocal):
 
 
 def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:
+    if argument.packed is not None:
+        return DeviceArray, argument.packed.of_array
     if argument.kind == "buffer" or argument.is_address:
         return argument.type if argument.kind == "buffer" else "", None
     if argument.kind == "local":
@@ -616,6 +646,23 @@ def _are_counts(*dims: Dims) -> bool:
 
 def _unchanged(value: Local) -> Local:
     return value
+
+
+def _with_offsets(offsets: LocalOffsets, enqueuer: Callable[[Any], Callable[[list[Any]], Any]]) -> Callable[[list[Any]], Any]:
+    """Return the function that queues a launch. `enqueuer` makes it for a shape, which depends on the sizes of `Local` arguments."""
+    by_shape: dict[Any, Callable[[list[Any]], Any]] = {}
+
+    def call(values: list[Any]) -> Any:
+        shape = offsets.replace(values)
+        try:
+            enqueue = by_shape[shape]
+        except KeyError:
+            if len(by_shape) >= _MAX_CALLERS:
+                by_shape.clear()
+            enqueue = by_shape[shape] = enqueuer(shape)
+        return enqueue(values)
+
+    return call
 
 
 def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

@@ -6,10 +6,10 @@ stream, and builds once for all threads. A backend turns the result into one cal
 - a Launcher finds or builds the kernel of one function for a device;
 - a Kernel checks a launch's configuration against the device's limits once, and enqueues.
 
-A kernel receives the values in the order of the arguments: for a buffer the object that `Device.allocate` returned, for a scalar its
-bytes in little-endian order, for a `Local` the result of `Launcher.local`, for an image or a sampler the `Image` or the `Sampler`. For a
-scalar of the type "handle" it is the object of `Device.allocate`, or the bytes of an int. A backend that passes scalars in blocks of
-memory packs them with `block_packer`.
+A kernel receives the values in the order of ``FunctionInfo.arg_types``: for a buffer the object that `Device.allocate` returned, for a
+scalar its bytes in little-endian order, for a `Local` the result of `Launcher.local`, for an image or a sampler the `Image` or the
+`Sampler`. For a scalar of the type "handle" it is the object of `Device.allocate`, or the bytes of an int. A backend that passes scalars
+in blocks of memory packs them with `block_packer`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from devmod import Interface
@@ -192,6 +192,12 @@ class Launcher(ABC):
         Whether a call takes images and samplers.
     has_addresses : bool
         Whether a call takes scalars of the type "handle", which are addresses of device arrays.
+    has_packs : bool
+        Whether a call takes buffers that are several values of the kernel (`devmod.Param.pack`). A kernel then receives one value for
+        each: the object of `Device.allocate` for "ptr", and the bytes of the numbers.
+    has_local_offsets : bool
+        Whether the kernels take a `Local` as a byte offset into dynamic shared memory. They then receive its 4 bytes, and `Kernel.shape`
+        the memory of all `Local` arguments in ``shared_memory``. The shape must be hashable.
     interface : Interface or None
         The interface, if it is not that of the payload.
     """
@@ -203,6 +209,8 @@ class Launcher(ABC):
     no_shared_memory: str = "this kind has no dynamic shared memory"
     has_images: bool = False
     has_addresses: bool = False
+    has_packs: bool = False
+    has_local_offsets: bool = False
     interface: Interface | None = None
 
     @property
@@ -216,6 +224,14 @@ class Launcher(ABC):
     def unset_constants(self) -> Sequence[PipelineConstant]:
         """The constants that a call needs and that have no value. A call is then an error."""
         return ()
+
+    def lengths_read(self) -> Collection[int] | None:
+        """Return the numbers of the buffers whose run-time length the kernel uses, for a kind that binds each buffer with its size.
+
+        None, the default, is for kinds whose kernels take pointers. `devmod.guard` binds a buffer with the zone behind it, unless the
+        kernel uses its length.
+        """
+        return None
 
     def checks_plain(self, arguments: Sequence[Argument]) -> bool:
         """Return whether the kernels check the arguments of plain calls themselves, by `Kernel.plain_caller`; by default, they do not.

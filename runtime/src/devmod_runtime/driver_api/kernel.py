@@ -10,6 +10,7 @@ from typing import NamedTuple
 from devmod._values.dtypes import describe_value
 from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
+from devmod_readers.parameters import follower_numbers, group_values
 from devmod_runtime import Kernel, ProgramLauncher
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.device import DriverStream
@@ -39,6 +40,8 @@ _FOREIGN = (AttributeError, BufferError, LookupError, OverflowError, RuntimeErro
 
 #: The bytes and the alignment of a pointer.
 POINTER_BYTES = 8
+#: The bytes of the value of a `Local`: an offset into dynamic shared memory.
+OFFSET_BYTES = 4
 #: The largest alignment of a vector type.
 _MAX_ALIGN = 16
 
@@ -61,12 +64,15 @@ class Argument(NamedTuple):
         Its bytes, and its natural alignment.
     is_pointer : bool
         Whether its value is an address; that of others is bytes.
+    follows : bool
+        Whether it may lie behind the argument before it in one parameter, as a member of a struct.
     """
 
     title: str
     size: int
     align: int
     is_pointer: bool = False
+    follows: bool = False
 
 
 class ParameterLayout:
@@ -75,9 +81,11 @@ class ParameterLayout:
     Parameters
     ----------
     places
-        The place of each parameter, in the order of the arguments.
+        The place of each argument, in their order.
     pointers
-        For each parameter, whether it is a pointer: its value is an int, and that of others is bytes.
+        For each argument, whether it is a pointer: its value is an int, and that of others is bytes.
+    parameters
+        The places of the parameters in the image, if several arguments are one of them.
 
     Attributes
     ----------
@@ -93,7 +101,7 @@ class ParameterLayout:
 
     pack: Callable[..., bytes]
 
-    def __init__(self, places: Sequence[Place], pointers: Sequence[bool]) -> None:
+    def __init__(self, places: Sequence[Place], pointers: Sequence[bool], parameters: Sequence[Place] = ()) -> None:
         # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
         is_aligned = all(offset % 8 == 0 for (offset, _), is_pointer in zip(places, pointers, strict=True) if is_pointer)
         order, pointer = ("@", "N") if is_aligned else ("<", "Q")
@@ -102,8 +110,9 @@ class ParameterLayout:
             layout += f"{offset - end}x" if offset > end else ""
             layout += pointer if is_pointer else f"{size}s"
             end = offset + size
-        self.size = end
-        self.offsets = tuple(offset for offset, _ in places)
+        self.size = sum(parameters[-1]) if parameters else end
+        layout += f"{self.size - end}x"
+        self.offsets = tuple(offset for offset, _ in parameters or places)
         self.pack = Struct(layout).pack
 
 
@@ -112,7 +121,7 @@ def parameter_layout(
     info: FunctionInfo,
     arguments: Sequence[Argument],
     places: Sequence[Place] | None,
-    find_problem: Callable[[int], str] = lambda number: "",
+    find_problem: Callable[[int, str], str] = lambda number, title: "",
 ) -> ParameterLayout:
     """Return the parameter block of a kernel.
 
@@ -123,7 +132,8 @@ def parameter_layout(
     places
         The parameters in the image; None if they are unknown.
     find_problem
-        A further check of an argument by its number: returns what the kernel takes in its place; "" if it is right.
+        A further check of a parameter in the image by its number, and the title of its argument: returns what the kernel takes in its
+        place; "" if it is right.
 
     Raises
     ------
@@ -134,55 +144,59 @@ def parameter_layout(
     if places is None:
         return ParameterLayout(_natural_places(arguments), pointers)
     label = f"the {kind} kernel {info.name!r}"
-    if len(places) != len(arguments):
-        raise FormatError(f"{label} takes {len(places)} arguments, and the payload's fmap has {len(arguments)}", kind=kind)
+    followers = (number for number, argument in enumerate(arguments) if argument.follows)
+    groups = group_values([(argument.size, argument.align) for argument in arguments], followers, [place.size for place in places])
+    if len(places) != len(groups):
+        raise FormatError(f"{label} takes {len(places)} arguments, and the payload's fmap has {len(groups)}", kind=kind)
     end = 0
-    for number, (place, argument) in enumerate(zip(places, arguments, strict=True)):
-        if place.size != argument.size:
+    value_places: list[Place] = []
+    for number, (place, group) in enumerate(zip(places, groups, strict=True)):
+        values = arguments[len(value_places) : len(value_places) + len(group.offsets)]
+        title = " and ".join(value.title for value in values)
+        if place.size != group.size:
             raise FormatError(
-                f"{label} takes {place.size} bytes as argument {number + 1}, and the payload's fmap has {argument.title} of "
-                f"{argument.size} bytes",
+                f"{label} takes {place.size} bytes as argument {number + 1}, and the payload's fmap has {title} of {group.size} bytes",
                 kind=kind,
             )
-        problem = find_problem(number)
+        problem = find_problem(number, title)
         if problem:
-            raise FormatError(f"{label} takes {problem} as argument {number + 1}, and the payload's fmap has {argument.title}", kind=kind)
+            raise FormatError(f"{label} takes {problem} as argument {number + 1}, and the payload's fmap has {title}", kind=kind)
         if place.offset < end:
             raise FormatError(f"{label} is damaged: its argument {number + 1} overlaps the one before it", kind=kind)
         end = place.offset + place.size
-    return ParameterLayout(places, pointers)
+        value_places += [Place(place.offset + offset, value.size) for offset, value in zip(group.offsets, values, strict=True)]
+    return ParameterLayout(value_places, pointers, places)
 
 
-def declared_arguments(
-    kind: str, title: str, info: FunctionInfo, special: Callable[[int], Argument | None] = lambda number: None
-) -> list[Argument]:
+def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], Argument | None] = lambda number: None) -> list[Argument]:
     """Return the arguments of a function that are parameters of its kernel: a sampler is a part of the image before it.
 
     Parameters
     ----------
-    kind, title
-        The kind, and its title in messages.
-    info
-        The function.
+    kind, info
+        The kind and the function.
     special
         Returns the argument of a number if the kind has a type of its own for it, else None.
 
     Raises
     ------
     FormatError
-        The function has shared memory as an argument, or an image or a sampler has not the place of its parameter.
+        An image or a sampler has not the place of its parameter.
     """
     arguments: list[Argument] = []
+    values = info.interface.values if info.interface is not None else ()
+    followers = frozenset(follower_numbers(info.interface))
     for number, arg_type in enumerate(info.arg_types):
-        param = info.interface.params[number] if info.interface is not None else None
+        param = values[number] if values else None
         argument = special(number)
         if argument is not None:
             arguments.append(argument)
         elif param is not None and param.kind in ("image", "sampler"):
             is_image = param.kind == "image"
             place = len(arguments) - (not is_image)
-            before = info.interface.params[number - 1].kind if number and info.interface is not None else ""
-            if param.at != place or not (is_image or before == "image"):
+            before = values[number - 1].kind if number else ""
+            # An image behind a struct of several values has the number of the kernel's parameter, which the image of the kernel has.
+            if (param.at != place and not followers) or not (is_image or before == "image"):
                 raise FormatError(
                     f"the {kind} function {info.name!r} has the {param.kind} {param.name!r} at {param.at!r}; expected the number of the "
                     f"kernel's parameter, {max(place, 0)}, and a sampler behind its image",
@@ -192,16 +206,12 @@ def declared_arguments(
             if is_image:
                 arguments.append(Argument("an image", POINTER_BYTES, POINTER_BYTES, is_pointer=True))
         elif param is not None and param.kind == "local":
-            raise FormatError(
-                f"the {kind} function {info.name!r} has {param.name!r} of kind local, and {title} kernels take no shared memory as an "
-                "argument: declare it in the kernel as extern __shared__, and pass shared_memory=",
-                kind=kind,
-                function=info.name,
-            )
+            arguments.append(Argument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES))
         elif (param.kind == "buffer") if param is not None else (arg_type == "handle"):
-            arguments.append(Argument(_title(param, arg_type), POINTER_BYTES, POINTER_BYTES, is_pointer=True))
+            is_member = number in followers
+            arguments.append(Argument(_title(param, arg_type), POINTER_BYTES, POINTER_BYTES, is_pointer=True, follows=is_member))
         else:
-            arguments.append(_scalar(param, arg_type))
+            arguments.append(_scalar(param, arg_type)._replace(follows=number in followers))
     return arguments
 
 
@@ -446,6 +456,8 @@ class DriverLauncher(ProgramLauncher):
     kernel_type: type[DriverKernel]
     vec3_lanes = 3
     no_shared_memory = ""
+    has_packs = True
+    has_local_offsets = True
 
     def kernel(self, device: Device) -> DriverKernel:
         return self.kernel_type(self.info, self.programs.get(device))

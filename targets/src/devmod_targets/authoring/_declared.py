@@ -5,6 +5,7 @@ from __future__ import annotations
 from devmod import FunctionInfo, Interface, Origin, Param
 from devmod.backend import DYNAMIC_SHARED_MEMORY, GRID_TAGS, array_bytes, escape, parse_dtype, tag_problem
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names
+from devmod_readers.parameters import follower_numbers, group_values
 from devmod_targets.authoring._request import Payload
 
 TYPE_CHECKING = False
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from devmod import Member, TargetSpec
+    from devmod_readers.parameters import Group
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring._request import CompileRequest
     from devmod_targets.authoring._source import SelfContainedSource
@@ -85,6 +87,7 @@ def _count(members: Sequence[Member]) -> int:
 
 def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: ReflectedFunction) -> FunctionInfo:
     types = info.arg_types or reflected.types
+    reflected = _with_values(reflected, info)
     location = reflected.location
     if len(types) != len(reflected.types):
         raise CompileError(
@@ -98,13 +101,15 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
         return CompileError(text, kind=spec.kind, function=name, argument=param.name)
 
     params = []
-    declared_params = info.interface.params if info.interface is not None else reflected.params
+    declared_params = info.interface.values if info.interface is not None else reflected.params
     for index, (type_name, own_type, param, declared) in enumerate(
         zip(types, reflected.types, reflected.params, declared_params, strict=True)
     ):
         argument = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
         gives = f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the"
         for trait, expected, actual in (("kind", declared.kind, param.kind), ("place", declared.at, param.at)):
+            if (expected, actual) == ("local", "scalar"):  # an offset into dynamic shared memory
+                continue
             if expected != actual and expected is not None and actual is not None:
                 raise error(param, f"{gives} {trait} {expected!r}; at {location} it is {actual!r}")
         if not type_name:
@@ -133,6 +138,26 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
 def argument_bytes(type_name: str) -> int:
     """Return the bytes of an argument of a CUDA or AMD kernel, by its type in arg_types; 0 for an unknown type."""
     return 8 if type_name == "handle" else array_bytes(parse_dtype(type_name)) if type_name else 0
+
+
+def value_groups(info: FunctionInfo, sizes: Sequence[int]) -> list[Group]:
+    """Return the groups in which the values of a declared function lie in the parameters of its kernel, which have these sizes."""
+    values = [(size, size) for size in map(argument_bytes, info.arg_types)]
+    return group_values(values, follower_numbers(info.interface), sizes)
+
+
+def _with_values(reflected: ReflectedFunction, info: FunctionInfo) -> ReflectedFunction:
+    """Return a reflected function with the declared values of a `Param.pack` in the place of the struct that has them as members."""
+    if info.interface is None or len(info.arg_types) == len(info.interface.params):
+        return reflected
+    groups = value_groups(info, [argument_bytes(each) for each in reflected.types])
+    types, params = list(reflected.types), list(reflected.params)
+    number = len(info.arg_types)
+    for place, group in reversed([*enumerate(groups)]):
+        end, number = number, number - len(group.offsets)
+        if len(group.offsets) > 1 and group.size == argument_bytes(types[place]):
+            types[place : place + 1], params[place : place + 1] = info.arg_types[number:end], info.interface.values[number:end]
+    return reflected.replace(types=types, params=params)
 
 
 def _same_type(declared: str, reflected: str) -> bool:

@@ -317,17 +317,15 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _types_of(interface: Any) -> list[Any]:
-    """Return the types of the arguments in the params of an interface; [] for an invalid one, which the later check reports."""
-    params = interface.get("params") if isinstance(interface, dict) else None
-    if not isinstance(params, list) or not all(isinstance(each, dict) for each in params):
+    """Return the types of the values in an interface; [] for an invalid one, which the later check reports."""
+    from devmod import Interface
+
+    try:
+        values = Interface.from_dict(interface).values
+    except FormatError:
         return []
-
-    def type_of(param: dict[str, Any]) -> Any:
-        if param.get("kind") not in ("scalar", "uniform"):
-            return "handle"
-        return "uint64" if param.get("type") == "handle" else param.get("type", "")  # an address
-
-    return [type_of(each) for each in params]
+    types = {"handle": "uint64"}  # an address
+    return [types.get(each.type, each.type) if each.kind in ("scalar", "uniform") else "handle" for each in values]
 
 
 def _blocks(table: Table) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -9,6 +9,7 @@ from devmod import Param
 from devmod.backend import DYNAMIC_SHARED_MEMORY
 from devmod.errors import CompileError
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring._declared import value_groups
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.cuda._reflect_types import Argument, bytes_argument, mangled_argument
 
@@ -148,14 +149,16 @@ def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: lis
     """Return the arguments with the declared types."""
     if info is None or not info.arg_types:
         return arguments
-    if entry.params is not None and len(info.arg_types) != len(entry.params):
+    groups = value_groups(info, [place.size for place in entry.params or ()])
+    if entry.params is not None and len(groups) != len(entry.params):
         raise CompileError(
             f"the declared fmap has {len(info.arg_types)} arguments for the cuda function {entry.name!r}; its image has "
             f"{len(entry.params)}",
             kind="cuda",
             function=entry.name,
         )
-    own = arguments or [Argument("", Param("", "scalar"))] * len(info.arg_types)
+    own = arguments or [Argument("", Param("", "scalar"))] * len(groups)
+    own = [argument for argument, group in zip(own, groups, strict=True) for _ in group.offsets]
     return [each if each.type == type_ else _declared(type_) for type_, each in zip(info.arg_types, own, strict=True)]
 
 

@@ -16,7 +16,7 @@ from devmod_readers.options.rocm import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, merge_declared, warn_caller
-from devmod_targets.authoring._declared import argument_bytes
+from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.c_functions import CFunctions
@@ -223,8 +223,8 @@ def _fmap(
     check_symbols(request, request.fmap or {}, kernels, "kernel", ("have", "has"))
     fmap = merge_declared(SPEC, reflected if declared <= known else None, request.fmap)
     for name, info in fmap.items():
-        sizes = [argument_bytes(each) for each in info.arg_types]
         actual = [each.size for each in kernels[info.name].visible_arguments]
+        sizes = [group.size for group in value_groups(info, actual)]
         if sizes != actual:
             raise request.error(
                 f"the declared fmap gives the rocm kernel {name!r} arguments of {sizes} bytes, and the code object has arguments of "

@@ -31,6 +31,7 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  * @property {number} least The minimum size of a buffer in bytes; 0 if unknown.
  * @property {string} format The format of an image that the shader declares, as in "rgba8unorm"; "" if images of several formats fit.
  * @property {"" | "float" | "int" | "uint"} sample What the kernel reads from an image or writes to it; "" if unknown.
+ * @property {string[]} pack The values of a buffer in the kernel, as in "count:uint64"; [] if it takes the address alone.
  */
 /**
  * The places and types of a function's arguments, from reflection at build time. `block` is the fixed block of threads,
@@ -54,8 +55,9 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  */
 export function readInterface(map, refuse) {
   const { params = [], blocks = [], block = null, default_block = null, open_block = false, shared_memory = 0, needs = [], subgroup = null, ...extra } = map;
-  if (!Array.isArray(params) || !Array.isArray(blocks)) throw refuse("the params and blocks of an interface are lists");
-  if (!Array.isArray(needs)) throw refuse("the needs of an interface are a list");
+  if (!Array.isArray(params)) throw refuse(`the params of an interface are a list, not ${typeName(params)}`);
+  if (!Array.isArray(blocks)) throw refuse(`the blocks of an interface are a list, not ${typeName(blocks)}`);
+  if (!Array.isArray(needs)) throw refuse(`the needs of an interface are a list, not ${typeName(needs)}`);
   return {
     params: params.map((param) => readParam(param, refuse)),
     blocks: blocks.map((entry) => readBlock(entry, refuse)),
@@ -96,8 +98,7 @@ function readNames(names, refuse) {
 function readThreads(value, subject, least, refuse) {
   if (value === null) return null;
   if (!Array.isArray(value) || value.length !== 3) throw refuse(`${subject} is three numbers, not ${show(value)}`);
-  const counts = value.map((count) => readCount(count, subject, refuse));
-  if (Math.min(...counts) < least) throw refuse(`${subject} is three numbers of ${least} or more, not ${show(value)}`);
+  const counts = value.map((count) => readCount(count, subject, refuse, least));
   return /** @type {[number, number, number]} */ (counts);
 }
 
@@ -110,10 +111,11 @@ function readParam(value, refuse) {
   if (!isMap(value)) throw refuse(`a parameter is a map with string keys, not ${typeName(value)}`);
   for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
   const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0 } = value;
-  const { format = "", sample = "" } = value;
+  const { format = "", sample = "", pack = [] } = value;
   const subject = `the parameter ${show(name)}`;
   if (!Array.isArray(members)) throw refuse(`the members of ${subject} are a list, not ${typeName(members)}`);
   if (known !== null) readDefault(known, subject, refuse);
+  if (!Array.isArray(pack)) throw refuse(`the values of ${subject} are a list, not ${typeName(pack)}`);
   if (typeof name !== "string") throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
   if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
     throw refuse(`${subject} has the kind ${show(kind)}; a kind is one of ${PARAM_KINDS.join(", ")}`);
@@ -139,6 +141,7 @@ function readParam(value, refuse) {
     least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
     format: String(format),
     sample: /** @type {Param["sample"]} */ (sample),
+    pack: /** @type {string[]} */ (pack),
   };
   if (members.length && kind !== "buffer" && kind !== "scalar" && kind !== "uniform") {
     throw refuse(`${subject} is of kind ${kind} and has members; only a buffer, a scalar or a uniform has members`);
@@ -154,7 +157,25 @@ function readParam(value, refuse) {
     const expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar";
     throw refuse(`${subject} has an invalid default: expected ${expected}, got ${text} for ${kind}`);
   }
+  if (pack.length && (kind !== "buffer" || !isPack(pack))) {
+    const text = show(pack);
+    const expected = "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'";
+    throw refuse(`${subject} of kind ${kind} has the pack ${text.length <= 60 ? text : `${text.slice(0, 59)}…`}; expected ${expected}`);
+  }
   return { ...result, at: readPlace(at, subject, refuse) };
+}
+
+/**
+ * Whether these are different values of an array, with shapes that are numbered from 0; without shapes, the strides are.
+ * @param {Value[]} values
+ */
+function isPack(values) {
+  const names = values.map((value) => (typeof value === "string" ? (value.split(":")[0] ?? "") : ""));
+  const [shapes, strides] = ["shape", "stride"].map((word) => Math.min(names.filter((name) => name.startsWith(word)).length, 16));
+  const axes = (/** @type {string} */ word, /** @type {number | undefined} */ count) => Array.from({ length: count ?? 0 }, (_, axis) => `${word}${axis}`);
+  const numbers = ["count", ...axes("shape", shapes), ...axes("stride", shapes || strides)];
+  const valid = new Set(["ptr:handle", ...numbers.flatMap((name) => ["int32", "uint32", "int64", "uint64"].map((type) => `${name}:${type}`))]);
+  return names.includes("ptr") && new Set(names).size === values.length && values.every((value) => typeof value === "string" && valid.has(value));
 }
 
 /**

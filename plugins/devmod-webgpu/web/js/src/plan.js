@@ -94,6 +94,7 @@ function byInterface(description, info) {
     const subject = `${description}: ${label({ number, name })}`;
     const type = param.type || (kind === "scalar" || kind === "uniform" ? (info.argTypes[number] ?? "") : "");
     const result = argument({ number, name, type, written: param.access !== "r" });
+    if (param.pack.length) throw new FormatError(`${subject} is several values of the kernel, which WebGPU does not support`, { kind: "webgpu" });
     if (kind === "local") throw new FormatError(`${subject} is of kind local, which WebGPU does not support`, { kind: "webgpu" });
     result.kind = kind;
     if (kind === "scalar") {

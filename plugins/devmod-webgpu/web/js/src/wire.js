@@ -168,9 +168,8 @@ function readArguments(reader, subject, name, start, fifth) {
   reader.field = `${subject}, interface`;
   const refuse = (/** @type {string} */ problem) => reader.error(problem, start);
   const found = fifth ? readInterface(reader.readMapObject(), refuse) : null;
-  if (found && found.params.length !== argTypes.length) {
-    throw refuse(`the function ${repr(name)} has ${argTypes.length} arg_types and an interface of ${found.params.length} params`);
-  }
+  const values = found?.params.reduce((count, { pack }) => count + (pack.length || 1), 0) ?? argTypes.length;
+  if (values !== argTypes.length) throw refuse(`the function ${repr(name)} has ${argTypes.length} arg_types and an interface of ${values} values`);
   return { argTypes, launchParamTags, argExtraTags, interface: found };
 }
 

@@ -68,7 +68,7 @@ test("names in messages", () => {
 });
 
 const info = (types, extra = {}) => ({ name: "k", argTypes: types, launchParamTags: [], argExtraTags: [], interface: null, ...extra });
-const param = (name, kind, type, at, more = {}) => ({ name, kind, type, access: "", at, align: 0, size: 0, members: [], least: 0, ...more });
+const param = (name, kind, type, at, more = {}) => ({ name, kind, type, access: "", at, align: 0, size: 0, members: [], least: 0, pack: [], ...more });
 const known = (params, blocks = [], more = {}) =>
   info(params.map(({ kind, type }) => (kind === "buffer" ? "handle" : type)), { interface: { params, blocks, block: null, extra: {}, ...more } });
 

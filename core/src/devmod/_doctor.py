@@ -1,0 +1,213 @@
+"""`devmod.doctor`: what of devmod is installed and works here, and the next step for each gap."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import NamedTuple
+
+from devmod._plugins import hooks, registry
+from devmod._plugins.claim import CORE
+from devmod._plugins.devices import GROUP, probe
+from devmod._plugins.lookup import lookup
+from devmod._util.cache_folder import cache_dir, folder_problem
+from devmod._util.text import escape_line
+from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, NotRegisteredError, describe_error, did_you_mean, pip_install
+from devmod.targets import KINDS
+from devmod.worker import answer_items, answers, can_start_python
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+#: What `Check.state` can be, the worst last.
+STATES = ("ok", "not installed", "no device", "problem")
+#: The wheels that need core in their own version.
+_WHEELS = ("devmod-runtime", "devmod-targets", "devmod-conformance")
+#: The groups of a kind's entries.
+_GROUPS = ("devmod.create", GROUP, "devmod.targets")
+
+
+class Check(NamedTuple):
+    """One thing that was checked.
+
+    Attributes
+    ----------
+    kind
+        The kind of backend, or "devmod".
+    part
+        "runtime", "devices" or "compiler" of a kind, or another word of a plugin's; "versions" or "caches" of devmod.
+    state
+        "ok", "not installed", "no device" or "problem".
+    text
+        What was found. Unless the state is "ok", also the next step, such as the command that installs it.
+    """
+
+    kind: str
+    part: str
+    state: str
+    text: str
+
+
+class Report:
+    """The result of `devmod.doctor`. Its text has a line for each kind, and below it what does not work.
+
+    Attributes
+    ----------
+    checks
+        Everything that was checked, in order.
+    """
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self.checks = tuple(checks)
+
+    @property
+    def problems(self) -> tuple[Check, ...]:
+        """The checks of what is installed and does not work: those with the state "problem" or "no device"."""
+        return tuple(each for each in self.checks if each.state in STATES[2:])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {"checks": [each._asdict() for each in self.checks], "problems": len(self.problems)}
+
+    def __str__(self) -> str:
+        kinds: dict[str, list[Check]] = {}
+        for each in self.checks:
+            kinds.setdefault(each.kind, []).append(each)
+        width = max(map(len, kinds), default=0)
+        lines = []
+        for kind, checks in kinds.items():
+            state = max((each.state for each in checks), key=STATES.index)
+            if kind in KINDS and any(each.part == "devices" and each.state == "ok" for each in checks) and state == "not installed":
+                state = "ok"  # it runs here; a machine that only runs needs no compiler
+            good = "; ".join(each.text for each in checks if each.state == "ok")
+            lines.append(f"{kind:<{width}}  {state:<13}  {good}".rstrip())
+            lines += [f"{'':<{width}}    {each.part}: {each.text}" for each in checks if each.state != "ok"]
+        count = len(self.problems)
+        lines.append(f"{count} problem{'s' if count > 1 else ''}." if count else "No problems.")
+        return "\n".join(map(escape_line, lines))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
+    """Check devmod's installation: versions, caches, and for each kind the runtime, the driver with its devices, and the compiler.
+
+    Plugins and drivers run in another process, where one that crashes or hangs is a problem in the report. Plugins take part by the
+    hook ``devmod_doctor``.
+
+    Parameters
+    ----------
+    kinds
+        The kinds to check. A runtime of theirs that is not installed is a problem. Default: all known kinds.
+    timeout
+        The limit for one kind in seconds.
+
+    Raises
+    ------
+    ArgumentError
+        A kind is unknown.
+    """
+    known = list(dict.fromkeys([*KINDS, *sorted((*registry.registered("devmod.targets"), *registry.registered(GROUP)))]))
+    wanted = list(kinds) or known
+    for kind in wanted:
+        if kind not in known:
+            raise ArgumentError(
+                f"doctor: no installed distribution has the kind {kind!r}{did_you_mean(str(kind), known)}", argument="kinds"
+            )
+    checks = [] if kinds else [_versions(), _caches()]
+    in_process = {claim.name for group in _GROUPS for claim in registry.claims(group) if claim.object is not None}
+    remote = [kind for kind in wanted if kind not in in_process] if can_start_python() else []
+    remote_answers = answers(__name__, remote, timeout)
+    for kind in wanted:
+        if kind in remote:
+            answer, end = next(remote_answers)
+            late = [(kind, "devices", "problem", f"listing them {end}")]
+            checks += [Check(*each) for each in (late if answer is None else answer)]
+        else:
+            checks += check_kind(kind)
+    if kinds:
+        checks = [each._replace(state="problem") if (each.part, each.state) == ("runtime", "not installed") else each for each in checks]
+    return Report(checks)
+
+
+def main(request: dict[str, Any]) -> None:
+    """Run in the new process: answer with the checks of each kind."""
+    answer_items(request, check_kind)
+
+
+def check_kind(kind: str) -> list[Check]:
+    """Return the checks of one kind. It imports the plugin, opens the driver and calls the hooks, and raises nothing."""
+    checks: list[Check] = []
+    try:
+        lookup("devmod.create", kind)
+        claim = registry.used_claim("devmod.create", kind)
+        checks.append(Check(kind, "runtime", "ok", claim.provider if claim is not None else "registered in this process"))
+    except NotRegisteredError as error:
+        checks.append(Check(kind, "runtime", "not installed", str(error).partition(" is not registered: ")[2] or str(error)))
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything when it is imported
+        checks.append(_problem(kind, "runtime", error))
+    if checks[0].state == "ok" and registry.is_claimed(GROUP, kind):
+        try:
+            devices = probe(kind)
+            names = ", ".join(f"{each.name} (driver {each.driver_version or 'unknown'})" for each in devices)
+            checks.append(Check(kind, "devices", "ok", names) if devices else Check(kind, "devices", "no device", "the driver lists none"))
+        except DeviceNotFoundError as error:
+            checks.append(Check(kind, "devices", "no device", str(error)))
+        except BaseException as error:  # noqa: BLE001 - as above, for drivers
+            checks.append(_problem(kind, "devices", error))
+    try:
+        for rows in hooks.call("devmod_doctor", kind=kind):
+            for part, state, text in rows:
+                if state not in STATES:
+                    raise DevmodError(f"a devmod_doctor hook returned the state {state!r}; a state is one of {', '.join(STATES)}")
+                checks.append(Check(kind, str(part), state, str(text)))
+    except BaseException as error:  # noqa: BLE001 - as above, for hooks
+        checks.append(_problem(kind, "hook", error))
+    return checks
+
+
+def _problem(kind: str, part: str, error: BaseException) -> Check:
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    return Check(kind, part, "problem", str(error) if isinstance(error, DevmodError) else describe_error(error))
+
+
+def _versions() -> Check:
+    """Check that the wheels of devmod have one version."""
+    import importlib.metadata
+    import platform
+
+    from devmod import __version__
+
+    others = {}
+    for name in _WHEELS:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            others[name] = importlib.metadata.version(name)
+    others = {name: version for name, version in others.items() if version != __version__}
+    if others:
+        found = ", ".join(f"{name} is {version}" for name, version in others.items())
+        text = f"{CORE} is {__version__}, and {found}; they need one version. To mend it: {pip_install('--upgrade', CORE, *others)}"
+        return Check("devmod", "versions", "problem", text)
+    text = f"{CORE} {__version__}, Python {platform.python_version()}, {sys.platform} {platform.machine()}"
+    return Check("devmod", "versions", "ok", text)
+
+
+def _caches() -> Check:
+    """Check that the cache folder can be written, and that no other user can write to it."""
+    folder = cache_dir()
+    if not folder:
+        return Check("devmod", "caches", "problem", "this user has no home folder; name a folder for caches in DEVMOD_CACHE_DIR")
+    problem = folder_problem(folder)
+    existing = folder
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if not problem and not (os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)):
+        problem = f"{existing!r} is {'not writable' if os.path.isdir(existing) else 'no folder'}"
+    if problem:
+        text = f"{folder!r} is not used, so every process reads and compiles again: {problem}. Or name another folder in DEVMOD_CACHE_DIR"
+        return Check("devmod", "caches", "problem", text)
+    return Check("devmod", "caches", "ok", f"caches in {folder}")

@@ -1,0 +1,200 @@
+"""`devmod.explain`: which candidate of each function a device gets, and why the others do not fit. The choice itself is in choice.py."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from devmod._modules.bundle import BundleModule
+from devmod._modules.choice import candidate_name, verdicts
+from devmod._modules.module import holds_candidates, owner_of, walk
+from devmod._modules.variant import variant_of
+from devmod._plugins.devices import device as find_device
+from devmod._plugins.discovery import shared_scan
+from devmod._plugins.specs import find_spec
+from devmod._util.text import escape_line
+from devmod.errors import (
+    ArgumentError,
+    DeviceNotFoundError,
+    DevmodError,
+    NotRegisteredError,
+    RuntimeNotLinkedError,
+    did_you_mean,
+    function_not_found,
+)
+from devmod.targets import KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from devmod import Device
+    from devmod._modules.module import Module
+
+#: The reason for a refusal, by the class of its error; that of another class is "broken".
+_REASONS = ((NotRegisteredError, "not installed"), (RuntimeNotLinkedError, "not installed"), (DeviceNotFoundError, "no device"))
+
+
+class Candidate(NamedTuple):
+    """A candidate of a function, and whether it can run.
+
+    Attributes
+    ----------
+    kind, format, variant
+        Those of its module. The variant is its architecture; "" if it has none.
+    outcome
+        "best" for the candidate that a call gets, "fits" for the others that can run, "refused" for those that cannot.
+    compiles
+        Whether a compiler on the machine of the device compiles it before its first launch: it is source or PTX.
+    device
+        The device that it fits, such as "cuda:0"; "" for a refused one, and for a runtime that lists no devices.
+    reason
+        Of a refused candidate: "not installed", "no device", "broken" or "other kind". "" for the others.
+    text
+        Why, as a sentence.
+    """
+
+    kind: str
+    format: str
+    variant: str
+    outcome: str
+    compiles: bool
+    device: str
+    reason: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The kind, the format and the variant, such as ``cuda/cubin for sm_90``."""
+        return candidate_name(self.kind, self.format, self.variant)
+
+
+class Explanation:
+    """The result of `devmod.explain`. Its text is a table.
+
+    Attributes
+    ----------
+    device
+        The device that was asked about, such as "cuda:sm_90"; "" for all devices of this machine.
+    functions
+        Function name to its candidates: the best, the others that fit in the order of the choice, then the refused ones.
+    """
+
+    def __init__(self, device: str, functions: Mapping[str, tuple[Candidate, ...]]) -> None:
+        self.device, self.functions = device, functions
+
+    def best(self, name: str) -> Candidate | None:
+        """Return the candidate that a call of a function gets; None if none can run.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such function.
+        """
+        if name not in self.functions:
+            raise function_not_found("explained", name, self.functions)
+        first = self.functions[name][0]
+        return first if first.outcome == "best" else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain data."""
+        return {"device": self.device, "functions": {name: [each._asdict() for each in all_] for name, all_ in self.functions.items()}}
+
+    def __str__(self) -> str:
+        lines = []
+        for name, candidates in self.functions.items():
+            lines.append(f"{name} on {self.device or 'this machine'}:")
+            width = max(len(each.name) for each in candidates)
+            lines += [f"  {each.outcome:<8} {each.name:<{width}}  {each.text}" for each in candidates]
+        return "\n".join(map(escape_line, lines))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class _Described:
+    """A device of another machine. Its features are unknown."""
+
+    def __init__(self, kind: str, arch: str) -> None:
+        self.kind, self.arch, self.index = kind, arch, arch
+
+    def __str__(self) -> str:
+        return _label(self)
+
+
+def explain(module: Module, name: str | None = None, device: Device | str | None = None) -> Explanation:
+    """Return which candidate of a function a call gets on a machine, and why each other one is not used.
+
+    No payload is compiled or loaded. Drivers list their devices, unless `device` describes one.
+
+    Parameters
+    ----------
+    module
+        Any module; a bundle's functions have several candidates, those of another module have one.
+    name
+        The function. Default: all functions.
+    device
+        A device of this machine (a Device, "cuda", "cuda:0"), or the description of another machine's: its kind and architecture, as
+        in "cuda:sm_90". The features of a described device are unknown, and so are not compared. Default: all devices of this machine.
+
+    Raises
+    ------
+    FunctionNotFoundError
+        The module and its imports have no such function.
+    ArgumentError
+        `device` describes an architecture that its kind does not have.
+    DevmodError
+        As for `devmod.device`, if `device` names a device of this machine.
+    """
+    target: Any = _parse(device) if isinstance(device, str) else device
+    if not (target is None or hasattr(target, "kind")):
+        raise ArgumentError(f"explain: expected a device or its name such as 'cuda:0', got {type(target).__name__}", argument="device")
+    with shared_scan():
+        names = dict.fromkeys(each for owner in walk(module) if not holds_candidates(owner) for each in owner.function_names)
+        if name is not None and name not in names:
+            raise function_not_found(module.kind, name, list(names))
+        wanted = names if name is None else [name]
+        return Explanation("" if target is None else _label(target), {each: tuple(_candidates(module, each, target)) for each in wanted})
+
+
+def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
+    """Yield the candidates of one function in the order of `Explanation.functions`."""
+    owner = owner_of(name, module)
+    assert owner is not None
+    owners, prefer = [owner], tuple[str, ...]()
+    if isinstance(owner, BundleModule):
+        owners, prefer = [each for each in owner.candidates if name in each.function_names], owner.order
+    fitting = [each for each in owners if device is None or each.kind == device.kind]
+    refused = [(each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting]
+    outcome = "best"
+    for each, fits, _, why in verdicts(name, fitting, prefer, device, described=isinstance(device, _Described)):
+        if isinstance(why, DevmodError):
+            refused.append((each, next((reason for family, reason in _REASONS if isinstance(why, family)), "broken"), str(why)))
+            continue
+        yield _candidate(each, outcome, "" if fits is None else _label(fits), "", why)
+        outcome = "fits"
+    for each, reason, text in refused:
+        yield _candidate(each, "refused", "", reason, text)
+
+
+def _candidate(module: Module, outcome: str, device: str, reason: str, text: str) -> Candidate:
+    spec = find_spec(module.kind)
+    compiles = spec is not None and module.format in spec.text_formats
+    text += "; a compiler there builds it before its first launch" if compiles and not reason else ""
+    return Candidate(module.kind, module.format, variant_of(module), outcome, compiles, device, reason, text)
+
+
+def _label(device: Any) -> str:
+    return f"{device.kind}:{device.index}"
+
+
+def _parse(text: str) -> Device | _Described:
+    """Return the device of a text such as "opencl:0", or what one such as "cuda:sm_90" describes."""
+    kind, _, arch = text.partition(":")
+    if not arch or arch.isdecimal():
+        return find_device(text)
+    spec = find_spec(kind)
+    if spec is None or (spec.rank is not None and spec.rank(arch, arch) is None):
+        kinds = did_you_mean(kind, KINDS) if spec is None else f": {kind} has no architecture {arch!r}"
+        raise ArgumentError(f"explain(device={text!r}) describes no device{kinds}", argument="device")
+    return _Described(kind, arch)

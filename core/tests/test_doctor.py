@@ -1,0 +1,183 @@
+"""`devmod.doctor` on sound machines and on broken ones: no driver, a wrong driver, no wheel, versions that differ, no cache, two plugins."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from candidates import Register, Runtime
+from distributions import environment, install
+
+import devmod
+
+NPU = {"devmod.create": {"npu": "devmod_npu:create"}, "devmod.device": {"npu": "devmod_npu:devices"}}
+DEVICES = """
+import os
+import devmod
+def create(code, fmt, fmap, source): ...
+def devices():
+    {}
+class Npu(devmod.Device):
+    kind, index, name, driver_version = "npu", 0, "NPU 7", "2.1"
+Npu.__abstractmethods__ = frozenset()
+"""
+
+
+def checked(report: devmod.Report, kind: str) -> list[tuple[str, str, str]]:
+    return [(each.part, each.state, each.text) for each in report.checks if each.kind == kind]
+
+
+def doctor(site: Path, cache: Path, *arguments: object, extra: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Run the command with the distributions of a folder, which alone are visible beside core."""
+    env = {**os.environ, "DEVMOD_CACHE_DIR": str(cache), "PYTHONPATH": str(site), **(extra or {})}
+    env["DEVMOD_PLUGINS_ALLOW"] = ",".join(
+        ["devmod-core", *(each.name.partition("-1.0")[0].replace("_", "-") for each in site.glob("*-1.0.*"))]
+    )
+    command = [sys.executable, "-m", "devmod", "doctor", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    return tmp_path / "site"
+
+
+def npu(site: Path, body: str, name: str = "devmod-npu") -> None:
+    install(site, name, groups=NPU, modules={"devmod_npu": DEVICES.format(body)})
+
+
+def test_a_healthy_machine_has_a_line_for_each_kind(site: Path, tmp_path: Path) -> None:
+    npu(site, "return [Npu()]")
+    code, out = doctor(site, tmp_path / "cache")
+    lines = out.splitlines()
+    system = f"Python {platform.python_version()}, {sys.platform} {platform.machine()}"
+    assert lines[0] == f"devmod   ok             devmod-core {devmod.__version__}, {system}; caches in {tmp_path / 'cache'}"
+    assert (code, lines[-2:]) == (0, ["npu      ok             devmod-npu 1.0; NPU 7 (driver 2.1)", "No problems."])
+    assert (
+        lines[1:3]
+        == [
+            "cuda     not installed",
+            "           runtime: the runtime devmod-cuda 0.1.0.dev1 is excluded by DEVMOD_PLUGINS_ALLOW",
+        ]
+        or lines[1] == "cuda     not installed"
+    )
+
+
+def test_a_kind_that_is_named_must_be_installed(tmp_path: Path) -> None:
+    program = "import devmod\nprint(devmod.doctor(['opencl']))\nprint(devmod.doctor().problems)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], tmp_path))
+    assert (done.stdout, done.stderr) == (
+        "opencl  problem\n          runtime: the OpenCL runtime is not installed. To add it: pip install devmod-opencl\n1 problem.\n()\n",
+        "",
+    )
+
+
+def test_no_driver_is_the_drivers_own_sentence(register: Register) -> None:
+    def devices() -> list[devmod.Device]:
+        raise devmod.DeviceNotFoundError("no NPU: libnpu.so.2 is not found in /opt/npu; apt install npu-driver", kind="npu")
+
+    register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
+    register("devmod.device", "npu", devices)
+    assert checked(devmod.doctor(["npu"]), "npu") == [
+        ("runtime", "ok", "registered in this process"),
+        ("devices", "no device", "no NPU: libnpu.so.2 is not found in /opt/npu; apt install npu-driver"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        ("os._exit(3)", "listing them ends the process with exit status 3"),
+        ("os.kill(os.getpid(), 11)", "listing them ends the process with signal 11"),
+        ("import time; time.sleep(100)", "listing them takes longer than 3 s"),
+        ("raise OSError('wrong ELF class')", "devmod.device.npu of devmod-npu 1.0 failed: OSError: wrong ELF class"),
+        (
+            "return [3]",
+            "devmod.device.npu is broken: devmod-npu 1.0 returned int, not a sequence of devmod.Device. Report it to its publisher, or uninstall it",
+        ),
+    ],
+)
+def test_a_wrong_driver_is_a_problem_and_the_other_kinds_are_checked(site: Path, tmp_path: Path, body: str, end: str) -> None:
+    npu(site, body)
+    code, out = doctor(site, tmp_path / "cache", "npu", "cuda", "--timeout", 3, "--json")
+    report = json.loads(out)
+    found = [(each["kind"], each["part"], each["state"], each["text"]) for each in report["checks"]]
+    assert (code, report["problems"]) == (1, 2)
+    assert ("npu", "devices", "problem", end) in found
+    assert found[-1][:3] == ("cuda", "runtime", "problem")
+
+
+def test_two_plugins_for_a_kind_are_a_problem(site: Path, tmp_path: Path) -> None:
+    npu(site, "return [Npu()]")
+    npu(site, "return [Npu()]", "devmod-rival")
+    code, out = doctor(site, tmp_path / "cache", "npu")
+    assert code == 1
+    assert out.startswith("npu  problem\n       runtime: devmod.create.npu is claimed by ")
+    assert "DEVMOD_PLUGINS_CHOOSE" in out
+
+
+def test_versions_that_differ_are_a_problem(site: Path, tmp_path: Path) -> None:
+    install(site, "devmod-runtime", "9.9")
+    program = "import devmod\nprint(devmod.doctor().checks[0].text)"
+    env = environment([site], tmp_path / "cache")
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env)
+    assert (done.stdout, done.stderr) == (
+        f"devmod-core is {devmod.__version__}, and devmod-runtime is 9.9; they need one version. To mend it: "
+        "pip install --upgrade devmod-core devmod-runtime\n",
+        "",
+    )
+
+
+def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir(mode=0o777)
+    open_to_all.chmod(0o777)
+    for folder, problem in [
+        (tmp_path / "file" / "cache", f"{str(tmp_path / 'file' / 'cache')!r} cannot be read (Not a directory)"),
+        (open_to_all, f"other users can write to {str(open_to_all)!r} (mode 0777); to mend it: chmod go-w {open_to_all}"),
+    ]:
+        monkeypatch.setenv("DEVMOD_CACHE_DIR", str(folder))
+        (found,) = (each for each in devmod.doctor().checks if each.part == "caches")
+        assert (found.state, found.text) == (
+            "problem",
+            f"{str(folder)!r} is not used, so every process reads and compiles again: {problem}. Or name another folder in DEVMOD_CACHE_DIR",
+        )
+
+
+def test_plugins_take_part_by_a_hook(register: Register) -> None:
+    from pluggy import HookimplMarker
+
+    class Plugin:
+        rows: Any = [("driver", "ok", "libnpu.so.2 in /opt/npu"), ("licence", "problem", "it has ended; renew it")]
+
+        @HookimplMarker("devmod")
+        def devmod_doctor(self, kind: str) -> Any:
+            return self.rows
+
+    Runtime(register, "npu", "x")
+    register("devmod.hooks", "devmod_doctor.npu", Plugin())
+    assert checked(devmod.doctor(["npu"]), "npu")[-2:] == Plugin.rows
+    Plugin.rows = [("driver", "good", "?")]
+    assert checked(devmod.doctor(["npu"]), "npu")[-1] == (
+        "hook",
+        "problem",
+        "a devmod_doctor hook returned the state 'good'; a state is one of ok, not installed, no device, problem",
+    )
+    Plugin.rows = 3
+    assert checked(devmod.doctor(["npu"]), "npu")[-1][:2] == ("hook", "problem")
+
+
+def test_an_unknown_kind_is_an_error() -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.doctor(["opncl"])
+    assert str(caught.value) == "doctor: no installed distribution has the kind 'opncl'. Did you mean 'opencl'?"

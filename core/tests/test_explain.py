@@ -1,0 +1,178 @@
+"""`devmod.explain` and its command: the candidate that a call gets, and why the others are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from candidates import INFO, FakeDevice, Register, Runtime, chosen, loaded, made, missing, ptx
+
+import devmod
+from devmod._cli import main
+
+THERE = "; a compiler there builds it before its first launch"
+
+
+def outcomes(explanation: devmod.Explanation, name: str = "f") -> list[tuple[str, str, str, str, str]]:
+    return [(each.outcome, each.name, each.device, each.reason, each.text) for each in explanation.functions[name]]
+
+
+def test_every_candidate_has_an_outcome_and_a_reason(register: Register) -> None:
+    module = loaded(ptx("sm_90"), ptx("sm_75"), ptx("sm_80"), made("rocm"), made("opencl"))
+    Runtime(register, "cuda", "sm_80")
+    Runtime(register, "opencl", "")
+    explanation = devmod.explain(module)
+    assert outcomes(explanation) == [
+        ("best", "cuda/ptx for compute_80:ptx8.0", "cuda:0", "", "it fits cuda device 0, sm_80" + THERE),
+        ("fits", "cuda/ptx for compute_75:ptx8.0", "cuda:0", "", "it fits cuda device 0, sm_80" + THERE),
+        ("fits", "opencl/cl", "opencl:0", "", "it fits opencl device 0" + THERE),
+        ("refused", "cuda/ptx for compute_90:ptx8.0", "", "no device", "no cuda device fits compute_90:ptx8.0; there is: sm_80"),
+        ("refused", "rocm/hsaco", "", "not installed", missing("rocm")),
+    ]
+    best = explanation.best("f")
+    assert best is not None
+    assert best.kind == chosen(module)
+
+
+def test_the_text_is_a_table(register: Register) -> None:
+    Runtime(register, "opencl", "")
+    assert str(devmod.explain(loaded(made("rocm"), made("opencl")), "f")) == (
+        f"f on this machine:\n  best     opencl/cl   it fits opencl device 0{THERE}\n  refused  rocm/hsaco  {missing('rocm')}"
+    )
+
+
+def test_a_described_device_needs_no_runtime_and_no_driver() -> None:
+    explanation = devmod.explain(loaded(made("opencl"), ptx("sm_90"), ptx("sm_75")), "f", device="cuda:sm_80")
+    assert explanation.device == "cuda:sm_80"
+    assert [(each.outcome, each.variant, each.reason, each.text) for each in explanation.functions["f"]] == [
+        ("best", "compute_75:ptx8.0", "", "it fits cuda:sm_80" + THERE),
+        ("refused", "", "other kind", "it is for opencl"),
+        ("refused", "compute_90:ptx8.0", "no device", "cuda:sm_80 does not run compute_90:ptx8.0"),
+    ]
+
+
+def test_a_device_of_this_machine_is_compared_alone(register: Register) -> None:
+    Runtime(register, "cuda", "sm_80", "sm_90")
+    module = loaded(ptx("sm_75"), ptx("sm_90"))
+    for device in ("cuda:1", devmod.device("cuda", 1)):
+        explanation = devmod.explain(module, device=device)
+        best = explanation.best("f")
+        assert best is not None
+        assert (explanation.device, best.device, best.variant) == ("cuda:1", "cuda:1", "compute_90:ptx8.0")
+
+
+@pytest.mark.row("R40")
+def test_needs_are_reasons(register: Register) -> None:
+    class Small(FakeDevice):
+        features = frozenset({"fp16"})
+
+    info = devmod.FunctionInfo("k", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer", "float64")], needs=("fp64",)))
+    module = loaded(devmod.create_with_fallback("opencl", b"k", "cl", {"f": info}), made("cuda"))
+    Runtime(register, "opencl", "", devices=False)
+    register("devmod.device", "opencl", lambda: [Small("opencl", 0, "")])
+    Runtime(register, "cuda", "sm_80")
+    explanation = devmod.explain(module)
+    assert [(each.kind, each.outcome, each.reason) for each in explanation.functions["f"]] == [
+        ("cuda", "best", ""),
+        ("opencl", "refused", "no device"),
+    ]
+    assert explanation.functions["f"][1].text.startswith("needs fp64, which ")
+    assert chosen(module) == "cuda"
+
+
+def test_nothing_is_loaded(register: Register) -> None:
+    runtime = Runtime(register, "opencl", "")
+    devmod.explain(loaded(made("opencl"), made("cuda")))
+    assert runtime.loaded == []
+
+
+def test_a_module_that_is_no_bundle_has_one_candidate() -> None:
+    explanation = devmod.explain(made("cuda", "f", "g"))
+    assert list(explanation.functions) == ["f", "g"]
+    assert [each.outcome for each in explanation.functions["g"]] == ["refused"]
+    assert explanation.best("g") is None
+
+
+def test_the_order_is_that_of_a_call(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+    Runtime(register, "opencl", "")
+    Runtime(register, "cuda", "sm_80")
+    for prefer, variable in (((), ""), (("cuda",), ""), ((), "cuda,opencl")):
+        monkeypatch.setenv("DEVMOD_PREFER", variable)
+        module = loaded(made("opencl"), made("cuda"), prefer=prefer)
+        best = devmod.explain(module).best("f")
+        assert best is not None
+        assert best.kind == chosen(module)
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda:sm_x", "explain(device='cuda:sm_x') describes no device: cuda has no architecture 'sm_x'"),
+        ("cuad:sm_80", "explain(device='cuad:sm_80') describes no device. Did you mean 'cuda'?"),
+        ("hexagon:sm_80", "explain(device='hexagon:sm_80') describes no device: hexagon has no architecture 'sm_80'"),
+    ],
+)
+def test_a_wrong_description_is_an_error(device: str, message: str) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.explain(made("cuda"), device=device)
+    assert str(caught.value) == message
+
+
+def test_unknown_functions_and_devices_are_errors(register: Register) -> None:
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        devmod.explain(made("cuda", "scale"), "scael")
+    assert str(caught.value) == "the cuda module has no function 'scael'; it has: 'scale'. Did you mean 'scale'?"
+    Runtime(register, "opencl", "")
+    with pytest.raises(devmod.DeviceNotFoundError):
+        devmod.explain(made("opencl"), device="opencl:7")
+
+
+# -- the command
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main(["explain", *map(str, arguments)])
+    return code, *capsys.readouterr()
+
+
+def test_the_command_prints_the_table_and_fails_without_a_candidate(
+    register: Register, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.devmod"
+    devmod.save(devmod.bundle(made("opencl"), ptx("sm_80")), file)
+    none = "A function without a candidate that can run there is an error: the exit status is 1.\n"
+    assert run(capsys, file, "--device", "cuda:sm_75") == (
+        1,
+        "f on cuda:sm_75:\n"
+        "  refused  opencl/cl                       it is for opencl\n"
+        "  refused  cuda/ptx for compute_80:ptx8.0  cuda:sm_75 does not run compute_80:ptx8.0\n" + none,
+        "",
+    )
+    Runtime(register, "opencl", "")
+    code, out, _ = run(capsys, file, "f")
+    assert (code, out.splitlines()[1]) == (0, f"  best     opencl/cl                       it fits opencl device 0{THERE}")
+
+
+def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.devmod"
+    devmod.save(made("opencl"), file)
+    code, out, _ = run(capsys, file, "--device", "opencl:any", "--json")
+    found: dict[str, Any] = {
+        "kind": "opencl",
+        "format": "cl",
+        "variant": "",
+        "outcome": "best",
+        "compiles": True,
+        "device": "opencl:any",
+        "reason": "",
+        "text": "it fits opencl:any" + THERE,
+    }
+    assert (code, json.loads(out)) == (0, {"device": "opencl:any", "functions": {"f": [found]}})
+
+
+def test_the_command_reports_errors_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.devmod"
+    devmod.save(devmod.create_with_fallback("opencl", b"k", "cl", {"f": INFO}), file)
+    assert run(capsys, file, "g") == (1, "", "devmod: error: the opencl module has no function 'g'; it has: 'f'\n")

@@ -1,0 +1,334 @@
+"""`devmod.guard`: zones of a fill value around each array, compared after each launch.
+
+A guard replaces methods of `Device` and `Function` while it is active, so calls without one have no instruction for it.
+
+docs/design/runtime.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from devmod import Array
+from devmod._values.dtypes import describe_value
+from devmod._values.param import numpy_dtype
+from devmod.backend import array_bytes, environment_text, escape, parse_dtype
+from devmod.errors import ArgumentError, FormatError, GuardError
+from devmod_runtime._device.device import Device, _shape_of
+from devmod_runtime._device.device_array import DeviceArray, dtype_of
+from devmod_runtime._launch.call import Call
+from devmod_runtime._launch.function import Function, Launch
+from devmod_runtime._observed import add, replaced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    import numpy as np
+
+    from devmod_runtime._device.stream import Stream
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._observed import Methods
+else:
+    from devmod._util.numpy import np
+
+#: The value of each byte of a zone and of a new array: a float32 of it is -4.2e37, an int32 -33686019.
+FILL = 0xFD
+#: Each part of memory begins and ends at a multiple of this: WebGPU and Vulkan copy whole words.
+_UNIT = 16
+
+#: The bytes of a zone of each active guard; the last one is used.
+_sizes: list[int] = []
+
+
+@contextmanager
+def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
+    """Find writes past the ends of arrays.
+
+    Each array that is made in the context, and the copy of each host array of a call, has a zone of fill values directly before and after
+    it. Each launch in the context waits, and the zones of its arrays are compared. A new array has the fill value in each byte (0xFD), so
+    that a read of an element that was never written shows -4.2e37 in float32, or -33686019 in int32.
+
+    Parameters
+    ----------
+    bytes
+        The size of a zone in bytes, 1 or more. It is rounded up to the alignment of the device. A write farther away is not found, and may
+        still end the process.
+
+    Raises
+    ------
+    ArgumentError
+        `bytes` is not an int of 1 or more.
+
+    Warns
+    -----
+    UserWarning
+        A shader of Vulkan or WebGPU uses the run-time length of an array, whose zone it cannot reach then.
+
+    Notes
+    -----
+    A launch in the context raises GuardError if a zone has changed. Arrays that were made before, and those of other libraries, have no
+    zones. The environment variable ``DEVMOD_GUARD`` is the size of the zones for a whole program.
+    """
+    if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
+        raise ArgumentError(f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}", argument="bytes")
+    _sizes.append(bytes)
+    try:
+        with replaced(_METHODS, order=0):
+            yield
+    finally:
+        _sizes.remove(bytes)
+
+
+def guard_program() -> None:
+    """Begin a guard that does not end, with zones of the size in ``DEVMOD_GUARD``.
+
+    Raises
+    ------
+    ArgumentError
+        The variable is no number of bytes.
+    """
+    text = environment_text("DEVMOD_GUARD")
+    if not (text.isascii() and text.isdigit() and int(text[:10]) > 0):
+        raise ArgumentError(
+            f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096", argument="DEVMOD_GUARD"
+        )
+    _sizes.append(int(text[:10]))
+    add(_METHODS, order=0)
+
+
+# -- Arrays with zones.
+
+
+class GuardedMemory(DeviceArray):
+    """The memory of an array and of the zones around it. The array is a view of it.
+
+    Attributes
+    ----------
+    start, end : int
+        The first byte of the array, and the first one after it.
+    bound
+        The array and the zone behind it, as the memory of a kernel that sees no other bytes.
+    """
+
+    __slots__ = ("bound", "end", "start")
+    start: int
+    end: int
+    bound: object
+
+    def damage(self) -> Damage | None:
+        """Return the changed bytes of the zones, and fill the zones again. None without a change."""
+        before, after = self[: self.start], self[self.end :]
+        low, high = before.numpy(), after.numpy()
+        changed_low, changed_high = np.flatnonzero(low != FILL), np.flatnonzero(high != FILL)
+        if not changed_low.size and not changed_high.size:
+            return None
+        for zone in (before, after):
+            zone.copy_from(np.full(zone.shape, FILL, np.uint8))
+        count = changed_low.size + changed_high.size
+        # The byte nearest to the array.
+        if changed_high.size:
+            return Damage(int(changed_high[0]), high.tobytes(), self.end - self.start, count)
+        return Damage(int(changed_low[-1]), low.tobytes(), -self.start, count)
+
+
+class Damage(NamedTuple):
+    """What has changed around an array.
+
+    Attributes
+    ----------
+    place
+        The changed byte nearest to the array, as its place in `zone`.
+    zone
+        The bytes of the zone.
+    start
+        The first byte of the zone, counted from that of the array.
+    changed
+        The number of changed bytes of both zones.
+    """
+
+    place: int
+    zone: bytes
+    start: int
+    changed: int
+
+    def element(self, size: int) -> tuple[int, bytes]:
+        """Return the number of the changed element, and its bytes."""
+        index = (self.start + self.place) // size
+        at = index * size - self.start
+        return index, bytes([FILL]) * -at + self.zone[max(at, 0) : at + size]
+
+
+def _guarded(device: Device, shape: Sequence[int], dtype: str, data: memoryview | None = None) -> DeviceArray:
+    """Return a new array between two zones, with the bytes of `data` or else the fill value."""
+    unit = max(device.limits.get("view_alignment", 1), _UNIT)
+    zone = -(-_sizes[-1] // unit) * unit
+    nbytes = array_bytes(parse_dtype(dtype), shape)
+    total = zone + -(-nbytes // unit) * unit + zone
+    content = bytearray([FILL]) * total
+    if data is not None:
+        content[zone : zone + nbytes] = data
+    memory = device.allocate(total)
+    stream = device.current_stream
+    device.write(memory, memoryview(content), stream)
+    stream.synchronize()
+    root = GuardedMemory(device, memory, (total,), "uint8")
+    root.start, root.end = zone, zone + nbytes
+    root.bound = device.slice(memory, zone, total - zone)
+    view = DeviceArray(device, device.slice(memory, zone, nbytes) if nbytes else device.allocate(1), shape, dtype)
+    view._root, view._offset = root, zone
+    return view
+
+
+def _empty(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
+    return _guarded(self, _shape_of(shape), dtype_of(dtype))
+
+
+def _zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
+    lengths, name = _shape_of(shape), dtype_of(dtype)
+    return _guarded(self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
+
+
+def _from_numpy(original: Callable[..., Any]) -> Callable[..., Array]:
+    def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
+        plain = original(self, array)
+        data = bytearray(plain.nbytes)
+        plain.read(memoryview(data))
+        return _guarded(self, plain.shape, plain.dtype, memoryview(data))
+
+    return from_numpy
+
+
+# -- Calls, whose zones are compared after the launch.
+
+
+class GuardedCall(Call):
+    """A call whose arrays are compared after the launch. The parameters are those of `Call`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        #: The arguments whose arrays have zones.
+        self.guarded: list[tuple[Argument, DeviceArray]] = []
+        super().__init__(*args, **options)
+
+    def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
+        memory = super()._memory(argument, value, array)
+        base = array._base
+        if not isinstance(base, GuardedMemory):
+            return memory
+        self.guarded.append((argument, array))
+        lengths = self._launcher.lengths_read()
+        if lengths is None or array._offset != base.start or argument.is_address:
+            return memory
+        if argument.number not in lengths:
+            return base.bound
+        text = (
+            f"{self.function.label}: guard cannot see writes past {argument.label}: the kernel uses its run-time length, so devmod binds "
+            "the array alone"
+        )
+        warnings.warn(escape(text), stacklevel=5)
+        return memory
+
+    def launch(self) -> Any:
+        result = super().launch()
+        self.check()
+        return result
+
+    def _launch_with_host_arrays(self, stream: Stream) -> Any:
+        device = stream.device
+        arguments = self.function._signature.arguments
+        values = list(self.values)
+        arrays = [_guarded(device, (each.nbytes,), "uint8", each.source.read()) for each in self.transfers]
+        for number, transfer_number in self._transfer_of.items():
+            view = next(view for each, view, _ in self._host_views if each == number)
+            array = arrays[transfer_number]
+            typed = DeviceArray(device, array.memory, view.shape, view.dtype)
+            typed._root, typed._offset, typed.region = array._root, array._offset, array.region
+            values[number] = self._memory(arguments[number], view.array, typed)
+        result = self.enqueue(values)
+        for transfer, array in zip(self.transfers, arrays, strict=True):
+            if transfer.back is not None and transfer.back.nbytes:
+                device.read(array.region, transfer.back.write_target(), stream)
+                transfer.back.finish()
+        return result
+
+    def check(self) -> None:
+        """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays."""
+        errors = []
+        for argument, array in self.guarded:
+            assert isinstance(array._base, GuardedMemory)
+            damage = array._base.damage()
+            if damage is not None:
+                errors.append(self._guard_error(argument, array, damage))
+        if errors:
+            raise errors[0]
+
+    def _guard_error(self, argument: Argument, array: DeviceArray, damage: Damage) -> GuardError:
+        base = array._base
+        assert isinstance(base, GuardedMemory)
+        size = max(array_bytes(parse_dtype(array.dtype)), 1)
+        index, data = damage.element(size)
+        value: object = data
+        with suppress(TypeError, ValueError, FormatError):  # a type that NumPy does not have
+            value = np.frombuffer(data, numpy_dtype(array.dtype))[0].tolist()
+        name = argument.name or f"argument {argument.number + 1}"
+        length = (base.end - base.start) // size
+        error = GuardError(
+            f"{self.function.label} has written outside of {argument.label}: {name}[{index}] is {value!r}, and the array has {length} "
+            f"elements of {array.dtype}; {damage.changed} bytes around it have changed",
+            kind=self._launcher.kind,
+            function=self.function.name,
+            argument=argument.name or str(argument.number + 1),
+        )
+        error.index, error.value = index, value
+        return error
+
+
+def _call(
+    self: Function,
+    /,
+    *args: Any,
+    grid: Any = None,
+    block: Any = None,
+    threads: Any = None,
+    stream: Any = None,
+    shared_memory: int = 0,
+    **keywords: Any,
+) -> Any:
+    return GuardedCall(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
+
+
+def _bind(
+    self: Function,
+    /,
+    *args: Any,
+    grid: Any = None,
+    block: Any = None,
+    threads: Any = None,
+    stream: Any = None,
+    shared_memory: int = 0,
+    **keywords: Any,
+) -> Launch:
+    args = self._arrange(args, keywords)
+    call = GuardedCall(self, args, grid, block, threads, stream, shared_memory, bound=True)
+    assert call.stream is not None
+    launch = Launch(self, call.kernel, call.stream, call.shape, call.values, args)
+    prepared: Callable[..., object] = launch.__call__
+
+    def checked(*args: object, **keywords: object) -> None:
+        prepared(*args, **keywords)
+        call.check()
+
+    object.__setattr__(launch, "__call__", checked)
+    return launch
+
+
+_METHODS: Methods = {
+    (Device, "empty"): lambda _: _empty,
+    (Device, "zeros"): lambda _: _zeros,
+    (Device, "from_numpy"): _from_numpy,
+    (Function, "__call__"): lambda _: _call,
+    (Function, "bind"): lambda _: _bind,
+}

@@ -1,0 +1,112 @@
+"""Buffers that a kernel takes as several values: the address of the array, and numbers of its shape (`devmod.Param.pack`)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from devmod.backend import ConversionError, array_bytes, parse_dtype
+from devmod_runtime._launch.scalars import packer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod import Param
+    from devmod_runtime._device.device_array import DeviceArray
+
+    #: In the values of a launch: the device, the memory, and all values of the kernel, with None for the address.
+    Packed = tuple[object, object, list[bytes | None]]
+
+#: The number of shapes whose values are cached.
+_MAX_CACHED = 256
+
+
+class Pack:
+    """The values of the kernel for one buffer.
+
+    Parameters
+    ----------
+    param
+        The parameter.
+    unit
+        The bytes of an element; 1 if the size is unknown.
+    """
+
+    __slots__ = ("_cache", "_dimensions", "_fields", "_type", "_unit", "pointer")
+
+    def __init__(self, param: Param, type_: str, unit: int) -> None:
+        names = [value.split(":") for value in param.pack]
+        #: The place of the address among the values.
+        self.pointer = next(place for place, (name, _) in enumerate(names) if name == "ptr")
+        self._fields = [(name, None if name == "ptr" else packer(number)) for name, number in names]
+        shapes, strides = (sum(name.startswith(word) for name, _ in names) for word in ("shape", "stride"))
+        self._dimensions = shapes or strides
+        self._type, self._unit = type_, unit
+        self._cache: dict[tuple[str, tuple[int, ...]], list[bytes | None]] = {}
+
+    def fields(self, dtype: str, shape: tuple[int, ...]) -> list[bytes | None]:
+        """Return the values for an array in C order: the bytes of its numbers, and None for its address.
+
+        Raises
+        ------
+        ConversionError
+            The array has another number of dimensions, or a number does not fit its type.
+        """
+        try:
+            return self._cache[dtype, shape]
+        except KeyError:
+            pass
+        axes = self._axes(dtype, shape)
+        if self._dimensions and len(axes) != self._dimensions:
+            dimensions = f"{self._dimensions} dimension{'s' if self._dimensions > 1 else ''}"
+            elements = f" of {self._type}" if len(axes) != len(shape) else ""
+            raise ConversionError(f"is an array of shape {shape}, and the kernel takes {dimensions}{elements}; pass array.reshape(…)")
+        numbers = {"count": prod(axes)}
+        for axis, length in enumerate(axes):
+            numbers |= {f"shape{axis}": length, f"stride{axis}": prod(axes[axis + 1 :])}
+        result: list[bytes | None] = []
+        for name, pack in self._fields:
+            try:
+                result.append(None if pack is None else pack(numbers[name]))
+            except ConversionError as error:
+                raise ConversionError(f"is an array of shape {shape}: its {name} {error}") from None
+        if len(self._cache) < _MAX_CACHED:
+            self._cache[dtype, shape] = result
+        return result
+
+    def _axes(self, dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the lengths of an array in elements of the kernel: an array of numbers may have the lanes of a vector as its last axis."""
+        size = array_bytes(parse_dtype(dtype))
+        if self._unit in (1, size):
+            return shape
+        return shape[:-1] if shape and shape[-1] * size == self._unit else (prod(shape) * size // self._unit,)
+
+    def of_array(self, array: DeviceArray) -> Packed:
+        """Return what a plain call has for a device array. Raise ConversionError if `Call` must convert it."""
+        if array.dtype is not self._type and self._type:
+            raise ConversionError("")
+        return array.device, array.memory, self.fields(array.dtype, array.shape)
+
+
+def expand(packs: Sequence[tuple[int, Pack]], device: object, values: list[Any]) -> bool:
+    """Replace each array in the values of a launch by the values of the kernel. Return False if one is not on `device`."""
+    for number, pack in packs:
+        owner, memory, fields = values[number]
+        if owner is not device:
+            return False
+        values[number : number + 1] = fields
+        values[number + pack.pointer] = memory
+    return True
+
+
+def with_packs(packs: Sequence[tuple[int, Pack]], device: object, enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """Return the function that queues a launch of a kernel that takes arrays as several values.
+
+    It returns NotImplemented if an array is not on `device`.
+    """
+
+    def call(values: list[Any]) -> Any:
+        return enqueue(values) if expand(packs, device, values) else NotImplemented
+
+    return call

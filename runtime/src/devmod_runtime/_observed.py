@@ -1,0 +1,52 @@
+"""The methods of devices, streams and functions that `devmod.guard` and `devmod.profile` replace while they are active.
+
+Without an observer, every method is the original one, so no call has an instruction for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+#: From a class and the name of a method to the function that makes the new method from the present one.
+Methods = Mapping[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]]
+
+_lock = threading.Lock()
+#: The active observers, in the order in which they replace methods: guards before profiles, so that a profile sees a guard's work.
+_active: list[tuple[int, object, Methods]] = []
+#: The methods of each class itself before the first observer.
+_originals: dict[tuple[type, str], Callable[..., Any]] = {}
+
+
+@contextmanager
+def replaced(methods: Methods, *, order: int) -> Iterator[None]:
+    """Replace methods in the context. Those with a lower `order` are replaced first."""
+    token = object()
+    add(methods, order=order, token=token)
+    try:
+        yield
+    finally:
+        with _lock:
+            _active[:] = [each for each in _active if each[1] is not token]
+            _apply()
+
+
+def add(methods: Methods, *, order: int, token: object = None) -> None:
+    """Replace methods for the rest of the process, or until the context of the token ends."""
+    with _lock:
+        _active.append((order, token, methods))
+        _active.sort(key=lambda each: each[0])
+        _apply()
+
+
+def _apply() -> None:
+    new = dict(_originals)
+    for _, _, methods in _active:
+        for place, make in methods.items():
+            owner, name = place
+            _originals.setdefault(place, owner.__dict__[name])
+            new[place] = make(new.get(place, _originals[place]))
+    for (owner, name), method in new.items():
+        setattr(owner, name, method)

@@ -1,0 +1,61 @@
+"""`devmod profile`: run a program, and print what its kernels took."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from traceback import format_exception
+
+import click
+
+from devmod.commands import debug_option, echo, echo_lines, quiet_drivers
+from devmod_runtime._profile import Profile
+
+
+@click.command(
+    "profile",
+    short_help="Run a program, and print what its kernels took.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  devmod profile train.py --epochs 2              # the options behind the program are its own
+  devmod profile -o trace.json train.py           # a trace for https://ui.perfetto.dev
+  devmod profile --no-device-times train.py       # without events around each launch
+""",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write a trace in Chrome's format to FILE.")  # fmt: skip
+@click.option("--device-times/--no-device-times", default=True, show_default=True, help="Measure each launch on the device.")
+@click.argument("program", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@debug_option
+@click.pass_context
+def command(context: click.Context, output: Path | None, device_times: bool, program: str, arguments: tuple[str, ...]) -> None:
+    """Run PROGRAM, a Python file, with ARGUMENTS. Print a table of its kernels, copies, builds and waits on standard error.
+
+    The exit status is that of the program.
+    """
+    quiet_drivers()
+    sys.argv = [program, *arguments]
+    sys.path.insert(0, str(Path(program).resolve().parent))
+    profile = Profile(device_times=device_times)
+    status: int | str | None = 0
+    try:
+        with profile:
+            runpy.run_path(program, run_name="__main__")
+    except SystemExit as error:
+        status = error.code
+    except Exception as error:  # noqa: BLE001 - the program's own, which Python prints as it would without the command
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != program:
+            frames = frames.tb_next
+        echo_lines("".join(format_exception(type(error), error, frames)).rstrip("\n"), err=True)
+        status = 1
+    if isinstance(status, str):
+        echo_lines(status, err=True)
+    echo_lines(profile.table(), err=True)
+    if output is not None:
+        profile.save(output)
+        echo(f"{output}: a trace of {len(profile.records)} records", err=True)
+    context.exit(1 if isinstance(status, str) else status or 0)

@@ -1,0 +1,95 @@
+"""`devmod.guard` on a device: kernels that write at any element, and what a guard finds. The same test for each kind."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+
+SOURCES = {
+    "opencl": "__kernel void put(__global float *x, __global const float *y, int at) { if (get_global_id(0) == 0) x[at] = y[0]; }",
+    "cuda": 'extern "C" __global__ void put(float *x, const float *y, int at) { if (threadIdx.x == 0) x[at] = y[0]; }',
+    "metal": """kernel void put(device float *x [[buffer(0)]], device const float *y [[buffer(1)]], constant int &at [[buffer(2)]],
+        uint i [[thread_position_in_grid]]) { if (i == 0) x[at] = y[0]; }""",
+    "hexagon": "void put(float *x, const float *y, int at) { x[at] = y[0]; }",
+    "vulkan": """#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer X { float x[]; };
+layout(binding = 1) readonly buffer Y { float y[]; };
+layout(push_constant) uniform P { int at; };
+void main() { x[at] = y[0]; }
+""",
+    "webgpu": """@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@group(0) @binding(1) var<storage, read> y: array<f32>;
+@group(0) @binding(2) var<uniform> at: i32;
+@compute @workgroup_size(1) fn put() { x[at] = y[0]; }
+""",
+}
+SOURCES["rocm"] = SOURCES["cuda"]
+#: The kinds whose devices see no byte before an array.
+BOUND = ("vulkan", "webgpu")
+
+
+def check_guard(device: Any, target: str) -> None:
+    """Call a kernel that writes inside and outside of an array, with arrays of the host and of the device, and prepared."""
+    kind = device.kind
+    put = devmod.compile(SOURCES[kind], target, name="put")["put"].on(device)
+    launch: dict[str, Any] = {} if kind == "hexagon" else {"grid": 1, "block": 1}
+    label = f"the {kind} function 'put' has written outside of argument 1 'x'"
+
+    with devmod.guard():
+        value = np.float32([3.5])
+        for make in (np.zeros, device.zeros):
+            for at in (0, 7):
+                x = make(8, "float32")
+                y = value if make is np.zeros else device.from_numpy(value)
+                put(x, y, at, **launch)
+                expected = np.zeros(8, "float32")
+                expected[at] = 3.5
+                assert np.array_equal(x if isinstance(x, np.ndarray) else x.numpy(), expected)
+            for at in (8, 13, *(() if kind in BOUND else (-1, -9))):
+                with pytest.raises(devmod.GuardError) as caught:
+                    put(make(8, "float32"), y, at, **launch)
+                text = f"{label}: x[{at}] is 3.5, and the array has 8 elements of float32; 4 bytes around it have changed"
+                assert str(caught.value) == text
+                error = caught.value
+                assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 3.5)
+
+        # After an error the zones are sound again, and a prepared launch is compared each time.
+        x, y = device.from_numpy(np.zeros(8, "float32")), device.from_numpy(value)
+        inside, outside = put.bind(x, y, 3, **launch), put.bind(x, y, 9, **launch)
+        inside()
+        for _ in range(2):
+            with pytest.raises(devmod.GuardError):
+                outside()
+            inside()
+
+        # A new array shows what was never written.
+        assert device.empty(3, "int32").numpy().tolist() == [-33686019] * 3
+        assert device.zeros((2, 0), "float32").numpy().shape == (2, 0)
+
+    # Outside of the context nothing is compared.
+    x = device.zeros(8, "float32")
+    put(x, y, 2, **launch)
+    assert x.numpy()[2] == 3.5
+
+
+def check_lengths(device: Any, source: str) -> None:
+    """Call a shader that uses the length of its array, whose binding then has no zone: the length is right, and a warning says so."""
+    count = devmod.compile(source, device.kind, name="count")["count"].on(device)
+    x = np.zeros(8, "uint32")
+    warning = (
+        f"the {device.kind} function 'count': guard cannot see writes past argument 1 'x': the kernel uses its run-time length, so devmod "
+        "binds the array alone"
+    )
+    with devmod.guard(), pytest.warns(UserWarning, match=f"^{re.escape(warning)}$"):
+        count(x, grid=1)
+    assert x[0] == 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        count(x, grid=1)
