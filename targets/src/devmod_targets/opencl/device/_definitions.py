@@ -580,7 +580,7 @@ def _identity(operation: str, base: str) -> str:
 
 
 def _collective(name: str, params: Sequence[Type], _: Type) -> str | None:
-    scope, _, rest = name.partition("_group_")
+    scope, rest = name.split("_group_", 1)
     operation = rest.rpartition("_")[2]
     type_ = params[0]
     if type_.base == "half" or type_.lanes > 1:
