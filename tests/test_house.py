@@ -145,7 +145,7 @@ STARTS = {
     "devmod_opencl._trial",
     "devmod_rocm._hiprtc",
     "devmod_targets.authoring._process",
-    "devmod_targets.vulkan._slangpy",  # with devmod.worker's command
+    "devmod_targets.authoring._library",  # with devmod.worker's command
     "devmod_targets.webgpu._naga",
 }
 

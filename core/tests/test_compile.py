@@ -128,13 +128,13 @@ def test_a_str_is_text_and_a_path_a_file(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("name", "kind", "what"),
     [
-        ("k.comp", "webgpu", "GLSL by its suffix, a source for vulkan; webgpu takes WGSL (.wgsl)"),
-        ("k.SPV", "webgpu", "SPIR-V by its suffix, a source for vulkan; webgpu takes WGSL (.wgsl)"),
+        ("k.comp", "webgpu", "GLSL by its suffix, a source for vulkan; webgpu takes WGSL (.wgsl), Slang (.slang)"),
+        ("k.SPV", "webgpu", "SPIR-V by its suffix, a source for vulkan; webgpu takes WGSL (.wgsl), Slang (.slang)"),
         ("k.metal", "opencl", "MSL by its suffix, a source for metal; opencl takes OpenCL C (.cl)"),
         (
             "k.wgsl",
             "vulkan",
-            "WGSL by its suffix, a source for webgpu; vulkan takes GLSL (.comp), GLSL (.glsl), HLSL (.hlsl), SPIR-V (.spv)",
+            "WGSL by its suffix, a source for webgpu; vulkan takes GLSL (.comp), GLSL (.glsl), HLSL (.hlsl), SPIR-V (.spv), Slang (.slang)",
         ),
     ],
 )

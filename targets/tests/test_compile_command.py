@@ -118,7 +118,7 @@ def test_standard_input_among_files(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         def isatty() -> bool:
             return False
 
-    takes = "opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl)"
+    takes = "opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang)"
     assert usage_error(capsys, "-", "twice.cl", "-t", "opencl", "-t", "webgpu") == (
         f"standard input has no suffix, so its language is unknown; give it with --language. {takes}"
     )
@@ -134,25 +134,26 @@ def test_standard_input_among_files(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     [
         (
             ["twice.cl", "twice.metal", "-t", "opencl", "-t", "webgpu"],
-            "twice.metal is MSL, which none of the targets takes: opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl). Add -t metal, "
+            "twice.metal is MSL, which none of the targets takes: opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang). Add -t metal, "
             "or give --language",
         ),
         (
             ["twice.cl", "readme.txt", "-t", "opencl", "-t", "webgpu"],
             "the suffix of readme.txt does not show its language; give it with --language. opencl takes OpenCL C (.cl); webgpu takes WGSL "
-            "(.wgsl)",
+            "(.wgsl), Slang (.slang)",
         ),
         (
             ["twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "MSL"],
-            "no target takes the language 'MSL': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl). It is a language of metal",
+            "no target takes the language 'MSL': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang). It is a language "
+            "of metal",
         ),
         (
             ["twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "Basic"],
-            "no target takes the language 'Basic': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl)",
+            "no target takes the language 'Basic': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang)",
         ),
         (
             ["twice.cl", "-t", "opencl", "-t", "vulkan"],
-            "no source is for the target 'vulkan': vulkan takes GLSL (.comp, .glsl), HLSL (.hlsl), SPIR-V (.spv). Add a source, or leave "
+            "no source is for the target 'vulkan': vulkan takes GLSL (.comp, .glsl), HLSL (.hlsl), SPIR-V (.spv), Slang (.slang). Add a source, or leave "
             "it out",
         ),
         (["twice.cl", "once.cl", "-t", "opencl", "-t", "opencl"], "the target 'opencl' is given twice"),

@@ -110,7 +110,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [
             (
                 ":3: kernels.twice.sources: no source is for the target 'vulkan', which takes GLSL (.comp, .glsl), HLSL "
-                '(.hlsl), SPIR-V (.spv). Add one, or leave the kind out: skip = ["vulkan"]'
+                '(.hlsl), SPIR-V (.spv), Slang (.slang). Add one, or leave the kind out: skip = ["vulkan"]'
             )
         ],
     ),
@@ -144,8 +144,8 @@ MISTAKES: list[tuple[str, list[str]]] = [
         KERNEL + 'language = "Fortran"\n',
         [
             (
-                ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, PTX, cubin, fatbin, LLVM IR, LLVM bitcode, "
-                "HIP, assembly, MSL, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
+                ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, HIP, Triton, PTX, cubin, fatbin, LLVM IR, "
+                "LLVM bitcode, assembly, MSL, Slang, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
             )
         ],
     ),

@@ -556,7 +556,7 @@ def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:
     mesh = tmp_path / "k.mesh"
     mesh.write_text(EMPTY)
     assert refused(mesh) == "k.mesh is a mesh shader by its suffix; expected a compute shader (.comp)"
-    assert refused(EMPTY, language="WGSL") == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V'"
+    assert refused(EMPTY, language="WGSL") == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V', 'Slang'"
     assert refused("void f() {}", language="HLSL") == ("the HLSL source <text> has no entry: mark a function with [numthreads(x, y, z)]")
     assert refused(EMPTY, name_expressions=["f<float>"]) == "name_expressions= is not supported for shaders, which have no templates"
 

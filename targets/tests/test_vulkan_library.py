@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 import devmod
-from devmod_targets.authoring import _process
-from devmod_targets.vulkan import _slangpy
+from devmod_targets.authoring import _library, _process
 
 pytestmark = pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
 EMPTY = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
@@ -85,11 +84,11 @@ def test_a_source_without_a_version_is_refused_with_defines_too() -> None:
 def usual_stack() -> Iterator[None]:
     """Start the processes of the library with the usual limit on the stack: NVIDIA's compiler raises that of the whole process."""
     before = resource.getrlimit(resource.RLIMIT_STACK)
-    _slangpy._close_idle()
+    _library.close_idle()
     resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_STACK, before)
-    _slangpy._close_idle()
+    _library.close_idle()
 
 
 @pytest.mark.usefixtures("usual_stack")

@@ -55,6 +55,26 @@ def test_the_shared_memory_of_a_kernel_of_triton_is_passed(device: Any) -> None:
     assert np.allclose(out, weights / weights.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore")  # Triton's own
+def test_functions_that_triton_compiles_here(device: Any) -> None:
+    pytest.importorskip("triton", reason="needs triton, a wheel of 286 MB")
+    check(device, 80, 8.8)
+    source, settings = FOLDER.parents[1] / "kernels/triton/kernels.py", {"target": "cuda -arch=compute_80", "defines": {"BLOCK": 128}}
+    types = "out: *fp32, x: *kfp32, stride: i32, n: i32"
+    modules = [
+        devmod.compile(source, name_expressions=[each], **settings)
+        for each in (f"softmax({types})", "add(x: *fp32, y: *fp32, out: *fp32, n: i32)")
+    ]
+    x = rng.standard_normal((6, 100)).astype(np.float32)
+    out = np.zeros_like(x)
+    modules[0]["softmax"](out, x, 100, 100, grid=6)
+    weights = np.exp(x - x.max(axis=1, keepdims=True))
+    assert np.allclose(out, weights / weights.sum(axis=1, keepdims=True), rtol=1e-5)
+    total = np.zeros(600, np.float32)
+    modules[1]["add"](x.ravel(), out.ravel(), total, 600, grid=5)
+    assert np.array_equal(total, x.ravel() + out.ravel())
+
+
 def test_a_kernel_of_triton_with_a_tuple_and_a_cluster(device: Any) -> None:
     f = ptx("line", device, 90)["line"]
     x = np.zeros(300, np.float32)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from containers import FOLDER as CONTAINERS
-from recorded_triton import recorded_kernel
+from recorded_triton import FOLDER, recorded_kernel
 
 import devmod
 from devmod import FunctionInfo
@@ -30,6 +30,20 @@ def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(emulator: Any,
     result = device.zeros(1000, "float32")
     f.bind(device.from_numpy(x), device.from_numpy(y), result, 1000, grid=4)()
     np.testing.assert_array_equal(result.numpy(), x + y)
+
+
+@pytest.mark.filterwarnings("ignore")  # Triton's own
+def test_functions_that_triton_compiles_here(emulator: Any, device: Any) -> None:
+    pytest.importorskip("triton", reason="needs triton, a wheel of 286 MB")
+    source = FOLDER.parents[1] / "kernels/triton/kernels.py"
+    expression = "add(x: *fp32, y: *fp32, out: *fp32, n: i32)"
+    target = f"rocm -arch={device.arch.partition(':')[0]}"
+    f = devmod.compile(source, target, name_expressions=[expression], defines={"BLOCK": 256}, options=["num_warps=8"])["add"]
+    x, y = np.arange(300, dtype=np.float32), np.full(300, 0.5, np.float32)
+    out = np.zeros(300, np.float32)
+    f(x, y, out, 300, grid=2)
+    assert f.block == (256, 1, 1)
+    assert np.array_equal(out, x + y)
 
 
 @pytest.mark.row("R40")

@@ -29,6 +29,8 @@ _FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>
 _DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
 #: WGSL's import of a module. Whatever follows the name.
 _IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+([A-Za-z_]\w*+)")
+#: Slang's import of a module, and its inclusion of a part of one.
+_SLANG_IMPORT = re.compile(rb'\b(?:import|__include)\s++(?:"([^"\n]{1,500})"|([A-Za-z_][\w.]{0,500}+))\s*+;')
 _TEST = re.compile(
     rb"^[ \t]*+" + _HASH + rb"[ \t]*+(?:(?:el)?ifn?def|(?:el)?if[ \t]++!?defined)[ \t(]++" + _OPERATOR + rb"|"
     rb"(?P<operator>" + _OPERATOR + rb")(?=(?:" + _BLANK + rb"\(" + _BLANK + _FILE + rb")?)",
@@ -90,6 +92,31 @@ def included_names(data: bytes) -> IncludedNames:
     return IncludedNames(dict.fromkeys((*found.names, *exact.names)), exact.macros, opaque=exact.opaque)
 
 
+def imported_names(data: bytes) -> IncludedNames:
+    """Return the names of the files that a Python program may import; of a dotted name, those of the packages too."""
+    import ast
+
+    try:
+        nodes = [*ast.walk(ast.parse(data))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return IncludedNames()
+    modules: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            modules += [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parent, module = "../" * (node.level - 1), node.module or ""
+            modules += [parent + module, *(f"{parent}{module}.{each.name}" if module else parent + each.name for each in node.names)]
+    names: dict[bytes, None] = {}
+    for text in modules:
+        parts = text.rpartition("../")[2].split(".")
+        start = text[: len(text) - len(".".join(parts))]
+        for end in range(1, len(parts) + 1):
+            path = start + "/".join(parts[:end])
+            names |= dict.fromkeys((f"{path}.py".encode(), f"{path}/__init__.py".encode()))
+    return IncludedNames(names=tuple(names))
+
+
 def macro_files(macros: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes] | None:
     """Return the files for which macros stand, by all their definitions in texts. None if one has no definition, or another value."""
     texts = [_joined(text) for text in texts]
@@ -128,6 +155,12 @@ def macro_values(texts: Iterable[bytes]) -> dict[bytes, set[bytes]]:
 def import_names(module: bytes) -> tuple[bytes, bytes]:
     """Return the files that ``#import module`` may include in WGSL; the first one that exists is included."""
     return b"shared/%s.wgsl" % module, b"%s.wgsl" % module
+
+
+def slang_names(path: bytes, module: bytes) -> list[bytes]:
+    """Return the files that an import in Slang may read: of a path in quotes, or of a module such as ``a.b``."""
+    stems = [path] if path else [module.replace(b".", b"/"), module.replace(b".", b"/").replace(b"_", b"-")]
+    return [stem + suffix for stem in dict.fromkeys(stems) for suffix in (b"", b".slang", b".slang-module") if suffix or path]
 
 
 def unresolved_names(text: str, *, parents: bool = False) -> dict[str, str]:
@@ -200,6 +233,8 @@ def _search(data: bytes) -> IncludedNames:
             opaque = True
     for module in _IMPORT.findall(data):
         names |= dict.fromkeys(import_names(module))
+    for path, module in _SLANG_IMPORT.findall(data):
+        names |= dict.fromkeys(slang_names(path, module))
     return IncludedNames(names, macros, opaque=opaque)
 
 

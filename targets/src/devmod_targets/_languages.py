@@ -65,6 +65,21 @@ def is_default(spec: TargetSpec | None, name: str) -> bool:
     return spec is not None and spec.languages.get(name, name) == next(iter(spec.languages.values()), None)
 
 
+def is_own(spec: TargetSpec | None, name: str) -> bool:
+    """Return whether a language that a kind takes is not the default language of another kind."""
+    return is_default(spec, name) or not is_default(owner_of(name), name)
+
+
+def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
+    """Return for each source of a kernel whether a kind compiles it. `names` has their languages, by the name or by the suffix.
+
+    A source in the default language of another kind, such as HIP for cuda, is for the other kind if a kind takes one more source.
+    """
+    taken = [takes(spec, name) for name in names]
+    own = [each and is_own(spec, name) for each, name in zip(taken, names, strict=True)]
+    return own if any(own) else taken
+
+
 def takes(spec: TargetSpec | None, name: str) -> bool:
     """Return whether a kind takes a language, given by its name or by the suffix of its files."""
     return spec is not None and (name in spec.languages or name in spec.languages.values())

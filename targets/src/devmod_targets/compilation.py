@@ -18,7 +18,7 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, is_default, takes
+from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, owner_of, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -41,8 +41,12 @@ if TYPE_CHECKING:
 
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
-#: The languages that devmod translates to one of the kind's own, the module that does, and the kinds.
-_FRONT_ENDS = {"OpenCL C": ("devmod_targets.opencl.device.compile", ("cuda", "rocm"))}
+#: The languages that no compiler of a kind knows: the module that compiles or translates them, and the kinds.
+_FRONT_ENDS = {
+    "OpenCL C": ("devmod_targets.opencl.device.compile", ("cuda", "rocm")),
+    "Slang": ("devmod_targets.slang.compile", ("cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu")),
+    "Triton": ("devmod_targets.triton.compile", ("cuda", "rocm")),
+}
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
 
@@ -331,16 +335,23 @@ def _file_hint(path: str) -> str:
 
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
-    # `owner_of` also finds names of languages, such as "object".
-    others = [each for each in map(find_spec, KINDS) if each is not None and suffix in each.languages]
-    other = next((each for each in others if is_default(each, suffix)), next(iter(others), None))
-    if other is not None and spec.languages:
+    other = owner_of(suffix)
+    if other is not None and suffix in other.languages and spec.languages:  # `owner_of` also finds names of languages, such as "object"
+        if other.languages[suffix] == "Slang":
+            raise _no_slang(spec)
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(
             f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. If the suffix "
             f"is wrong, pass the language: devmod.compile(…, language={default!r})"
         )
+
+
+def _no_slang(spec: TargetSpec) -> CompileError:
+    """Return the error for a kind into whose language Slang cannot be translated."""
+    kinds = ", ".join(each.kind for each in map(find_spec, KINDS) if each is not None and takes(each, "Slang"))
+    languages = " or ".join(dict.fromkeys(spec.languages.values())) or "its own language"
+    return CompileError(f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}")
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
@@ -368,6 +379,8 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
     if language is None:
         return spec.languages.get(suffix, "")
     if not takes(spec, language):
+        if language.lower() == "slang":
+            raise _no_slang(spec)
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
         raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
     return spec.languages.get(language, language)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
-_KERNEL = re.compile(r"\bkernel\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
+_KERNEL = re.compile(r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
 #: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
-_ADDRESS_SPACE = re.compile(r"\bthreadgroup\s+(?=(?:const\s+)?\w+\s*[*&])")
+_ADDRESS_SPACE = re.compile(r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+)?\w+\s*[*&])")
 _TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)
 _TEXTURE = re.compile(r"(texture\w+\s*<[^<>]*>)\s*\w+\s*\[\[\s*(texture)\((\d+)\)\s*\]\]\Z")
 _SAMPLER = re.compile(r"(sampler)\s+\w+\s*\[\[\s*(sampler)\((\d+)\)\s*\]\]\Z")
@@ -127,7 +127,8 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     source = f'#include "{HEADER}"\n#line 1 "source"\n{_ADDRESS_SPACE.sub("", text)}\n{"".join(each.runner for each in kernels.values())}'
     folder = tempfile.mkdtemp(prefix="devmod-msl-")
     try:
-        (Path(folder) / "metal_stdlib").write_text("")
+        for name in ("metal_stdlib", "metal_math", "metal_texture"):
+            (Path(folder) / name).write_text("")
         (Path(folder) / "k.cpp").write_text(source)
         command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", f"-I{folder}"]
         process = subprocess.run(

@@ -19,6 +19,8 @@ using half = _Float16;
 template <class T> struct vec2 {
     T x, y;
     vec2() = default;
+    T &operator[](int i) { return (&x)[i]; }
+    T operator[](int i) const { return (&x)[i]; }
     vec2(T all) : x(all), y(all) {}
     vec2(T a, T b) : x(a), y(b) {}
     template <class U> explicit vec2(vec2<U> o) : x(T(o.x)), y(T(o.y)) {}
@@ -27,12 +29,19 @@ template <class T> struct vec2 {
     VECTOR_OPERATOR(vec2, *, T(a.x * b.x), T(a.y * b.y))
     VECTOR_OPERATOR(vec2, /, T(a.x / b.x), T(a.y / b.y))
 };
-template <class T> struct vec3 {
-    T x, y, z;
+// Three members take the memory of four. Packed vectors have none to spare.
+template <class T> struct alignas(4 * sizeof(T)) vec3 {
+    union {
+        struct { T x, y, z; };
+        vec2<T> xy;
+    };
     vec3() = default;
-    vec3(T all) : x(all), y(all), z(all) {}
-    vec3(T a, T b, T c) : x(a), y(b), z(c) {}
-    template <class U> explicit vec3(vec3<U> o) : x(T(o.x)), y(T(o.y)), z(T(o.z)) {}
+    T &operator[](int i) { return (&x)[i]; }
+    T operator[](int i) const { return (&x)[i]; }
+    vec3(T all) : vec3(all, all, all) {}
+    vec3(T a, T b, T c) { x = a, y = b, z = c; }
+    vec3(vec2<T> v, T c) : vec3(v.x, v.y, c) {}
+    template <class U> explicit vec3(vec3<U> o) : vec3(T(o.x), T(o.y), T(o.z)) {}
     VECTOR_OPERATOR(vec3, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z))
     VECTOR_OPERATOR(vec3, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z))
     VECTOR_OPERATOR(vec3, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z))
@@ -45,6 +54,8 @@ template <class T> struct vec4 {
         vec3<T> xyz, rgb;
     };
     vec4() = default;
+    T &operator[](int i) { return (&x)[i]; }
+    T operator[](int i) const { return (&x)[i]; }
     vec4(T all) : vec4(all, all, all, all) {}
     vec4(T a, T b, T c, T d) { x = a, y = b, z = c, w = d; }
     vec4(vec3<T> v, T d) : vec4(v.x, v.y, v.z, d) {}
@@ -56,6 +67,26 @@ template <class T> struct vec4 {
 };
 #define VECTORS(T) using T##2 = vec2<T>; using T##3 = vec3<T>; using T##4 = vec4<T>;
 VECTORS(float) VECTORS(half) VECTORS(int) VECTORS(uint) VECTORS(short) VECTORS(ushort)
+template <class T, int N> struct packed {
+    T each[N];
+    operator vec2<T>() const requires(N == 2) { return {each[0], each[1]}; }
+    operator vec3<T>() const requires(N == 3) { return {each[0], each[1], each[2]}; }
+};
+using packed_float2 = packed<float, 2>;
+using packed_float3 = packed<float, 3>;
+using packed_uint3 = packed<uint, 3>;
+template <class T, int N> struct vec_of;
+template <class T> struct vec_of<T, 2> { using type = vec2<T>; };
+template <class T> struct vec_of<T, 3> { using type = vec3<T>; };
+template <class T> struct vec_of<T, 4> { using type = vec4<T>; };
+template <class T, int N> using vec = typename vec_of<T, N>::type;
+template <class T, int N> struct array {
+    T each[N];
+    T &operator[](int i) { return each[i]; }
+    const T &operator[](int i) const { return each[i]; }
+};
+template <class T, int Columns, int Rows> using matrix = array<vec<T, Rows>, Columns>;
+template <class To, class From> To as_type(From value) { return __builtin_bit_cast(To, value); }
 // A position converts to what a kernel declares.
 struct Position {
     uint x, y, z;
@@ -83,6 +114,7 @@ namespace metal {}
 namespace mem_flags { constexpr int mem_threadgroup = 0; }
 // One thread of the CPU runs all threads, so a plain number is an atomic one.
 using atomic_uint = uint;
+template <class T> using atomic = T;
 enum { memory_order_relaxed };
 inline void atomic_store_explicit(uint *at, uint value, int) { *at = value; }
 inline uint atomic_load_explicit(const uint *at, int) { return *at; }
@@ -159,5 +191,6 @@ template <class F> void run_together(F kernel_of, const uint *grid, const uint *
 
 #define kernel static
 #define device
+#define thread
 #define constant const
 #define threadgroup static

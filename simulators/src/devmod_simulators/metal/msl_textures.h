@@ -74,6 +74,7 @@ template <class T> void set_channel(const TextureData &t, char *at, uint channel
 // A texture of D dimensions. `z` is the layer of an array.
 template <class T, int D> struct Texture {
     const TextureData *self;
+    Texture() = default;
     Texture(const void *data) : self((const TextureData *)data) {}
 
     char *place(int x, int y, int z) const
@@ -134,7 +135,7 @@ template <class T, int D> struct Texture {
 
 template <class T, enum access = access::sample> struct texture1d : Texture<T, 1> {
     using Texture<T, 1>::Texture;
-    vec4<T> read(uint x) const { return this->get(x, 0, 0); }
+    vec4<T> read(uint x, uint = 0) const { return this->get(x, 0, 0); }
     void write(vec4<T> v, uint x) const { this->put(v, x, 0, 0); }
     vec4<T> sample(sampler s, float x, level = level(0)) const { return this->filtered(s, x, 0, 0, 0); }
 };
@@ -146,7 +147,7 @@ template <class T, enum access = access::sample> struct texture1d_array : Textur
 };
 template <class T, enum access = access::sample> struct texture2d : Texture<T, 2> {
     using Texture<T, 2>::Texture;
-    vec4<T> read(uint2 at) const { return this->get(at.x, at.y, 0); }
+    vec4<T> read(uint2 at, uint = 0) const { return this->get(at.x, at.y, 0); }
     void write(vec4<T> v, uint2 at) const { this->put(v, at.x, at.y, 0); }
     vec4<T> sample(sampler s, float2 at, level = level(0)) const { return this->filtered(s, at.x, at.y, 0, 0); }
 };
@@ -158,7 +159,7 @@ template <class T, enum access = access::sample> struct texture2d_array : Textur
 };
 template <class T, enum access = access::sample> struct texture3d : Texture<T, 3> {
     using Texture<T, 3>::Texture;
-    vec4<T> read(uint3 at) const { return this->get(at.x, at.y, at.z); }
+    vec4<T> read(uint3 at, uint = 0) const { return this->get(at.x, at.y, at.z); }
     void write(vec4<T> v, uint3 at) const { this->put(v, at.x, at.y, at.z); }
     vec4<T> sample(sampler s, float3 at, level = level(0)) const { return this->filtered(s, at.x, at.y, at.z, 0); }
 };

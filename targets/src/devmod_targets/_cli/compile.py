@@ -14,7 +14,7 @@ from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
-from devmod_targets._languages import architecture_problem, languages_of, owner_of
+from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, owner_of
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
@@ -256,10 +256,11 @@ def assign(sources: Sequence[Path], targets: Sequence[str], language: str | None
     if len(sources) * len(targets) == 1 or len(specs) < len(set(kinds)):  # compiling reports an unknown kind
         return [Assignment(index, target, language) for index in range(len(sources)) for target in targets]
     result = []
-    for index, source in enumerate(sources):
-        own = _own_language(source, len(sources), specs.values(), language)
-        name = own or suffix_of(source.name)
-        takers = [target for target, kind in zip(targets, kinds, strict=True) if name in languages_of(specs[kind])]
+    languages = [_own_language(source, len(sources), specs.values(), language) for source in sources]
+    names = [own or suffix_of(source.name) for source, own in zip(sources, languages, strict=True)]
+    chosen = {kind: chosen_sources(spec, names) for kind, spec in specs.items()}
+    for index, (source, own, name) in enumerate(zip(sources, languages, names, strict=True)):
+        takers = [target for target, kind in zip(targets, kinds, strict=True) if chosen[kind][index]]
         if not takers and len(specs) == 1 and own is None and owner_of(name) is None:
             takers = list(targets)
         if not takers:

@@ -238,7 +238,9 @@ class CompilerReport(UserWarning):
     level = "note"
 
 
-def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence[str] = (), *, doubts: Sequence[str] = ()) -> None:
+def warn_caller(
+    request: CompileRequest, texts: Sequence[str], reports: Sequence[str] = (), *, doubts: Sequence[str] = (), frames: int = 0
+) -> None:
     """Issue a UserWarning for each text and a `CompilerReport` for each report, attributed to the caller of `devmod.compile`.
 
     Parameters
@@ -249,6 +251,8 @@ def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence
         The warnings and the reports.
     doubts
         The warnings about what the receiver's compiler may refuse.
+    frames
+        The number of frames between this one and that of the compiler.
 
     Raises
     ------
@@ -262,6 +266,6 @@ def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence
 
     for text in (*doubts, *texts):
         # Frames between this one and the caller: the compiler, and three of `devmod.compile`.
-        warnings.warn(escape(text), UserWarning, stacklevel=6)
+        warnings.warn(escape(text), UserWarning, stacklevel=6 + frames)
     for text in reports:
-        warnings.warn(escape(text), CompilerReport, stacklevel=6)
+        warnings.warn(escape(text), CompilerReport, stacklevel=6 + frames)

@@ -11,7 +11,7 @@ from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import architecture_problem, languages_of, owner_of, takes
+from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, owner_of, takes
 from devmod_targets.build.matrix import (
     covers,
     describe_languages,
@@ -266,19 +266,20 @@ class Checks:
             sections.append(((*keys, "target", each.target), each, own))
         for place, section, takers in sections:
             seen: set[tuple[str, str]] = set()
-            kinds = [*dict.fromkeys(parse_target(text).kind for text in takers)]
+            languages = [source.language or section.language or kernel.section.language for source in section.sources or ()]
+            names = [language or suffix_of(source.path) for source, language in zip(section.sources or (), languages, strict=True)]
+            chosen = {kind: chosen_sources(find_spec(kind), names) for kind in dict.fromkeys(parse_target(text).kind for text in takers)}
             for index, source in enumerate(section.sources or ()):
                 where = (*place, "sources", index)
-                language = source.language or section.language or kernel.section.language
+                language = languages[index]
                 if (source.path, language) in seen:
                     self._add(where, f"{source.path!r} is listed twice")
                 seen.add((source.path, language))
-                self._check_source(kernel, source, language, kinds, where)
+                self._check_source(kernel, source, language, [kind for kind in chosen if chosen[kind][index]], where)
         return len(self._problems) == before
 
     def _check_source(self, kernel: KernelEntry, source: Source, language: str, kinds: Sequence[str], keys: KeyPath) -> None:
         name = language or suffix_of(source.path)
-        kinds = [kind for kind in kinds if takes(find_spec(kind), name)]
         if name in _LOW_LEVEL and not language and len(kinds) > 1:
             one = f'[kernels.{kernel.name}.target.{kinds[0]}] with sources = ["{source.path}"]'
             self._add(keys, f"{' and '.join(kinds)} both take files such as {source.path!r}, and each is for one kind. Name it: {one}")

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from devmod.backend import open_regular
-from devmod_targets._included import IncludedNames, included_names, macro_files
+from devmod_targets._included import IncludedNames, imported_names, included_names, macro_files
 from devmod_targets._programs import state_from_stat, state_of
 
 TYPE_CHECKING = False
@@ -43,13 +43,15 @@ class SourceFile:
         The result of `state_of` before the file was read. Links to one file have equal states.
     """
 
-    def __init__(self, data: bytes, state: tuple[object, ...]) -> None:
-        self.data, self.state = data, state
+    def __init__(self, data: bytes, state: tuple[object, ...], *, is_python: bool = False) -> None:
+        self.data, self.state, self._is_python = data, state, is_python
         self.digest = sha256(data).hexdigest()
 
     @cached_property
     def included(self) -> IncludedNames:
-        """The names that it includes."""
+        """The names that it includes, or imports."""
+        if self._is_python:
+            return imported_names(self.data)
         return IncludedNames() if self.data.startswith(_BINARY) else included_names(self.data)
 
     @property
@@ -321,6 +323,6 @@ def _read(path: str) -> SourceFile | None:
         if not stat.S_ISREG(about.st_mode):
             return None
         with open(path, "rb", buffering=0) as file:
-            return SourceFile(file.readall(), state_from_stat(about))
+            return SourceFile(file.readall(), state_from_stat(about), is_python=path.endswith(".py"))
     except (OSError, ValueError):
         return None

@@ -9,7 +9,7 @@ from devmod import Target
 from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError
 from devmod.targets import KINDS
-from devmod_targets._languages import takes, variants_of
+from devmod_targets._languages import chosen_sources, variants_of
 from devmod_targets.build.document import key_text
 
 TYPE_CHECKING = False
@@ -81,12 +81,10 @@ def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
         declared = section.sources if section.sources is not None else declared
         default = section.language or default
     spec = find_spec(variant.kind)
-    sources = []
-    for source in declared:
-        language = source.language or default
-        name = language or suffix_of(source.path)
-        if spec is not None and takes(spec, name):
-            sources.append((source, language, spec.languages.get(name, name)))
+    languages = [source.language or default for source in declared]
+    names = [language or suffix_of(source.path) for source, language in zip(declared, languages, strict=True)]
+    chosen = zip(declared, languages, names, chosen_sources(spec, names), strict=True)
+    sources = [(source, language, spec.languages.get(name, name)) for source, language, name, is_chosen in chosen if spec and is_chosen]
     return Use(kernel, variant, _matching(manifest.section, manifest.target_sections, variant), own, sources)
 
 

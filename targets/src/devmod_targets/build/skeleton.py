@@ -12,6 +12,7 @@ from devmod import Target, registered
 from devmod.backend import COMPRESS_LEVELS, find_spec
 from devmod.errors import FormatError
 from devmod.targets import KINDS
+from devmod_targets._languages import is_own
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import suffix_of
 
@@ -36,8 +37,8 @@ _ENTRIES = {
 }
 #: Suffixes that `find_sources` includes only if the caller names a kind: most files with these suffixes contain no kernel.
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
-#: Suffixes of images, which are usually the output of another build, and whose functions the manifest must declare.
-_IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin")
+#: Suffixes of sources whose functions the manifest must declare: images, usually the output of another build, and Triton's functions.
+_IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin", "py")
 #: By suffix, the word before a parameter of local memory. Its size is not part of the source.
 _LOCAL = {"cl": "(?:__)?local", "metal": "threadgroup"}
 #: The bytes of the types of OpenCL C and Metal.
@@ -101,14 +102,19 @@ def manifest_text(
         Whether the first line names the JSON schema for editors.
     """
     kinds = [Target.parse(text).kind for text in targets]
-    specs = [spec for spec in _specs(kinds) if any(suffix_of(source) in spec.languages for source in sources)]
+
+    def is_for(spec: TargetSpec, source: str) -> bool:
+        suffix = suffix_of(source)
+        return suffix in spec.languages and (bool(kinds) or is_own(spec, suffix))  # CUDA C++ for rocm is a choice of the user's
+
+    specs = [spec for spec in _specs(kinds) if any(is_for(spec, source) for source in sources)]
     targets = targets or [_example(spec, sources) for spec in specs]
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:
         raise FormatError(f"no source is for the target {missing[0]!r}")
     kernels: list[str] = []
     for name, own in _kernels(sources).items():
-        skip = [spec.kind for spec in specs if not any(suffix_of(source) in spec.languages for source in own)]
+        skip = [spec.kind for spec in specs if not any(is_for(spec, source) for source in own)]
         kernels += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
         kernels += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
         kernels += _local_lines(folder, name, own)
@@ -118,7 +124,13 @@ def manifest_text(
 
 def example_target(source: str) -> str:
     """Return an example of a target that takes a source."""
-    return _example(next(spec for spec in _specs(()) if suffix_of(source) in spec.languages), [source])
+    return _example(_first_kind(source), [source])
+
+
+def _first_kind(source: str) -> TargetSpec:
+    """Return the first kind that takes a source in a language of its own."""
+    suffix = suffix_of(source)
+    return next(spec for spec in _specs(()) if suffix in spec.languages and is_own(spec, suffix))
 
 
 def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
@@ -161,7 +173,7 @@ def _local_lines(folder: str, kernel: str, sources: Sequence[str]) -> list[str]:
         return [f"{next(iter(keys.values()))}  # a default size, so that calls omit the parameter"]
     lines = []
     for source, key in keys.items():
-        kind = next(spec.kind for spec in _specs(()) if suffix_of(source) in spec.languages)
+        kind = _first_kind(source).kind
         lines += [f"# [{key_text(('kernels', kernel, 'target', kind))}]  # a default size, so that one call fits every target", key]
     return lines
 

@@ -24,6 +24,7 @@ from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest
 from devmod_targets._text import header_files
 from devmod_targets.authoring.zig import find_zig, library_headers
 from devmod_targets.build.closure import SystemHeaders
+from devmod_targets.build.matrix import suffix_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,12 +67,21 @@ def toolchain_of(job: Job) -> str:
 
     A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its module: it returns such a text.
     """
-    return _toolchain_of(job.kind, job.target, _toolchain_options(job.options))
+    if _language_of(job) == "Triton":
+        # The file of the job may import any package.
+        return "\n".join([*_own_versions(), sys.version, *(f"{name} {version}" for name, version in sorted(_installed().items()))])
+    return _toolchain_of(job.kind, job.target, _toolchain_options(job.options), is_slang=_language_of(job) == "Slang")
+
+
+def _language_of(job: Job) -> str:
+    spec = find_spec(job.kind)
+    name = job.language or suffix_of(job.source)
+    return spec.languages.get(name, name) if spec is not None else name
 
 
 def system_headers(job: Job) -> SystemHeaders:
     """Return the headers of a job's compiler whose includes may find files in the user's folders."""
-    if job.kind not in _OWN_CLANG:
+    if job.kind not in _OWN_CLANG or _language_of(job) == "Triton":
         return SystemHeaders()
     folder = os.path.join(_NO_FOLDER, job.kind)
     headers = header_files(f"devmod_targets.{job.kind}")
@@ -83,7 +93,7 @@ def system_headers(job: Job) -> SystemHeaders:
 
 def knows_headers(job: Job) -> bool:
     """Return whether this machine has the headers of a job's compiler. Otherwise it is unknown which files they include."""
-    return job.kind not in _OWN_CLANG or bool(_clang_headers(_toolchain_options(job.options)))
+    return job.kind not in _OWN_CLANG or _language_of(job) == "Triton" or bool(_clang_headers(_toolchain_options(job.options)))
 
 
 def embeds_includes(job: Job) -> bool:
@@ -101,18 +111,19 @@ def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
 
 
 @cache
-def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
+def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang: bool) -> str:
     parts = _own_versions().copy()
     if kind not in _WHEELS:
         own = _plugin_toolchain(kind, target, options)
         return "\n".join([*parts, own]) if own else ""
     if kind == "metal" and "metallib" in target:
         return ""  # the version of Xcode cannot be read without running it
-    installed = _installed() if _WHEELS[kind] else {}
+    wheels = dict.fromkeys((*_WHEELS[kind], *(("slangpy",) if is_slang else ())))
+    installed = _installed() if wheels else {}
     if "libclang" in _WHEELS[kind] and "libclang" not in installed and importlib.util.find_spec("clang"):
         return ""  # the library of another package, whose version is unknown
-    parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
-    files = [path for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
+    parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
+    files = [path for name in (*_PROGRAMS.get(kind, ()), *(("slangc",) if is_slang else ())) if (path := find_program(name))]
     files += libraries_of(files, SHADER_LIBRARIES)
     if kind == "webgpu":
         from devmod_targets.webgpu._naga import find_package

@@ -12,6 +12,7 @@ from functools import cache
 
 from devmod.errors import pip_install
 from devmod_targets._text import header_files
+from devmod_targets.authoring.hip_names import renaming_header
 from devmod_targets.cuda import _wheels
 
 TYPE_CHECKING = False
@@ -22,14 +23,21 @@ if TYPE_CHECKING:
 _DEFINE = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
 
 
+@cache
 def host_headers() -> dict[str, str]:
-    """Return the standard headers of C and C++ that NVRTC lacks, and a cuda.h with types alone, by their names in an include.
+    """Return the standard headers of C and C++ that NVRTC lacks, a cuda.h with types alone, and HIP's, by their names in an include.
 
     NVRTC itself declares ``size_t``, ``printf``, ``assert``, ``malloc``, ``memcpy`` and the functions of math.h in the global namespace.
     These headers add the macros, the integer types and the names in ``std`` that kernels use. Their macros and types agree with those of
     ``cuda/std``, so that a program may include both.
     """
-    return header_files(__package__)
+    shared = {f"hip/{name}": text for name, text in header_files("devmod_targets.authoring").items()}
+    return header_files(__package__) | shared | {"hip/devmod_hip_names.h": renaming_header(to_hip=False)}
+
+
+def hip_headers() -> dict[str, str]:
+    """Return the headers of HIP alone."""
+    return {name: text for name, text in host_headers().items() if name.startswith("hip/")}
 
 
 def math_functions() -> list[str]:
@@ -110,6 +118,8 @@ def missing_header(name: str, folders: Sequence[str], with_headers: str, reason:
     reason
         Why the compiler has no headers of the host; "" for nvcc, which has them.
     """
+    if name.startswith(("hip", "roc")):
+        return "It is a header of HIP or of ROCm that devmod does not have for cuda: docs/cuda.md lists its headers of HIP"
     distribution = _missing_wheel(name)
     if distribution:
         wanted = with_headers if distribution in _wheels.HEADERS.values() else distribution

@@ -41,8 +41,9 @@ def text(program: str) -> str:
     """
     declarations = _declarations()
     names: Iterable[str] = declarations
-    if "##" not in program:  # a macro may form each name
-        words = set(_WORD.findall(program)).union(*(_WORD.findall(content) for content in program_headers(program).values()))
+    texts = [program, *program_headers(program).values()]
+    if not any("##" in each for each in texts):  # a macro may form each name
+        words = set[str]().union(*map(_WORD.findall, texts))
         names = filter(words.__contains__, declarations)
     return "\n".join([header_text(__package__, "prelude/macros.h"), *(declarations[name] for name in names)]) + "\n"
 

@@ -1,4 +1,4 @@
-"""The compiler of CUDA C++, LLVM IR and PTX. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
+"""The compiler of CUDA C++, HIP, LLVM IR and PTX. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
 
 The target's option ``-format=`` names the format of the payload: ``cuda`` (the self-contained source), ``ptx``, ``cubin`` or ``fatbin``.
 With ``-compiler=nvcc``, nvcc compiles CUDA C++ in place of NVRTC, and takes host code.
@@ -47,7 +47,7 @@ _LINE = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
-    """Compile a CUDA C++ source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
+    """Compile a CUDA C++ or HIP source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains the compiler's output.
     """
     reports: list[str] = []
-    if request.language != "CUDA C++" and compiler_of(request.target) != "nvrtc":
+    if request.language not in ("CUDA C++", "HIP") and compiler_of(request.target) != "nvrtc":
         raise request.error(
             f"the target {str(request.target)!r} has the option -compiler=nvcc, and {request.name} is {request.language}. Leave it out"
         )
@@ -79,14 +79,21 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
-            raise request.error(f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')")
-        payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
+            raise request.error(
+                f"{request.name} is PTX and no {request.language}: pass its language, as in devmod.compile(…, language='PTX')"
+            )
+        try:
+            payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
+        except CompileError as error:
+            if request.language == "HIP":
+                error.args = (_of_hip(str(error)),)
+            raise
     warn_caller(request, warnings, reports)
     return payload
 
 
 def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str], list[str]]:
-    """Return the payload of a CUDA C++ source, the warnings, and the reports that options request."""
+    """Return the payload of a CUDA C++ or HIP source, the warnings, and the reports that options request."""
     compiler = _compiler(request.target)
     is_nvcc = compiler is not nvrtc
     archs = [_known_arch(arch, compiler) for arch in request.target.archs or ("",)]
@@ -94,6 +101,8 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     check_values(request.options)
     dialect = (*DIALECT, *([] if is_nvcc else ["-D__CUDACC_RTC__=1"]))
     source = complete_source(request, lambda name: has_header(name, folders), dialect=dialect)
+    if request.language == "HIP":
+        source = source.with_include("hip/hip_runtime.h")
     check_options(source.options, is_nvcc=is_nvcc)
     _check_clock(source.text, request.name)
     _check_line_names(source.options, source.sources)
@@ -134,7 +143,17 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
     ]
     files = {**source.files, **unresolved_names(source.text, parents=True)}
-    return Payload("cuda", code, fmt, fmaps[0], texts, origin, files), _warnings(compiler.TITLE, programs, folders), reports
+    return (
+        Payload("cuda", code, fmt, fmaps[0], texts, origin, files),
+        _warnings(f"{compiler.TITLE} has warnings about the {request.language} source:", programs, folders),
+        reports,
+    )
+
+
+def _of_hip(text: str) -> str:
+    """Return the text of an error of a HIP source, which is compiled as CUDA C++."""
+    hint = ". Inline assembly of HIP is that of AMD's processors. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__"
+    return text.replace("the CUDA C++ source", "the HIP source", 1) + hint * (" the PTX:" in text)
 
 
 def _functions(
@@ -156,8 +175,8 @@ def _functions(
         reader = ""
     if not all(kernels):
         raise request.error(
-            f"the CUDA C++ source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
-            "name_expressions=['scale<float>']"
+            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, "
+            "such as name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
     for fmap, (ptx, _) in zip(fmaps, images, strict=True):
@@ -191,12 +210,12 @@ def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo
             )
 
 
-def _warnings(compiler: str, programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
+def _warnings(title: str, programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
     """Return the text of the warnings about the source itself; those about NVIDIA's headers are not the user's."""
     lines: dict[str, None] = {}
     for program in programs:
         lines |= dict.fromkeys(line for line in diagnostics(program.log)[1] if not line.startswith(tuple(folders)))
-    return ["\n".join([f"{compiler} has warnings about the CUDA C++ source:", *lines])] if lines else []
+    return ["\n".join([title, *lines])] if lines else []
 
 
 def _check_clock(text: str, name: str) -> None:

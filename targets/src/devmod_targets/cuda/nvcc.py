@@ -26,7 +26,7 @@ from devmod_targets.authoring._process import compiler_folder, dependencies, own
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.cuda import _wheels
-from devmod_targets.cuda._headers import missing_header
+from devmod_targets.cuda._headers import hip_headers, missing_header
 from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, clock_error, diagnostics, names_of_archs
 
 TYPE_CHECKING = False
@@ -258,6 +258,7 @@ class _Run:
         self._environment = own_environment(folder, _search_path())
         self._source, self._module_id = os.path.join(folder, _SOURCE), os.path.join(folder, "devmod.id")
         self._nvidia = tuple(os.path.join(each, "") for each in _nvidia_folders())
+        self._hip = os.path.join(folder, "headers", "")
         self._system = tuple(os.path.join(each, "") for each in self._host.folders)
         self.log = ""
 
@@ -265,6 +266,10 @@ class _Run:
         """Write the program, and its identifier, which is a part of symbols with internal linkage and the same for each architecture."""
         data = text.encode()
         Path(self._source).write_bytes(data)
+        for header, content in hip_headers().items() if "hip/" in text else ():
+            path = Path(self._hip, header)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
         Path(self._module_id).write_text(f"_{sha256(data).hexdigest()[:16]}", encoding="utf-8")
 
     def commands(self, options: Sequence[str]) -> list[list[str]]:
@@ -298,11 +303,11 @@ class _Run:
 
         The headers of the compilers get their names in an include, in the text of ``__FILE__`` and in the file for the next command.
         """
-        folders = sorted({*self._nvidia, *self._system}, key=len)
+        folders = sorted({*self._nvidia, *self._system, self._hip}, key=len)
         names = [f"-fmacro-prefix-map={folder}=" for folder in folders]  # the last that matches has effect
         names.append(f"-fmacro-prefix-map={self._source}={self._name}")  # __BASE_FILE__
         listed = Path(self._folder, "devmod.d")
-        self._run([*command, *names, *_PREPROCESSED, "-MF", str(listed)], self._folder)
+        self._run([*command, *names, "-isystem", self._hip, *_PREPROCESSED, "-MF", str(listed)], self._folder)
         digest = self._check_files(dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape")))
         path = Path(_output(command))
         text = _without_raw_strings(path.read_bytes().decode("utf-8", "surrogateescape"))
@@ -340,7 +345,7 @@ class _Run:
         """
         digest = sha256()
         for path in sorted(set(map(os.path.normpath, paths)) - {self._source}):
-            if path.startswith(self._nvidia):
+            if path.startswith((*self._nvidia, self._hip)):
                 continue
             if not path.startswith(self._system):
                 raise CompileError(

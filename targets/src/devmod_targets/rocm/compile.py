@@ -1,4 +1,4 @@
-"""The compiler of ROCm: HIP, LLVM IR and assembly to a code object, with the clang and lld of the wheel ziglang. ROCm is not needed."""
+"""The compiler of ROCm: HIP, CUDA C++, LLVM IR and assembly to a code object, with the wheel ziglang's clang and lld, without ROCm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import read_code_object
 from devmod_readers.options.rocm import is_supported
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
@@ -33,6 +32,7 @@ from devmod_targets.authoring.clang_build import (
 )
 from devmod_targets.authoring.instances import check_explicit, explicit_instances, instance_variables
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
+from devmod_targets.rocm._headers import explain_cuda, headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,13 @@ if TYPE_CHECKING:
     Compiled = tuple[Payload, list[str], list[str]]
 
 
-_LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
+_LANGUAGES = {
+    "HIP": ("hip", "gnu++20"),
+    "CUDA C++": ("hip", "gnu++20"),
+    "LLVM IR": ("ir", ""),
+    "LLVM bitcode": ("ir", ""),
+    "assembly": ("assembler", ""),
+}
 #: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
@@ -109,12 +115,16 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     reports: list[str] = []
     added: list[str] = []
     with compiler_folder() as folder:
-        headers = header_files(__package__) if language == "hip" else {}
-        build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
+        own_headers = headers(request.language) if language == "hip" else {}
+        build = ClangBuild(request, options.toolchain, language, own_headers, folder, ending=instance_variables(request.name_expressions))
         device_library = link_flags(modules, arch, options.toolchain, folder)
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
-        target_flags = hip_flags(arch, options.options) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
+        target_flags = (
+            [*hip_flags(arch, options.options), *_dialect(request)]
+            if language == "hip"
+            else [*machine, "-nogpulib", "-Wno-override-module"]
+        )
         flags = [*target_flags, *version, *device_library, *options.flags]
         if language != "assembler":
             try:
@@ -128,11 +138,11 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
                 try:
                     text["asm"], warnings, reports = build.compile(flags, options.defines)
                 except CompileError as last:
-                    raise _explain_textures(last, request) from None
+                    raise explain_cuda(_explain_textures(last, request), request) from None
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
-            raise _explain_undefined(error, request, has_library=bool(modules)) from None
+            raise explain_cuda(_explain_undefined(error, request, has_library=bool(modules)), request) from None
         ir = text.get("ll", "")
         if request.data or (language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))):
             ir = build.llvm_ir(flags, options.defines)
@@ -177,7 +187,10 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
         raise request.error(f"the {request.language} source {request.name} gives an invalid code object: {error}") from None
     if not kernels:
         advice = {
-            "HIP": "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']",
+            **dict.fromkeys(
+                ("HIP", "CUDA C++"),
+                "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']",
+            ),
             "assembly": "describe it in .amdgpu_metadata",
         }.get(request.language, "give a function the calling convention amdgpu_kernel")
         raise request.error(f"the {request.language} source {request.name} has no kernel: {advice}")
@@ -195,6 +208,11 @@ def hip_flags(arch: str, options: Sequence[str]) -> list[str]:
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
         *("-include", f"{HEADERS}/devmod_hip.h"),
     ]
+
+
+def _dialect(request: CompileRequest) -> list[str]:
+    """Return clang's flags for the language of a source that is compiled as HIP."""
+    return ["-DDEVMOD_CUDA"] if request.language == "CUDA C++" else []
 
 
 def _may_share_dynamically(content: bytes) -> bool:
@@ -362,7 +380,7 @@ def keep_source(request: CompileRequest) -> Compiled:
     for name in (TOOLCHAIN, DEVICE_LIBS):
         request, value = split_option(request, name)
         own += [f"{name}{value}"] if value else []
-    source = complete_source(request, lambda name: name in header_files(__package__), dialect=_DIALECT)
+    source = complete_source(request, lambda name: name in headers("HIP"), dialect=_DIALECT)
     for option in source.options:
         if not is_supported(option):
             raise request.error(f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc")
@@ -528,7 +546,7 @@ def read_kernels(
     CompileError
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
-    flags = [*_DIALECT, "-fdeclspec", "-include", os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"), *added]
+    flags = [*_DIALECT, *_dialect(request), "-fdeclspec", "-include", os.path.join(VIRTUAL_FOLDER, "devmod_hip.h"), *added]
     open_names = open_kernels(request.text)
     source = CFunctions(
         SPEC,
@@ -538,7 +556,7 @@ def read_kernels(
         kernels,
         flags=flags,
         prefixes=("-std=", "-U", "-f"),
-        headers=header_files(__package__),
+        headers=headers(request.language),
         number_type=_value_type,
         pointee_type=_pointee_type,
     )

@@ -101,7 +101,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if request.name_expressions:
         raise request.error("name_expressions= is not supported for shaders, which have no templates")
     check_target_options(request.target, ("arch",))
-    environment = _environment(request)
+    environment = environment_of(request)
     stage = _STAGES.get(os.path.splitext(request.name)[1][1:].lower())
     if stage:
         raise request.error(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)")
@@ -135,7 +135,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     return Payload("vulkan", code, "spv", fmap, texts, origin, build.files, unvalidated=build.unvalidated)
 
 
-def _environment(request: CompileRequest) -> Environment:
+def environment_of(request: CompileRequest) -> Environment:
+    """Return the versions of the target. Raise CompileError for an unknown architecture."""
     target = request.target
     arch = target.arch or _DEFAULT
     if arch not in _ENVIRONMENTS:

@@ -28,6 +28,15 @@
 #ifndef DEVMOD_WAVE /* the lanes of a wave, from the compiler's arguments: clang has no macro for them */
 #define DEVMOD_WAVE 64
 #endif
+#ifdef DEVMOD_CUDA /* CUDA C++, whose warps have 32 threads: half a wave of 64 lanes is a warp */
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 600 /* AMD's processors have what CUDA's functions need up to it; 7.0 has tensor cores */
+#define DEVMOD_WARP 32
+typedef unsigned devmod_mask;
+#else
+#define DEVMOD_WARP DEVMOD_WAVE
+typedef unsigned long devmod_mask;
+#endif
 #define devmod_function static __attribute__((device, always_inline, unused)) inline
 #define devmod_both static __attribute__((host, device, always_inline, unused)) inline
 
@@ -47,19 +56,6 @@ typedef unsigned long ulong;
     devmod_both name##2 make_##name##2(type x, type y) { return name##2{x, y}; }                             \
     devmod_both name##3 make_##name##3(type x, type y, type z) { return name##3{x, y, z}; }                  \
     devmod_both name##4 make_##name##4(type x, type y, type z, type w) { return name##4{x, y, z, w}; }
-#define DEVMOD_ARITHMETIC(name, symbol)                                                                          \
-    devmod_both name##2 operator symbol(name##2 a, name##2 b) { return name##2{a.x symbol b.x, a.y symbol b.y}; } \
-    devmod_both name##3 operator symbol(name##3 a, name##3 b) { return name##3{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z}; } \
-    devmod_both name##4 operator symbol(name##4 a, name##4 b) { return name##4{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z, a.w symbol b.w}; } \
-    devmod_both name##2 operator symbol(name##2 a, name b) { return a symbol name##2{b, b}; }                \
-    devmod_both name##2 operator symbol(name a, name##2 b) { return name##2{a, a} symbol b; }                \
-    devmod_both name##3 operator symbol(name##3 a, name b) { return a symbol name##3{b, b, b}; }             \
-    devmod_both name##3 operator symbol(name a, name##3 b) { return name##3{a, a, a} symbol b; }             \
-    devmod_both name##4 operator symbol(name##4 a, name b) { return a symbol name##4{b, b, b, b}; }          \
-    devmod_both name##4 operator symbol(name a, name##4 b) { return name##4{a, a, a, a} symbol b; }          \
-    devmod_both name##2 &operator symbol##=(name##2 &a, name##2 b) { return a = a symbol b; }                \
-    devmod_both name##3 &operator symbol##=(name##3 &a, name##3 b) { return a = a symbol b; }                \
-    devmod_both name##4 &operator symbol##=(name##4 &a, name##4 b) { return a = a symbol b; }
 DEVMOD_VECTOR(char, char, 1)
 DEVMOD_VECTOR(unsigned char, uchar, 1)
 DEVMOD_VECTOR(short, short, 2)
@@ -70,17 +66,7 @@ DEVMOD_VECTOR(long, long, 8)
 DEVMOD_VECTOR(unsigned long, ulong, 8)
 DEVMOD_VECTOR(float, float, 4)
 DEVMOD_VECTOR(double, double, 8)
-DEVMOD_ARITHMETIC(float, +)
-DEVMOD_ARITHMETIC(float, -)
-DEVMOD_ARITHMETIC(float, *)
-DEVMOD_ARITHMETIC(float, /)
-DEVMOD_ARITHMETIC(double, +)
-DEVMOD_ARITHMETIC(double, -)
-DEVMOD_ARITHMETIC(double, *)
-DEVMOD_ARITHMETIC(double, /)
-DEVMOD_ARITHMETIC(int, +)
-DEVMOD_ARITHMETIC(int, -)
-DEVMOD_ARITHMETIC(int, *)
+#include "devmod_arithmetic.h"
 
 struct dim3 {
     unsigned x, y, z;
@@ -109,7 +95,11 @@ DEVMOD_ID(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem
 DEVMOD_ID(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z())
 DEVMOD_ID(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
 DEVMOD_ID(gridDim, devmod_blocks(0), devmod_blocks(1), devmod_blocks(2))
+#ifdef DEVMOD_CUDA
+static __device__ constexpr int warpSize = DEVMOD_WARP; /* no macro: cudaDeviceProp has a member of this name */
+#else
 #define warpSize __builtin_amdgcn_wavefrontsize()
+#endif
 #define hipThreadIdx_x threadIdx.x
 #define hipThreadIdx_y threadIdx.y
 #define hipThreadIdx_z threadIdx.z
@@ -143,16 +133,19 @@ devmod_function void __threadfence_system() { __builtin_amdgcn_fence(__ATOMIC_SE
 
 /* -- the lanes of a wave */
 
-devmod_function unsigned __lane_id()
+devmod_function unsigned devmod_lane()
 {
     unsigned low = __builtin_amdgcn_mbcnt_lo(~0u, 0);
     return __builtin_amdgcn_wavefrontsize() == 64 ? __builtin_amdgcn_mbcnt_hi(~0u, low) : low;
 }
-devmod_function unsigned long __ballot(int predicate) { return __builtin_amdgcn_uicmp(predicate, 0, 33); }
+/* The first lane of the warp in its wave: 0, but for the second warp of a wave of 64 lanes. */
+devmod_function unsigned devmod_first_lane() { return DEVMOD_WARP < DEVMOD_WAVE ? devmod_lane() & DEVMOD_WARP : 0; }
+devmod_function unsigned __lane_id() { return devmod_lane() - devmod_first_lane(); }
+devmod_function devmod_mask __ballot(int predicate) { return (devmod_mask)(__builtin_amdgcn_uicmp(predicate, 0, 33) >> devmod_first_lane()); }
 devmod_function int __any(int predicate) { return __ballot(predicate) != 0; }
 devmod_function int __all(int predicate) { return __ballot(!predicate) == 0; }
-devmod_function unsigned long __activemask() { return __ballot(1); }
-devmod_function int devmod_permute(int lane, int value) { return __builtin_amdgcn_ds_bpermute(lane << 2, value); }
+devmod_function devmod_mask __activemask() { return __ballot(1); }
+devmod_function int devmod_permute(int lane, int value) { return __builtin_amdgcn_ds_bpermute((lane + devmod_first_lane()) << 2, value); }
 devmod_function int devmod_source(int lane, int width, bool is_inside) { return is_inside ? lane : (int)__lane_id(); }
 template <class T> devmod_function T devmod_shuffle(T value, int lane)
 {
@@ -164,7 +157,7 @@ template <class T> devmod_function T devmod_shuffle(T value, int lane)
     return value;
 }
 #define DEVMOD_WIDTH                                                                                             \
-    __attribute__((diagnose_if(width > DEVMOD_WAVE, "the width of a shuffle is at most the number of lanes of a wave, which is 32 here", "error")))
+    __attribute__((diagnose_if(width > DEVMOD_WARP, "the width of a shuffle is at most the number of lanes of a wave, which is 32 here", "error")))
 template <class T> devmod_function T __shfl(T value, int source, int width = warpSize) DEVMOD_WIDTH
 {
     int self = __lane_id();
@@ -268,4 +261,7 @@ devmod_function float __uint_as_float(unsigned x) { return __builtin_bit_cast(fl
 #include "devmod_hip_math.h"
 #ifdef DEVMOD_COMPLETE
 #include "devmod_hip_complete.h"
+#ifdef DEVMOD_CUDA /* nvcc includes it before each source */
+#include <cuda_runtime.h>
+#endif
 #endif

@@ -23,8 +23,8 @@ DEVMOD_SYNC(__syncthreads_count, 0, __hip_atomic_fetch_add)
 DEVMOD_SYNC(__syncthreads_and, 1, __hip_atomic_fetch_and)
 DEVMOD_SYNC(__syncthreads_or, 0, __hip_atomic_fetch_or)
 /* The mask of the _sync forms is that of the lanes that take part: those of the others do not call them. */
-#define DEVMOD_MASK(type) static_assert(sizeof(type) == 8 || DEVMOD_WAVE == 32, "the mask of a wave of 64 lanes has 64 bits, such as ~0ull")
-template <class M> devmod_function unsigned long __ballot_sync(M mask, int predicate)
+#define DEVMOD_MASK(type) static_assert(sizeof(type) == 8 || DEVMOD_WARP == 32, "the mask of a wave of 64 lanes has 64 bits, such as ~0ull")
+template <class M> devmod_function devmod_mask __ballot_sync(M mask, int predicate)
 {
     DEVMOD_MASK(M);
     return __ballot(predicate) & mask;
@@ -42,7 +42,7 @@ template <class T> devmod_function bool devmod_is_same(T a, T b)
     return differences == 0;
 }
 /* One round for each different value. The ballot is not in a branch, so all lanes take part in it. */
-template <class T> devmod_function unsigned long __match_any(T value)
+template <class T> devmod_function devmod_mask __match_any(T value)
 {
     unsigned long rest = __ballot(1), result = 0;
     while (rest) {
@@ -53,18 +53,18 @@ template <class T> devmod_function unsigned long __match_any(T value)
     }
     return result;
 }
-template <class T> devmod_function unsigned long __match_all(T value, int *is_equal)
+template <class T> devmod_function devmod_mask __match_all(T value, int *is_equal)
 {
     unsigned long active = __ballot(1);
     *is_equal = __all(devmod_is_same(devmod_shuffle(value, __builtin_ctzl(active)), value));
     return *is_equal ? active : 0;
 }
-template <class M, class T> devmod_function unsigned long __match_any_sync(M mask, T value)
+template <class M, class T> devmod_function devmod_mask __match_any_sync(M mask, T value)
 {
     DEVMOD_MASK(M);
     return __match_any(value) & mask;
 }
-template <class M, class T> devmod_function unsigned long __match_all_sync(M mask, T value, int *is_equal)
+template <class M, class T> devmod_function devmod_mask __match_all_sync(M mask, T value, int *is_equal)
 {
     DEVMOD_MASK(M);
     return __match_all(value, is_equal) & mask;
@@ -138,19 +138,6 @@ devmod_function unsigned __funnelshift_l(unsigned low, unsigned high, unsigned s
 devmod_function unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) { return (unsigned)(((unsigned long long)high << 32 | low) >> (shift & 31)); }
 devmod_function unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) { return shift >= 32 ? low : __funnelshift_l(low, high, shift); }
 devmod_function unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) { return shift >= 32 ? high : __funnelshift_r(low, high, shift); }
-/* Fields of bits. Those of HIP have 1 to 31 (63) bits. */
-#define DEVMOD_BITS(type, bits)                                                                                  \
-    devmod_function type __bitextract_u##bits(type x, unsigned offset, unsigned width)                           \
-    {                                                                                                            \
-        return x >> (offset & (bits - 1)) & (((type)1 << (width & (bits - 1))) - 1);                             \
-    }                                                                                                            \
-    devmod_function type __bitinsert_u##bits(type x, type field, unsigned offset, unsigned width)                \
-    {                                                                                                            \
-        type mask = (((type)1 << (width & (bits - 1))) - 1) << (offset & (bits - 1));                            \
-        return (x & ~mask) | (field << (offset & (bits - 1)) & mask);                                            \
-    }
-DEVMOD_BITS(unsigned, 32)
-DEVMOD_BITS(unsigned long long, 64)
 /* Products of the bytes, or of two bytes and two numbers of 16 bits, added to c. */
 #define DEVMOD_DOT(type, byte, half)                                                                             \
     devmod_function type __dp4a(type a, type b, type c)                                                          \

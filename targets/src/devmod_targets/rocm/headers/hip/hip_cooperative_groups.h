@@ -94,7 +94,7 @@ class coalesced_group : public devmod_lanes {
         return rest ? __builtin_ctzl(rest) : (int)__lane_id();
     }
     /* Bit i is that of the thread with rank i. */
-    __device__ __forceinline__ unsigned long by_rank(unsigned long chosen) const
+    __device__ __forceinline__ devmod_mask by_rank(unsigned long chosen) const
     {
         unsigned long result = 0;
         int rank = 0;
@@ -118,8 +118,8 @@ public:
         unsigned rank = thread_rank() + delta;
         return devmod_shuffle(value, rank < size() ? lane_of(rank) : (int)__lane_id());
     }
-    __device__ __forceinline__ unsigned long ballot(int predicate) const { return by_rank(__ballot(predicate) & lanes); }
-    template <class T> __device__ __forceinline__ unsigned long match_any(T value) const { return by_rank(__match_any(value) & lanes); }
+    __device__ __forceinline__ devmod_mask ballot(int predicate) const { return by_rank(__ballot(predicate) & lanes); }
+    template <class T> __device__ __forceinline__ devmod_mask match_any(T value) const { return by_rank(__match_any(value) & lanes); }
 };
 devmod_function coalesced_group coalesced_threads() { return {}; }
 
@@ -137,7 +137,7 @@ template <unsigned Size, class Parent> struct devmod_parent<thread_block_tile<Si
 /* A power of two of neighboring threads, in one wave. A tile of the type without a parent has the numbers of the tile that it is made from. */
 template <unsigned Size, class Parent = void> class thread_block_tile : public devmod_lanes {
     static_assert(
-        Size && (Size & (Size - 1)) == 0 && Size <= DEVMOD_WAVE, "the size of a tile is a power of two up to the number of lanes of a wave"
+        Size && (Size & (Size - 1)) == 0 && Size <= DEVMOD_WARP, "the size of a tile is a power of two up to the number of lanes of a wave"
     );
     static constexpr unsigned long ones = Size == 64 ? ~0ul : (1ul << (Size & 63)) - 1;
     unsigned rank, count;
@@ -162,11 +162,11 @@ public:
     template <class T> __device__ __forceinline__ T shfl_up(T value, unsigned delta) const { return __shfl_up(value, delta, Size); }
     template <class T> __device__ __forceinline__ T shfl_down(T value, unsigned delta) const { return __shfl_down(value, delta, Size); }
     template <class T> __device__ __forceinline__ T shfl_xor(T value, unsigned mask) const { return __shfl_xor(value, mask, Size); }
-    __device__ __forceinline__ unsigned long ballot(int predicate) const { return from_wave(__ballot(predicate)); }
-    template <class T> __device__ __forceinline__ unsigned long match_any(T value) const { return from_wave(__match_any(value)); }
+    __device__ __forceinline__ devmod_mask ballot(int predicate) const { return from_wave(__ballot(predicate)); }
+    template <class T> __device__ __forceinline__ devmod_mask match_any(T value) const { return from_wave(__match_any(value)); }
 
 private:
-    __device__ __forceinline__ unsigned long from_wave(unsigned long chosen) const { return chosen >> (__lane_id() & ~(Size - 1)) & ones; }
+    __device__ __forceinline__ devmod_mask from_wave(unsigned long chosen) const { return chosen >> (__lane_id() & ~(Size - 1)) & ones; }
 };
 template <unsigned Size, class Parent> devmod_function thread_block_tile<Size, Parent> tiled_partition(const Parent &) { return {}; }
 

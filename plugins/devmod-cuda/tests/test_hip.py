@@ -1,0 +1,48 @@
+"""HIP sources run on CUDA: those of the tests, and the demo's kernels for ROCm."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from family import check, compiled
+
+import devmod
+
+REPOSITORY = Path(__file__).parents[3]
+sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
+
+from build import OPTIONS  # noqa: E402
+from cases import SMALL_CASES  # noqa: E402
+
+TARGET = "cuda -arch=compute_75"
+
+
+@pytest.mark.parametrize("name", ["warps.hip", "warps.cu"])
+def test_one_source_of_both_vendors(name: str, device: Any) -> None:
+    check(compiled(name, "rocm -arch=gfx1100", TARGET), device)
+
+
+def test_a_kept_source(device: Any) -> None:
+    check(compiled("warps.hip", "cuda -format=cuda"), device)
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize(
+    ("stem", "case"),
+    [
+        ("gaussian_blur", "Gaussian blur"),
+        ("mandelbrot", "Mandelbrot"),
+        ("matmul", "tiled matmul"),
+        ("reduction", "sum"),
+        ("softmax", "softmax"),
+    ],
+)
+def test_an_example_for_rocm(stem: str, case: str, device: Any) -> None:
+    source = REPOSITORY / "examples/rocm" / f"{stem}.hip"
+    # Some have #pragma clang fp contract(off), which NVRTC ignores.
+    module = devmod.compile(source, TARGET, options=["--diag-suppress=161", "--fmad=false"], **OPTIONS.get(source.name, {}))
+    result = SMALL_CASES[case](module, device, REPOSITORY)
+    assert result.error <= result.tolerance

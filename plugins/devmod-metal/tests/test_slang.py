@@ -1,0 +1,20 @@
+"""Slang for Metal on the device, or as C++ on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+from slang_kernels import check_basics, check_images, check_parameters
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+def test_entry_points_and_instances() -> None:
+    check_basics("metal")
+
+
+def test_parameters_of_every_type() -> None:
+    check_parameters("metal")
+
+
+def test_images_and_samplers() -> None:
+    check_images("metal")

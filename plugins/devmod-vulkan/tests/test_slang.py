@@ -1,0 +1,22 @@
+"""Slang on a device: entry points, instances, parameters of every type, images."""
+
+from __future__ import annotations
+
+import pytest
+from slang_kernels import check_basics, check_images, check_parameters
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+@pytest.mark.row("R34")
+def test_entry_points_and_instances() -> None:
+    check_basics("vulkan")
+
+
+@pytest.mark.row("R34")
+def test_parameters_of_every_type() -> None:
+    check_parameters("vulkan")
+
+
+def test_images_and_samplers() -> None:
+    check_images("vulkan")

@@ -1,0 +1,3 @@
+#pragma once
+#include <hip/devmod_hip.h>
+#include <math_constants.h>

@@ -1,0 +1,3 @@
+#pragma once
+#include <hip/hip_math_constants.h>
+#include <devmod_cuda_names.h>

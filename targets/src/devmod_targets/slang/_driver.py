@@ -1,0 +1,410 @@
+"""Slang's compiler: the library of the wheel slangpy, in a process of its own, or the program slangc in PATH.
+
+`translate` gives each compute entry point of a source in the language of a target, with Slang's reflection of it.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from typing import NamedTuple
+
+from devmod.backend import find_program
+from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
+from devmod_targets._programs import version_of
+from devmod_targets.authoring import _library, options_and_defines, warn_caller
+from devmod_targets.authoring._process import compiler_folder, dependencies, digests_of, run_program
+from devmod_targets.slang._slang_process import symbol_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod_targets.authoring import CompileRequest
+
+_WHEEL, _PROGRAM = "slangpy", "slangc"
+_EXTRA = "devmod-core[build-slang]"
+_LIBRARY = r"(?:lib)?slang-compiler\.[\w.-]*(?:so|dylib|dll)[\w.-]*"
+#: The options of Slang. Others are those of the kind's own compiler.
+_OPTIONS = re.compile(r"-O[0-3]|-matrix-layout-(?:row|column)-major|-fp-mode=(?:fast|precise|default)")
+#: Parameters that Slang moves out of its block of uniform parameters, and entry points that it renames: the reflection has both.
+_IGNORED = ("31106", "31107", "40100")
+#: A file name that is no option and has nothing that Slang reads.
+_PLAIN_NAME = re.compile(r"\w[\w.-]{0,200}")
+_DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+#: The error about a generic entry point without arguments.
+_GENERIC = "E38014"
+_MAX_ENTRIES = 256
+#: The limits on the reflection, which the compiler determines.
+_MAX_REFLECTION = 16 << 20
+
+
+class Entry(NamedTuple):
+    """One compute entry point.
+
+    Attributes
+    ----------
+    name
+        Its name as the user wrote it: "saxpy", or an expression of ``name_expressions=`` such as "scale<float>".
+    symbol
+        Its name in the code.
+    code
+        The text or the SPIR-V. With `together`, all entry points have the same code.
+    reflection
+        Slang's reflection of it, an item of "entryPoints": unchecked JSON.
+    globals
+        Slang's reflection of the parameters of the file, "parameters": unchecked JSON.
+    """
+
+    name: str
+    symbol: str
+    code: bytes
+    reflection: Mapping[str, Any]
+    globals: Sequence[Any]
+
+
+class Translation(NamedTuple):
+    """The result of Slang.
+
+    Attributes
+    ----------
+    entries
+        The entry points in the order of the source, then the instances.
+    toolchain
+        For the origin: "slangpy 0.43.1 (slang 2026.12)" or "slangc 2026.14.1".
+    options
+        For the origin: Slang's options and the defines.
+    rest
+        The options for the kind's own compiler.
+    sources, files
+        As in `Origin` and in `Payload`.
+    """
+
+    entries: Sequence[Entry]
+    toolchain: str
+    options: Sequence[str]
+    rest: Sequence[str]
+    sources: Mapping[str, str]
+    files: Mapping[str, str]
+
+
+def translate(
+    request: CompileRequest,
+    target: str,
+    options: Sequence[str] = (),
+    *,
+    preludes: Mapping[int, str] | None = None,
+    together: bool = False,
+    check: Callable[[Entry], None] = lambda _: None,
+) -> Translation:
+    """Translate a source.
+
+    Parameters
+    ----------
+    request
+        The compile request, in Slang.
+    target, options
+        Slang's name of the target, such as "wgsl" or "cuda", and further options of slangc for it.
+    preludes
+        The text before the output instead of Slang's own, by the number of the language: 5 for C++, 6 for CUDA. Only the library sets it.
+    together
+        Whether the entry points become one code instead of one each.
+    check
+        Raises a CompileError for an entry point that the target cannot express, if the reason is in its reflection. It is called for each
+        entry point, before the error of Slang for one that Slang does not translate.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        Neither the wheel nor the program is installed.
+    CompileError
+        The source has errors, or no entry point.
+    """
+    remaining, defines = options_and_defines(request)
+    wanted = ""
+    own: list[str] = []
+    rest: list[str] = []
+    for option in remaining:
+        if option.startswith("--compiler="):
+            wanted = option.partition("=")[2]
+        else:
+            (own if _OPTIONS.fullmatch(option) else rest).append(option)
+    for name in defines:
+        if not _DEFINE.fullmatch(name):
+            raise request.error(f"the define {name!r} has parameters, which Slang's -D does not take: write a #define in the source")
+    recorded = [*([f"--compiler={wanted}"] if wanted else []), *own, *(f"-D{name}={value}" for name, value in defines.items())]
+    file = request.name if _PLAIN_NAME.fullmatch(request.name) else "source.slang"
+    roots = [each for each in (request.folder, *request.include) if each]
+    arguments = ["-lang", "slang", file, "-target", target, "-line-directive-mode", "none"]
+    arguments += [part for option in own for part in option.split("=")]
+    arguments += [part for root in roots for part in ("-I", root)]
+    arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *options]
+    instances = [_check_instance(request, text) for text in request.name_expressions]
+    tool: _Library | _Slangc = _find(request, wanted, preludes or {})
+    try:
+        with compiler_folder() as folder:
+            with open(os.path.join(folder, file), "w", encoding="utf-8", newline="") as source:
+                source.write(request.text)
+            status, programs, instances, paths, log = tool.run(folder, arguments, instances, together=together)
+            texts = _Messages(request, target, log, file, (folder, *roots))
+            read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
+            read = [path for path in dict.fromkeys(read) if path != os.path.join(folder, file)]
+    except OSError as error:
+        if isinstance(error, CompileError):
+            raise
+        raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
+    files = digests_of(read, tool.folders)
+    sources = {request.name: _digest(request), **_names(request, files, roots)}
+    entries = [each for program in programs for each in _entries(request, *program)]
+    for entry in entries:
+        check(entry)
+    if status:
+        raise compile_error(request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log)
+    _check_entries(request, entries, instances, together=together)
+    if texts.warnings:
+        warn_caller(request, ["\n".join(["the Slang source has warnings:", *texts.warnings])], frames=2)
+    return Translation(entries, tool.toolchain, recorded, rest, sources, files)
+
+
+def _check_instance(request: CompileRequest, text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?", text.strip()) or not text.isprintable():
+        raise request.error(f"name_expressions= contains {text!r}; expected an entry point, or an instance such as 'scale<float>'")
+    return text.strip()
+
+
+def _digest(request: CompileRequest) -> str:
+    from hashlib import sha256
+
+    return sha256(request.text.encode()).hexdigest()
+
+
+def _names(request: CompileRequest, files: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
+    """Return the digests of files by their names in the folders of the request.
+
+    Raises
+    ------
+    CompileError
+        A file is outside of these folders: the source of a stranger could read any file.
+    """
+    result: dict[str, str] = {}
+    for path, digest in files.items():
+        real = os.path.realpath(path)
+        if not any(real.startswith(os.path.join(os.path.realpath(root), "")) for root in roots):
+            allowed = "the source's folder and the folders of include=" if request.folder else "the folders of include="
+            raise request.error(
+                f"the Slang source {request.name} includes the file {path!r}, which is outside {allowed}. To allow it, add its folder: "
+                f"include=[{os.path.dirname(path)!r}]"
+            )
+        name = next((os.path.relpath(path, root) for root in roots if path.startswith(os.path.join(root, ""))), os.path.basename(path))
+        name, number = name.replace(os.sep, "/"), 1
+        while name in result:
+            number += 1
+            name = f"{name.partition(' (')[0]} ({number})"
+        result[name] = digest
+    return result
+
+
+# -- Read what Slang returns. It is checked as that of a stranger.
+
+
+#: The reflection and the code of a program.
+_Program = tuple[bytes, bytes]
+
+
+def _entries(request: CompileRequest, reflection: bytes, code: bytes) -> list[Entry]:
+    """Return the compute entry points of a program."""
+    try:
+        data = json.loads(reflection) if len(reflection) <= _MAX_REFLECTION else None
+    except (ValueError, RecursionError):
+        data = None
+    entries = data.get("entryPoints") if isinstance(data, dict) else None
+    parameters = data.get("parameters", []) if isinstance(data, dict) else None
+    if not isinstance(entries, list) or not isinstance(parameters, list) or len(entries) > _MAX_ENTRIES:
+        raise reflection_error(request, "expected a map with a list of entry points")
+    result = []
+    for entry in entries:
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not isinstance(entry.get("parameters", []), list):
+            raise reflection_error(request, "expected entry points with a name and a list of parameters")
+        if entry.get("stage") == "compute":
+            result.append(Entry(entry["name"], entry["name"], code, entry, parameters))
+    return result
+
+
+def reflection_error(request: CompileRequest, problem: str, **fields: Any) -> CompileError:
+    """Return the error about a reflection that is not as expected."""
+    return request.error(f"Slang's reflection of {request.name} cannot be read: {problem}", **fields)
+
+
+def _check_entries(request: CompileRequest, entries: list[Entry], instances: Sequence[str], *, together: bool) -> None:
+    """Give the instances, which are last, their names, and check that there is an entry point and none twice."""
+    if not entries:
+        raise request.error(
+            f'the Slang source {request.name} has no entry point: mark a function with [shader("compute")] and [numthreads(x, y, z)]; '
+            "for a generic one, pass the instances in name_expressions=, as in name_expressions=['scale<float>']"
+        )
+    first = len(entries) - len(instances)
+    if first < 0:
+        raise reflection_error(request, f"expected {len(instances)} instances, got {len(entries)} entry points")
+    for number, instance in enumerate(instances, first):
+        entry = entries[number]
+        entries[number] = entry._replace(name=instance, symbol=symbol_of(instance) if together else entry.symbol)
+    for names in [entry.name for entry in entries], [entry.symbol for entry in entries if together]:
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise request.error(f"the Slang source {request.name} has two entry points named {twice!r}", function=twice)
+
+
+class _Messages:
+    """The messages of Slang, with the names of the user's files.
+
+    Attributes
+    ----------
+    errors, warnings
+        Each in the form ``k.slang:3: error: …``.
+    log
+        All messages.
+    """
+
+    _HEAD = re.compile(
+        r"(?P<severity>fatal error|internal error|error|warning|note)(?:\[E(?P<number>\d+)\]|\s*(?P<old>\d+))?: (?P<text>.*)"
+    )
+    _PLACE = re.compile(r"\s*--> (?P<file>[^:\n]+):(?P<line>\d+)")
+    _EXCEPTION = r"^Slang compilation aborted due to an exception of \w+ (?:unexpected|unimplemented|abort compilation): "
+    _LABEL = re.compile(r"\s*\|\s*\^+ (?P<text>.+)")
+
+    def __init__(self, request: CompileRequest, target: str, log: str, file: str, folders: Sequence[str]) -> None:
+        self._target = target
+        for folder in sorted(folders, key=len, reverse=True):
+            if len(folder) > 1:
+                log = log.replace(os.path.join(folder, ""), "")
+        if file != request.name:
+            log = log.replace(file, request.name)
+        self.log = log.strip()
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
+        block: list[str] = []
+        for line in [*log.splitlines(), "note: end"]:
+            if self._HEAD.match(line):
+                self._add(block)
+                block = []
+            block.append(line)
+
+    def _add(self, block: Sequence[str]) -> None:
+        head = self._HEAD.match(block[0]) if block else None
+        if head is None or head["severity"] == "note" or head["number"] in _IGNORED:
+            return
+        place = next(filter(None, map(self._PLACE.match, block)), None)
+        label = next(filter(None, map(self._LABEL.match, block)), None)
+        severity = "warning" if head["severity"] == "warning" else "error"
+        where = f"{place['file']}:{place['line']}: " if place else ""
+        texts = self.warnings if severity == "warning" else self.errors
+        words = re.sub(self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", (label or head)["text"].strip())
+        text = f"{where}{severity}: {words}"
+        if text not in texts:
+            texts.append(text)
+
+
+# -- The two ways to run Slang.
+
+
+#: The status, the reflection and the code of each program, the instances among the entry points, the files that were read, the messages.
+_Result = tuple[int, "list[_Program]", "list[str]", "list[str]", str]
+
+
+def _find(request: CompileRequest, wanted: str, preludes: Mapping[int, str]) -> _Library | _Slangc:
+    if wanted not in ("", _WHEEL, _PROGRAM):
+        raise request.error(f"the option '--compiler={wanted}' is invalid for Slang; expected {_WHEEL} or {_PROGRAM}")
+    if wanted == _PROGRAM and preludes:
+        raise request.error(f"the option '--compiler={_PROGRAM}' is invalid: {_PROGRAM} cannot replace the text before its output; omit it")
+    path = _library.find_library(_WHEEL, _LIBRARY) if wanted != _PROGRAM else ""
+    if path:
+        return _Library(request, path, preludes)
+    program = find_program(_PROGRAM) if wanted != _WHEEL and not preludes else ""
+    if program:
+        return _Slangc(request, program)
+    missing = f"{_PROGRAM} is not in PATH" if wanted == _PROGRAM else not_installed(_WHEEL, _EXTRA, _WHEEL)
+    raise ToolchainNotFoundError(f"cannot compile the Slang source {request.name}: {missing}", kind=request.target.kind)
+
+
+class _Library:
+    """The library of the wheel slangpy."""
+
+    def __init__(self, request: CompileRequest, path: str, preludes: Mapping[int, str]) -> None:
+        self._request, self._path, self._preludes = request, path, preludes
+        self._version = ""
+        self.folders = (os.path.dirname(path),)
+
+    @property
+    def toolchain(self) -> str:
+        """The name and the version of the wheel and of Slang."""
+        return f"{_library.wheel_version(_WHEEL, self._path)} (slang {self._version})"
+
+    def run(self, folder: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
+        """Translate a source in a folder."""
+        status, (head, *parts), log = _library.ask_library(
+            self._request.target.kind,
+            f"the library of {_library.wheel_version(_WHEEL, self._path)} cannot process {self._request.name}",
+            "The source may cause a fault of Slang",
+            {"module": "devmod_targets.slang._slang_process", "library": self._path},
+            {
+                "folder": folder,
+                "arguments": [*arguments, "-no-codegen"],
+                "instances": instances,
+                "preludes": self._preludes,
+                "together": together,
+            },
+        )
+        about = json.loads(head)
+        self._version = about["version"]
+        return status, list(zip(parts[::2], parts[1::2], strict=True)), about["instances"], about["files"], log
+
+
+class _Slangc:
+    """The program slangc. It runs once for the names of the entry points, and once for each."""
+
+    def __init__(self, request: CompileRequest, path: str) -> None:
+        self._request, self._path = request, path
+        prefix = os.path.dirname(os.path.dirname(os.path.realpath(path)))
+        self.folders = tuple(glob.glob(f"{glob.escape(prefix)}/*/slang-standard-module*"))
+
+    @property
+    def toolchain(self) -> str:
+        """The name and the version."""
+        return f"{_PROGRAM} {version_of(self._path, lambda: self._run(os.sep, ['-v'])[1].strip()) or 'unknown'}"
+
+    def run(self, folder: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
+        """Translate a source in a folder."""
+        assert not together
+        status, log = self._run(folder, [*arguments, "-no-codegen", "-reflection-json", "all.json"])
+        programs: list[_Program] = []
+        paths: list[str] = []
+        names = [] if status else [each.name for each in _entries(self._request, _read(folder, "all.json"), b"")]
+        instances = [each for each in instances if each not in names]
+        generic = {each.partition("<")[0].strip() for each in instances if "<" in each}
+        for name in (*(each for each in names if each not in generic), *instances):
+            outputs = ["-entry", name, "-stage", "compute", "-o", "out", "-reflection-json", "out.json", "-depfile", "out.d"]
+            status, messages = self._run(folder, [*arguments, *outputs])
+            if _GENERIC in messages and name not in instances:
+                status = 0
+                continue
+            log += messages
+            if status:
+                break
+            programs.append((_read(folder, "out.json"), _read(folder, "out")))
+            paths += dependencies(_read(folder, "out.d").decode("utf-8", "replace"))
+        return status, programs, list(instances), paths, log
+
+    def _run(self, folder: str, arguments: Sequence[str]) -> tuple[int, str]:
+        return run_program([self._path, *arguments], folder, name=_PROGRAM, kind=self._request.target.kind)
+
+
+def _read(folder: str, name: str) -> bytes:
+    """Return a file, which the next run of slangc writes anew."""
+    path = os.path.join(folder, name)
+    with open(path, "rb") as file:
+        data = file.read()
+    os.unlink(path)
+    return data

@@ -1,0 +1,163 @@
+"""The part of `devmod_targets._library_server` that calls Slang's library, by its functions in C and by the tables of its objects.
+
+Slang adds functions to the end of a table, and changes no other one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+#: SLANG_STAGE_COMPUTE.
+_COMPUTE = 6
+#: The positions of functions in the tables of Slang's objects: ISlangBlob, IGlobalSession, ISession, IComponentType, IModule.
+_BYTES, _SIZE = 3, 4
+_SET_PRELUDE = 11
+_COMPOSE = 6
+_LAYOUT, _PARAMETERS, _CODE, _LINK, _RENAME, _TARGET_CODE = 4, 5, 6, 10, 12, 14
+_ENTRY_COUNT, _ENTRY, _FIND_ENTRY = 18, 19, 25
+
+_Pointer = ctypes.c_void_p
+_Out = ctypes.POINTER(ctypes.c_void_p)
+
+
+def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int | bytes, ...]]:
+    """Open the library, and create its session, which reads the modules of the language."""
+    library = ctypes.CDLL(start["library"])
+    for name in ("spCreateSession", "spCreateCompileRequest", "spReflection_getEntryPointByIndex"):
+        getattr(library, name).restype = _Pointer
+    for name in ("spGetDiagnosticOutput", "spGetDependencyFilePath", "spGetBuildTagString", "spReflectionEntryPoint_getName"):
+        getattr(library, name).restype = ctypes.c_char_p
+    library.spReflection_ToJson.argtypes = (_Pointer, _Pointer, _Out)
+    session = _Pointer(library.spCreateSession(None))
+    if not session.value:
+        raise OSError("the library of Slang returns no session")
+    return lambda request, _: _Request(library, session).answer(request)
+
+
+class _Request:
+    """One request.
+
+    It is a map of "folder", the current folder; "arguments", those of slangc with the name of the source; "instances", expressions such
+    as ``scale<float>``; "preludes", the texts before the output by the number of a language; and "together", whether the entry points
+    become one code. The parts of the answer are a map in JSON; the reflection and the code of each entry point, b"" for the one that
+    cannot be translated; and the messages.
+    """
+
+    def __init__(self, library: ctypes.CDLL, session: ctypes.c_void_p) -> None:
+        self._library, self._session = library, session
+        self._messages = b""
+
+    def answer(self, request: dict[str, Any]) -> tuple[int | bytes, ...]:
+        """Return the status and the parts of the answer."""
+        library = self._library
+        os.chdir(request["folder"])
+        for language, text in request["preludes"].items():
+            _call(self._session, _SET_PRELUDE, None, ctypes.c_int(int(language)), ctypes.c_char_p(text.encode()))
+        compile_request = _Pointer(library.spCreateCompileRequest(self._session))
+        arguments = [argument.encode() for argument in request["arguments"]]
+        status = library.spProcessCommandLineArguments(
+            compile_request, (ctypes.c_char_p * len(arguments))(*arguments), ctypes.c_int(len(arguments))
+        )
+        status = status or library.spCompile(compile_request)
+        self._messages = library.spGetDiagnosticOutput(compile_request) or b""
+        head: dict[str, Any] = {"version": library.spGetBuildTagString().decode(), "files": [], "instances": []}
+        parts: list[bytes] = []
+        if not status:
+            count = library.spGetDependencyFileCount(compile_request)
+            head["files"] = [os.fsdecode(library.spGetDependencyFilePath(compile_request, number)) for number in range(count)]
+            module, linkage = _Pointer(), _Pointer()
+            library.spCompileRequest_getModule(compile_request, ctypes.c_ssize_t(0), ctypes.byref(module))
+            library.spCompileRequest_getSession(compile_request, ctypes.byref(linkage))
+            entries, own = self._entries(module)
+            head["instances"] = [each for each in request["instances"] if each not in own]
+            entries += self._instances(module, head["instances"], rename=request["together"])
+            for group in [entries] if request["together"] and entries else [[entry] for entry in entries]:
+                result: list[bytes] = []
+                if all(entry.value for entry in group):
+                    result = self._translated(linkage, [module, *group], whole=request["together"])
+                parts += result
+                if not result or not result[1]:
+                    status = -1
+                    break
+        return int(bool(status)), json.dumps(head).encode(), *parts, self._messages
+
+    def _entries(self, module: ctypes.c_void_p) -> tuple[list[ctypes.c_void_p], list[str]]:
+        """Return the compute entry points of a module that are not generic, and their names."""
+        library = self._library
+        entries, names = [], []
+        for number in range(_call(module, _ENTRY_COUNT, ctypes.c_int32)):
+            entry = _Pointer()
+            _call(module, _ENTRY, ctypes.c_int32, ctypes.c_int32(number), ctypes.byref(entry))
+            layout = _Pointer(_call(entry, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(_Pointer())))
+            about = _Pointer(library.spReflection_getEntryPointByIndex(layout, ctypes.c_size_t(0))) if layout.value else None
+            generic = _call(entry, _PARAMETERS, ctypes.c_ssize_t)
+            if not generic and about and library.spReflectionEntryPoint_getStage(about) == _COMPUTE:
+                entries.append(entry)
+                names.append(library.spReflectionEntryPoint_getName(about).decode())
+        return entries, names
+
+    def _instances(self, module: ctypes.c_void_p, instances: Sequence[str], *, rename: bool) -> Iterator[ctypes.c_void_p]:
+        """Yield the entry points of expressions; null for an error."""
+        for instance in instances:
+            entry, messages = _Pointer(), _Pointer()
+            arguments = ctypes.c_char_p(instance.encode()), ctypes.c_int(_COMPUTE), ctypes.byref(entry), ctypes.byref(messages)
+            self._check(_call(module, _FIND_ENTRY, ctypes.c_int32, *arguments), messages)
+            if entry.value and rename:
+                renamed = _Pointer()
+                _call(entry, _RENAME, ctypes.c_int32, ctypes.c_char_p(symbol_of(instance).encode()), ctypes.byref(renamed))
+                entry = renamed
+            yield entry
+
+    def _translated(self, linkage: ctypes.c_void_p, components: list[ctypes.c_void_p], *, whole: bool) -> list[bytes]:
+        """Return the reflection and the code of a program. The code is b"" for an error, and there is nothing for one before."""
+        composite, program, reflection, code = _Pointer(), _Pointer(), _Pointer(), _Pointer()
+        array = (_Pointer * len(components))(*components)
+        if not self._step(linkage, _COMPOSE, array, ctypes.c_ssize_t(len(components)), ctypes.byref(composite)):
+            return []
+        if not self._step(composite, _LINK, ctypes.byref(program)):
+            return []
+        messages = _Pointer()
+        layout = _call(program, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(messages))
+        status = self._library.spReflection_ToJson(layout, None, ctypes.byref(reflection)) if layout else -1
+        if not self._check(status, messages):
+            return []
+        numbers = [ctypes.c_ssize_t(0)] * (1 if whole else 2)  # of the target, and before it of the entry point
+        self._step(program, _TARGET_CODE if whole else _CODE, *numbers, ctypes.byref(code))
+        return [_bytes(reflection), _bytes(code)]
+
+    def _step(self, target: ctypes.c_void_p, position: int, *arguments: Any) -> bool:
+        messages = _Pointer()
+        return self._check(_call(target, position, ctypes.c_int32, *arguments, ctypes.byref(messages)), messages)
+
+    def _check(self, status: int, messages: ctypes.c_void_p) -> bool:
+        """Return whether a call has succeeded, and keep its messages."""
+        if messages.value:
+            self._messages += _bytes(messages)
+        return status >= 0
+
+
+def symbol_of(instance: str) -> str:
+    """Return the name of an instance such as ``scale<float>`` in a program of several entry points: ``scale_float``."""
+    return "_".join("".join(char if char.isalnum() else " " for char in instance).split())
+
+
+def _call(target: ctypes.c_void_p, position: int, result: Any, *arguments: Any) -> Any:
+    """Call a function of an object's table."""
+    table = ctypes.cast(ctypes.cast(target, ctypes.POINTER(_Pointer))[0], ctypes.POINTER(_Pointer))
+    types = [_Pointer if isinstance(each, ctypes.Array) or not hasattr(each, "value") else type(each) for each in arguments]
+    return ctypes.CFUNCTYPE(result, _Pointer, *types)(table[position])(target, *(_pointer(each) for each in arguments))
+
+
+def _pointer(value: Any) -> Any:
+    return ctypes.cast(value, _Pointer) if isinstance(value, ctypes.Array) or not hasattr(value, "value") else value
+
+
+def _bytes(blob: ctypes.c_void_p) -> bytes:
+    return ctypes.string_at(_call(blob, _BYTES, _Pointer), _call(blob, _SIZE, ctypes.c_size_t)) if blob.value else b""

@@ -1,0 +1,40 @@
+// One source for both vendors: warps, votes, shared memory whose size the launch defines, float16, tiles and a template.
+#include <cooperative_groups.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+namespace groups = cooperative_groups;
+
+extern "C" __global__ void __launch_bounds__(128) warps(const float *x, float *sums, unsigned *votes, float *lanes, int n)
+{
+    extern __shared__ float copy[];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    copy[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    float value = copy[blockDim.x - 1 - threadIdx.x];
+    unsigned vote = __ballot_sync(0xffffffff, value > 0.5f);
+    auto tile = groups::tiled_partition<32>(groups::this_thread_block());
+    float lane = tile.shfl_xor((float)(threadIdx.x % warpSize), 1);
+    for (int distance = 16; distance; distance /= 2)
+        value += __shfl_down_sync(0xffffffff, value, distance);
+    value = __shfl_sync(0xffffffff, value, 0);
+    if (i < n) {
+        sums[i] = value;
+        votes[i] = vote;
+        lanes[i] = lane;
+    }
+}
+
+__global__ void widen(const half *x, float *y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = __half2float(x[i]) * 2;
+}
+
+template <class T> __global__ void scale(T *x, T factor, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        x[i] *= factor;
+}

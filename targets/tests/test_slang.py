@@ -1,0 +1,521 @@
+"""Slang: translated for each kind, with the parameters as its author wrote them; imports, instances, errors, and what Slang returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slang_kernels import BASICS, IMAGES, PARAMETERS
+
+import devmod
+from devmod import CompileError, ToolchainNotFoundError
+from devmod_targets.authoring import _library
+from devmod_targets.compilation import files_read
+from devmod_targets.slang import _driver
+
+pytestmark = pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
+KINDS = ("vulkan", "webgpu", "metal")
+HEAD = '[shader("compute")] [numthreads(8, 1, 1)]\n'
+
+
+def kernel(parameters: str, body: str = "", name: str = "f") -> str:
+    return f"{HEAD}void {name}(uint3 id : SV_DispatchThreadID, {parameters})\n{{\n{body}\n}}\n"
+
+
+def compiled(source: Any, kind: str = "webgpu", **arguments: Any) -> devmod.Module:
+    with_language = arguments if isinstance(source, Path) else {"language": "Slang", **arguments}
+    return devmod.compile(source, kind, **with_language)
+
+
+def refused(source: Any, kind: str = "webgpu", **arguments: Any) -> str:
+    with pytest.raises(CompileError) as caught:
+        compiled(source, kind, **arguments)
+    return str(caught.value)
+
+
+def signatures(source: str, kind: str, **arguments: Any) -> list[str]:
+    return [repr(info) for info in compiled(source, kind, **arguments).functions.values()]
+
+
+# -- the interface
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.row("R17")
+def test_the_parameters_are_those_of_the_source(kind: str) -> None:
+    assert signatures(BASICS, kind, name_expressions=["map<Square, 2>"]) == [
+        "<FunctionInfo saxpy(x: float32* r, y: float32* rw, a: float32, n: uint32) block 64×1×1>",
+        "<FunctionInfo total(x: float32* r, sums: float32* rw, n: uint32) block 64×1×1>",
+        "<FunctionInfo map(y: float32* rw) block 32×1×1>",
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_structs_constant_buffers_and_unused_parameters(kind: str) -> None:
+    (info,) = compiled(PARAMETERS, kind).functions.values()
+    assert info.interface is not None
+    assert [(param.name, param.kind, param.access) for param in info.interface.params] == [
+        ("scale", "scalar", ""),
+        ("elements", "buffer", "rw"),
+        ("constants", "scalar", ""),
+        ("small", "scalar", ""),
+        ("old_a", "scalar", ""),
+        ("old_b", "scalar", ""),
+        ("raw", "buffer", "rw"),
+        ("s", "scalar", ""),
+        ("s_out_", "buffer", "rw"),
+        ("s_unused", "image", "r"),
+        ("c", "scalar", ""),
+        ("weights", "scalar", ""),
+        ("counter", "buffer", "rw"),
+        ("nowhere", "buffer", "r"),
+        ("never", "scalar", ""),
+    ]
+    members = {param.name: [member.name for member in param.members] for param in info.interface.params if param.members}
+    assert members == {
+        "elements": ["p", "q", "w"],
+        "constants": ["v", "k"],
+        "small": ["one"],
+        "s": ["a", "inner", "m"],
+        "weights": [""],
+    }
+    assert [block.name for block in info.interface.blocks] == ["", "", "", "Legacy", ""]
+    places = [param.at for param in info.interface.params if param.kind == "buffer"]
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_and_samplers(kind: str) -> None:
+    (info,) = compiled(IMAGES, kind).functions.values()
+    assert info.interface is not None
+    assert [(param.name, param.kind, param.type) for param in info.interface.params] == [
+        ("source", "image", "2d"),
+        ("nearest", "sampler", ""),
+        ("exact", "image", "2d"),
+        ("target", "image", "2d"),
+        ("add", "scalar", "float32"),
+    ]
+
+
+def test_the_candidates_of_a_file_agree(tmp_path: Path) -> None:
+    modules = [compiled(source, kind) for kind in KINDS for source in (BASICS,)]
+    file = tmp_path / "k.devmod"
+    devmod.save(devmod.bundle(*modules), file)
+    assert repr(devmod.load(file).functions["saxpy"]) == repr(modules[0].functions["saxpy"])
+
+
+def test_places_do_not_depend_on_other_entry_points() -> None:
+    alone = compiled(kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[id.x] = a;"))
+    both = compiled(kernel("uniform RWStructuredBuffer<int> z, uniform int b", "z[id.x] = b;", "g") + alone_source())
+    assert alone.functions["f"] == both.functions["f"]
+    assert alone.functions["f"].interface.params[0].at == both.functions["f"].interface.params[0].at  # type: ignore[union-attr]
+
+
+def alone_source() -> str:
+    return kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[id.x] = a;")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_specialization_constants(kind: str) -> None:
+    source = "[vk::constant_id(3)] const int count = 4;\n" + kernel("uniform RWStructuredBuffer<int> y", "y[id.x] = count;")
+    (info,) = compiled(source, kind).functions.values()
+    assert info.interface is not None
+    constants = [(each["name"], each["id"]) for each in info.interface.extra["constants"]]
+    assert constants == [("count", 3)]
+
+
+def test_an_entry_point_named_main_has_the_name_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "blur.slang").write_text(kernel("uniform RWStructuredBuffer<int> y", "y[id.x] = 1;", "main"))
+    for kind in KINDS:
+        assert list(compiled(tmp_path / "blur.slang", kind)) == ["blur"]
+
+
+# -- the files and the output
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "shapes.slang").write_text("module shapes;\n__include part;\npublic float twice(float x) { return 2 * x; }\n")
+    (tmp_path / "lib" / "part.slang").write_text("implementing shapes;\n")
+    (tmp_path / "beside.h").write_text("#define ONE 1\n")
+    (tmp_path / "k.slang").write_text(
+        'import shapes;\n#include "beside.h"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[id.x] = twice(y[id.x]) + ONE + MORE;")
+    )
+    return tmp_path
+
+
+def test_imports_and_includes(project: Path) -> None:
+    module = compiled(project / "k.slang", include=[project / "lib"], defines={"MORE": 3})
+    assert module.origin is not None
+    assert sorted(module.origin.sources) == ["beside.h", "k.slang", "lib/part.slang", "lib/shapes.slang"]
+    assert module.origin.options == ("-DMORE=3",)
+    files = files_read(module)
+    assert files is not None
+    assert sorted(os.path.relpath(path, project) for path in files) == ["beside.h", "k.slang", "lib/part.slang", "lib/shapes.slang"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.row("R39")
+def test_the_same_bytes_from_every_folder(kind: str, project: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "other" / "deep"
+    copy.parent.mkdir()
+    os.rename(project / "lib", tmp_path / "shared")
+    first = compiled(project / "k.slang", kind, include=[tmp_path / "shared"], defines={"MORE": 3}).save_to_bytes()
+    copy.mkdir()
+    for name in ("k.slang", "beside.h"):
+        os.rename(project / name, copy / name)
+    os.rename(tmp_path / "shared", copy / "lib")
+    second = compiled(copy / "k.slang", kind, include=[copy / "lib"], defines={"MORE": 3}).save_to_bytes()
+    assert first == second
+    assert str(tmp_path).encode() not in first
+
+
+def test_a_file_outside_of_the_folders(project: Path) -> None:
+    outside = project / "lib" / "shapes.slang"
+    source = project / "sub" / "k.slang"
+    source.parent.mkdir()
+    source.write_text(f'#include "{outside}"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[0] = 1;"))
+    assert refused(source).startswith("the Slang source k.slang includes the file ")
+    assert refused(source).endswith(
+        f"which is outside the source's folder and the folders of include=. To allow it, add its folder: include=[{str(project / 'lib')!r}]"
+    )
+
+
+def test_the_toolchain_is_in_the_origin() -> None:
+    module = compiled(BASICS)
+    assert module.origin is not None
+    assert module.origin.toolchain.startswith("slangpy 0.")
+    assert "(slang 20" in module.origin.toolchain
+
+
+# -- errors
+
+
+def test_errors_have_the_file_the_line_and_the_words_of_slang(project: Path) -> None:
+    (project / "lib" / "shapes.slang").write_text("module shapes;\npublic float twice(float x) { return missing(x); }\n")
+    with pytest.raises(CompileError) as caught:
+        compiled(project / "k.slang", include=[project / "lib"], defines={"MORE": 3})
+    assert str(caught.value) == (
+        "the Slang source does not compile: shapes.slang:2: error: undefined identifier 'missing'. (and 2 more in .log)"
+    )
+    assert "--> shapes.slang:2:" in caught.value.log
+    assert str(project) not in caught.value.log
+    assert "devmod-" not in caught.value.log
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "error"),
+    [
+        (
+            "import nothere;\n" + kernel("uniform RWStructuredBuffer<float> y"),
+            "webgpu",
+            "the Slang source does not compile: <text>:1: error: cannot open file 'nothere.slang'",
+        ),
+        (
+            "float helper() { return 1; }",
+            "vulkan",
+            'the Slang source <text> has no entry point: mark a function with [shader("compute")] and [numthreads(x, y, z)]; for a generic '
+            "one, pass the instances in name_expressions=, as in name_expressions=['scale<float>']",
+        ),
+        (
+            kernel("uniform RWStructuredBuffer<float> y") + kernel("uniform RWStructuredBuffer<int> z"),
+            "metal",
+            "the Slang source <text> has two entry points named 'f'",
+        ),
+        (
+            kernel("uniform float *y", "y[id.x] = 1;"),
+            "webgpu",
+            "the Slang function 'f' cannot be translated to WGSL: its argument 'y' is or contains an address, which an argument cannot have "
+            "there: use a StructuredBuffer or a RWStructuredBuffer",
+        ),
+        (
+            kernel("uniform float *y", "y[id.x] = 1;"),
+            "metal",
+            "the Slang function 'f' cannot be translated to MSL: its argument 'y' is or contains an address, which an argument cannot have "
+            "there: use a StructuredBuffer or a RWStructuredBuffer",
+        ),
+        (
+            kernel("uniform RWStructuredBuffer<double> y", "y[id.x] = 1;"),
+            "webgpu",
+            "the Slang function 'f' cannot be translated to WGSL: its argument 'y' is or contains a float64, which it lacks",
+        ),
+        (
+            kernel("uniform RWStructuredBuffer<float> y, uniform bool on", "if (on) y[id.x] = 1;"),
+            "webgpu",
+            "the Slang function 'f' cannot be translated to WGSL: its argument 'on' is or contains a bool, which a uniform cannot have "
+            "there: use a uint",
+        ),
+        (
+            "struct P { RWStructuredBuffer<float> y; }\nParameterBlock<P> p;\n" + kernel("uniform float a", "p.y[id.x] = a;"),
+            "metal",
+            "the Slang function 'f' cannot be translated to MSL: its argument 'p.y' is in a ParameterBlock, which is an argument buffer "
+            "there: use a parameter of its own",
+        ),
+        (
+            kernel("uniform RWStructuredBuffer<float> y[3]", "y[id.x][0] = 1;"),
+            "vulkan",
+            "the Slang function 'f' takes 'y', an array of resources, which is no argument of devmod: declare each one",
+        ),
+        (
+            kernel("uniform RWBuffer<float> y", "y[id.x] = 1;"),
+            "vulkan",
+            "the Slang function 'f' takes 'y', a texel buffer, which is no argument of devmod: use a StructuredBuffer",
+        ),
+        (
+            kernel("uniform TextureCube<float4> y, uniform RWStructuredBuffer<float> z", "z[0] = 1;"),
+            "webgpu",
+            "the Slang function 'f' takes 'y', a cube texture, which is no argument of devmod: use a Texture2DArray of six layers",
+        ),
+        (
+            "struct P { RWStructuredBuffer<float> b; }\n"
+            + kernel("uniform P a, uniform RWStructuredBuffer<float> a_b", "a.b[0] = a_b[0];"),
+            "vulkan",
+            "the Slang function 'f' has two arguments named 'a_b': rename one of the parameters",
+        ),
+    ],
+)
+def test_each_error(source: str, kind: str, error: str) -> None:
+    assert refused(source, kind) == error
+
+
+def test_a_double_inside_of_a_function() -> None:
+    source = kernel("uniform RWStructuredBuffer<float> y", "double x = y[id.x]; y[id.x] = float(x * x);")
+    assert refused(source).startswith("the Slang source does not compile: ")
+    assert "double" in refused(source)
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("map<int, 2>", "the Slang source does not compile: "),
+        ("map<Twice>", "the Slang source does not compile: <text>:2: error: no function found matching entry point name 'map<Twice>'"),
+        ("nothere<float>", "the Slang source does not compile: "),
+        ('map<"', "name_expressions= contains 'map<\"'; expected an entry point, or an instance such as 'scale<float>'"),
+    ],
+)
+def test_wrong_generic_arguments(expression: str, error: str) -> None:
+    assert refused(BASICS, name_expressions=[expression]).startswith(error)
+
+
+def test_a_kind_that_slang_cannot_reach(tmp_path: Path) -> None:
+    kinds = ", ".join(kind for kind in devmod.targets.KINDS if "slang" in getattr(devmod.backend.find_spec(kind), "languages", ()))
+    text = f"Slang cannot be translated for opencl: it reaches {kinds}. For opencl, write the kernel in OpenCL C"
+    (tmp_path / "k.slang").write_text(BASICS)
+    assert refused(tmp_path / "k.slang", "opencl") == text
+    assert refused(BASICS, "opencl") == text
+
+
+@pytest.mark.parametrize(
+    ("options", "defines", "error"),
+    [
+        (["-O2", "-target"], {}, "the webgpu target accepts no options but -DNAME=VALUE, got '-target'"),
+        (["--compiler=dxc"], {}, "the option '--compiler=dxc' is invalid for Slang; expected slangpy or slangc"),
+        ([], {"F(x)": "x"}, "the define 'F(x)' has parameters, which Slang's -D does not take: write a #define in the source"),
+    ],
+)
+def test_options_and_defines(options: list[str], defines: dict[str, str], error: str) -> None:
+    message = refused(BASICS, options=options, defines=defines)
+    assert message.endswith(error)
+
+
+def test_options_of_slang_are_in_the_origin() -> None:
+    module = compiled(BASICS, options=["-O3", "-fp-mode=fast"])
+    assert module.origin is not None
+    assert module.origin.options == ("-O3", "-fp-mode=fast")
+
+
+def test_a_crash_of_slang_is_an_error_of_one_source() -> None:
+    source = "struct T { float a() { return 1; } }\ninterface I {}\n" + kernel("uniform RWStructuredBuffer<float> y", "y[0] = 1;").replace(
+        "void f(", "void each<O : I>("
+    )
+    message = refused(source, name_expressions=["each<T>"])
+    if "does not compile" not in message:  # a later Slang may have fixed it
+        assert "cannot process <text>: its process ends with signal " in message
+    compiled(BASICS)
+
+
+# -- the two ways to run Slang
+
+
+def test_neither_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library, "find_library", lambda *_: "")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolchainNotFoundError) as caught:
+        compiled(BASICS)
+    assert str(caught.value) == (
+        'cannot compile the Slang source <text>: slangpy is not installed. To add it: pip install "devmod-core[build-slang]"'
+    )
+    with pytest.raises(ToolchainNotFoundError) as caught:
+        compiled(BASICS, options=["--compiler=slangc"])
+    assert str(caught.value) == "cannot compile the Slang source <text>: slangc is not in PATH"
+
+
+#: A slangc that calls the library of the wheel: it has the options of the program.
+_SLANGC = """#!{python}
+import ctypes, os, sys
+library = ctypes.CDLL({library!r})
+Pointer = ctypes.c_void_p
+for name in ("spCreateSession", "spCreateCompileRequest", "spGetReflection"):
+    getattr(library, name).restype = Pointer
+for name in ("spGetDiagnosticOutput", "spGetBuildTagString", "spGetDependencyFilePath"):
+    getattr(library, name).restype = ctypes.c_char_p
+
+
+def write(name, blob):
+    table = ctypes.cast(ctypes.cast(blob, ctypes.POINTER(Pointer))[0], ctypes.POINTER(Pointer))
+    start, size = ctypes.CFUNCTYPE(Pointer, Pointer)(table[3])(blob), ctypes.CFUNCTYPE(ctypes.c_size_t, Pointer)(table[4])(blob)
+    with open(name, "wb") as file:
+        file.write(ctypes.string_at(start, size))
+
+
+if sys.argv[1:] == ["-v"]:
+    sys.exit(print(library.spGetBuildTagString().decode()))
+request = Pointer(library.spCreateCompileRequest(Pointer(library.spCreateSession(None))))
+words, outputs = sys.argv[1:], {{}}
+for name in ("-depfile", "-reflection-json", "-o"):
+    if name in words:
+        outputs[name] = words.pop(words.index(name) + 1)
+        words.remove(name)
+arguments = [each.encode() for each in words]
+status = library.spProcessCommandLineArguments(request, (ctypes.c_char_p * len(arguments))(*arguments), len(arguments))
+status = status or library.spCompile(request)
+print((library.spGetDiagnosticOutput(request) or b"").decode(), end="", flush=True)
+if not status:
+    reflection, code = Pointer(), Pointer()
+    library.spReflection_ToJson(Pointer(library.spGetReflection(request)), request, ctypes.byref(reflection))
+    write(outputs["-reflection-json"], reflection)
+    if "-o" in outputs:
+        if library.spGetTargetCodeBlob(request, 0, ctypes.byref(code)) or not code:
+            library.spGetEntryPointCodeBlob(request, 0, 0, ctypes.byref(code))
+        write(outputs["-o"], code)
+        paths = [library.spGetDependencyFilePath(request, each).decode() for each in range(library.spGetDependencyFileCount(request))]
+        with open(outputs["-depfile"], "w") as file:
+            file.write("out: " + " ".join(path.replace(" ", "\\\\ ") for path in paths))
+os._exit(bool(status))
+"""
+
+
+@pytest.fixture
+def slangc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _library.find_library("slangpy", _driver._LIBRARY)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "slangc"
+    program.write_text(_SLANGC.format(python=sys.executable, library=library))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("slangc")
+def test_slangc_gives_the_same(kind: str, project: Path) -> None:
+    text = (project / "k.slang").read_text() + BASICS
+    (project / "k.slang").write_text(text)
+    arguments: dict[str, Any] = {"include": [project / "lib"], "defines": {"MORE": 3}, "name_expressions": ["map<Square,2>", "total"]}
+    by_program = compiled(project / "k.slang", kind, options=["--compiler=slangc"], **arguments)
+    by_library = compiled(project / "k.slang", kind, **arguments)
+    assert by_program.save_to_bytes() == by_library.save_to_bytes()
+    assert by_program.origin is not None
+    assert by_library.origin is not None
+    assert by_program.origin.toolchain.startswith("slangc 20")
+    assert by_program.origin.sources == by_library.origin.sources
+    assert files_read(by_program) == files_read(by_library)
+
+
+@pytest.mark.usefixtures("slangc")
+def test_slangc_is_used_without_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library, "find_library", lambda *_: "")
+    module = compiled(BASICS, name_expressions=["map<Twice, 1>"])
+    assert module.origin is not None
+    assert module.origin.toolchain.startswith("slangc 20")
+    message = refused(kernel("uniform RWStructuredBuffer<float> y", "y[id.x] = nothere;"))
+    assert message == "the Slang source does not compile: <text>:4: error: undefined identifier 'nothere'."
+
+
+# -- what Slang returns is that of a stranger
+
+
+def altered(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Change the reflection that the library returns."""
+    run = _driver._Library.run
+
+    def changed(self: Any, *args: Any, **keywords: Any) -> Any:
+        status, programs, *rest = run(self, *args, **keywords)
+        result = []
+        for reflection, code in programs:
+            data = json.loads(reflection)
+            new = change(data)
+            result.append((new if isinstance(new, bytes) else json.dumps(data).encode(), code))
+        return status, result, *rest
+
+    monkeypatch.setattr(_driver._Library, "run", changed)
+
+
+SOURCE = kernel("uniform RWStructuredBuffer<float> y, uniform float a, uniform float b[2]", "y[id.x] = a * b[1];")
+
+
+def parameter(data: Any, number: int) -> Any:
+    return data["entryPoints"][0]["parameters"][number]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda _: b"[", "expected a map with a list of entry points"),
+        (lambda _: b"[" * 100_000, "expected a map with a list of entry points"),
+        (lambda data: data.update(entryPoints=[1]), "expected entry points with a name and a list of parameters"),
+        (lambda data: data.update(parameters=[1]), "expected a parameter, got int"),
+        (lambda data: data.update(entryPoints=data["entryPoints"] * 300), "expected a map with a list of entry points"),
+        (lambda data: parameter(data, 1).update(name="a b"), "expected a parameter's name, got 'a b'"),
+        (lambda data: parameter(data, 1).update(name="id", binding=[]), "expected a binding, got list"),
+        (lambda data: parameter(data, 2)["binding"].update(offset=-1), "expected a binding with a kind and numbers, got "),
+        (lambda data: parameter(data, 2)["binding"].update(offset=1 << 40), "expected a binding with a kind and numbers, got "),
+        (lambda data: parameter(data, 3)["type"].update(elementCount=1 << 70), "the shape of the member '' is invalid: "),
+        (lambda data: parameter(data, 1).update(type=None), "expected a type, got NoneType"),
+        (lambda data: data["entryPoints"][0].update(threadGroupSize=[8, 1]), "expected three numbers of threads, got [8, 1]"),
+    ],
+)
+def test_a_reflection_that_is_not_valid(change: Any, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    altered(monkeypatch, change)
+    assert refused(SOURCE).startswith(f"Slang's reflection of <text> cannot be read: {problem}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: parameter(data, 1).update(name="z"),
+        lambda data: data["entryPoints"][0]["parameters"].pop(1),
+        lambda data: parameter(data, 2)["binding"].update(offset=400),
+        lambda data: parameter(data, 1)["type"].update(kind="samplerState"),
+        lambda data: parameter(data, 1)["binding"].update(index=7),
+    ],
+)
+def test_a_reflection_that_disagrees_with_the_code(kind: str, change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    altered(monkeypatch, change)
+    language = {"vulkan": "SPIR-V", "webgpu": "WGSL", "metal": "MSL"}[kind]
+    assert refused(SOURCE, kind).startswith(f"Slang's reflection of the function 'f' of <text> and its {language} disagree: ")
+
+
+@pytest.mark.parametrize("kind", ["vulkan", "webgpu"])  # MSL has no block of threads
+def test_another_block_of_threads_than_that_of_the_code(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    altered(monkeypatch, lambda data: data["entryPoints"][0].update(threadGroupSize=[16, 1, 1]))
+    assert refused(SOURCE, kind).endswith("disagree: the code has blocks of (8, 1, 1) threads, expected (16, 1, 1)")
+
+
+def test_code_that_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _driver._Library.run
+
+    def changed(self: Any, *args: Any, **keywords: Any) -> Any:
+        status, programs, *rest = run(self, *args, **keywords)
+        return status, [(reflection, code.replace(b"f32", b"f33")) for reflection, code in programs], *rest
+
+    monkeypatch.setattr(_driver._Library, "run", changed)
+    assert refused(SOURCE).startswith("the Slang function 'f' of <text> has no valid WGSL: ")

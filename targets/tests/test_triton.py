@@ -1,0 +1,244 @@
+"""Triton's JIT functions as a language of cuda and rocm, and by one call: with a stand-in for Triton, and with Triton where it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod.interop import triton
+from devmod_targets.build.build import build_manifest
+
+STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
+HAS_TRITON = find_spec("triton") is not None
+CUDA, PTX, ROCM = "cuda -arch=sm_90", "cuda -arch=compute_90", "rocm -arch=gfx1100"
+ADD = "add(x: *fp32:16, y: *fp32, out: *fp32, n: i32)"
+TYPES = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}
+HELPERS = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def total(x, y):
+    return x + y
+"""
+KERNELS = """
+import triton
+import triton.language as tl
+from helpers import total
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    tl.store(out + i, total(tl.load(x + i, mask=inside), tl.load(y + i, mask=inside)), mask=inside)
+
+
+@triton.jit
+def wrong(x):
+    undefined
+"""
+MANIFEST = f"""
+targets = ["{CUDA}", "{PTX}", "{ROCM}"]
+
+[kernels.add]
+sources = ["kernels.py"]
+name_expressions = ["{ADD}"]
+defines = {{ BLOCK = 256 }}
+
+[kernels.add.target.rocm]
+options = ["num_warps=8"]
+"""
+
+
+def forget(*packages: str) -> None:
+    """Remove the modules of the tests, and packages, from the imported ones."""
+    for name in [each for each in sys.modules if each.partition(".")[0] in ("kernels", "helpers", *packages)]:
+        del sys.modules[name]
+
+
+@pytest.fixture(params=["stand-in", "installed"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with kernels, where Triton or its stand-in can be imported."""
+    if request.param == "installed":
+        pytest.importorskip("triton", reason="needs triton, a wheel of 286 MB")
+    elif HAS_TRITON:
+        pytest.skip("Triton itself is installed")
+    else:
+        forget("triton")
+        monkeypatch.syspath_prepend(str(STAND_IN))
+        paths = [str(STAND_IN), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "kernels.py").write_text(KERNELS)
+    (source / "helpers.py").write_text(HELPERS)
+    yield source
+    forget(*(["triton"] if request.param == "stand-in" else []))
+
+
+def compiled(folder: Path, target: str = CUDA, expression: str = ADD, **arguments: Any) -> devmod.Module:
+    settings = {"defines": {"BLOCK": 256}, "name_expressions": [expression] if expression else []} | arguments
+    return devmod.compile(folder / "kernels.py", target, **settings)
+
+
+@pytest.mark.parametrize(("target", "kind", "fmt"), [(CUDA, "cuda", "cubin"), (PTX, "cuda", "ptx"), (ROCM, "rocm", "hsaco")])
+def test_a_function_of_a_file(folder: Path, target: str, kind: str, fmt: str) -> None:
+    before = set(sys.modules), list(sys.path)
+    module = compiled(folder, target, options=["num_warps=4"])
+    assert (module.kind, module.format, list(module.functions)) == (kind, fmt, ["add"])
+    info = module.functions["add"]
+    assert info.interface is not None
+    assert [param.name for param in info.interface.params] == ["x", "y", "out", "n", "global_scratch", "profile_scratch"]
+    assert (info.arg_types[:4], info.interface.block) == (("handle", "handle", "handle", "int32"), (128, 1, 1))
+    assert module.origin is not None
+    digests = {name: sha256((folder / name).read_bytes()).hexdigest() for name in ("kernels.py", "helpers.py")}
+    assert (module.origin.target, module.origin.sources) == (target, digests)
+    assert module.origin.options == ("num_warps=4", "-DBLOCK=256", ADD)
+    assert module.origin.toolchain.startswith("triton ")
+    assert "helpers" not in set(sys.modules) - before[0]
+    assert sys.path == before[1]
+
+
+def test_another_name_for_a_function(folder: Path) -> None:
+    module = compiled(folder, expression=f"wide = {ADD}")
+    assert {name: info.name for name, info in module.functions.items()} == {"wide": "add"}
+
+
+@pytest.mark.filterwarnings("ignore")  # Triton's own
+def test_one_call_for_a_function(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    import kernels
+
+    module = triton.compile(kernels.add, TYPES, ["cuda -arch=sm_90,compute_90", ROCM], constants={"BLOCK": 256}, num_warps=4)
+    assert [(each.kind, each.format) for each in module.imports] == [("cuda", "cubin"), ("cuda", "ptx"), ("rocm", "hsaco")]
+    assert triton.compile(kernels.add, TYPES, devmod.Target.parse(ROCM), constants={"BLOCK": 256}).kind == "rocm"
+
+
+def test_a_manifest(folder: Path, tmp_path: Path) -> None:
+    (folder / "devmod.toml").write_text(MANIFEST)
+    cache = tmp_path / "cache"
+    result = build_manifest(folder, cache=cache)
+    assert [(str(each.job), each.status) for each in result.results] == [
+        (f"kernels.py for {target}", "compiled") for target in (CUDA, PTX, ROCM)
+    ], [each.failure for each in result.results]
+    functions = [module.functions["add"] for module in devmod.load(folder / "kernels.devmod").imports]
+    assert [info.interface.block for info in functions] == [(128, 1, 1), (128, 1, 1), (256, 1, 1)]  # type: ignore[union-attr]
+    assert [each.status for each in build_manifest(folder, cache=cache).results] == ["cached"] * 3
+    (folder / "helpers.py").write_text(HELPERS + "# changed\n")
+    assert [each.status for each in build_manifest(folder, cache=cache).results] == ["compiled"] * 3
+
+
+def test_a_file_that_the_text_does_not_name_is_not_cached(folder: Path, tmp_path: Path) -> None:
+    (folder / "devmod.toml").write_text(MANIFEST.replace(f'"{PTX}", "{ROCM}"', "").replace("[kernels.add.target.rocm]\noptions", "#"))
+    hidden = KERNELS.replace("from helpers import total", "import importlib\ntotal = importlib.import_module('help' + 'ers').total")
+    (folder / "kernels.py").write_text(hidden)
+    result = build_manifest(folder, cache=tmp_path / "cache")
+    assert result.results[0].reports == (
+        f"kernels.py is not cached: its compiler read {folder / 'helpers.py'}, which is not among the includes that devmod found in the text",
+    )
+
+
+def test_equal_sources_give_equal_bytes_in_each_folder(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "another"
+    folder.rename(other)
+    first = devmod.dumps(compiled(other))
+    other.rename(folder)
+    assert devmod.dumps(compiled(folder)) == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"expression": ""},
+            "a Triton source is compiled for one function, with the types of its arguments: name_expressions=['add(x: *fp32, out: *fp32, n: "
+            "i32)']; got none",
+        ),
+        (
+            {"expression": "add(x)"},
+            "name_expressions= has 'add(x)'; expected a function with the types of its arguments, as in name_expressions=['add(x: *fp32, "
+            "out: *fp32, n: i32)']",
+        ),
+        ({"expression": "sub(x: i32)"}, "kernels.py has no function 'sub'; its Triton functions are 'total', 'add', 'wrong'"),
+        (
+            {"expression": "add(x: *fp32, y: *fp32, z: i32)"},
+            "the Triton function 'add' has no parameter 'z'; its parameters are 'x', 'y', 'out', 'n', 'BLOCK'",
+        ),
+        ({"expression": "add(x: *fp32)"}, """the parameter 'y' of the Triton function 'add' has no type, such as "*fp32" or "i32\""""),
+        ({"defines": {}}, "the parameter 'BLOCK' of the Triton function 'add' has no value: it is a tl.constexpr"),
+        (
+            {"expression": ADD.replace(":16", ":8")},
+            "the type '*fp32:8' of 'x' has the hint '8'; expected :16 (a multiple of 16) or :1 (the value 1)",
+        ),
+        (
+            {"expression": ADD.replace("i32", "i33")},
+            f"the Triton function 'add' does not compile for {CUDA}: the Triton kernel 'add' has the argument 'n' of type 'i33', which is "
+            "not supported",
+        ),
+        ({"options": ["num_warp=8"]}, "Triton has no option 'num_warp' for cuda. Did you mean 'num_warps'?"),
+        ({"options": ["-O3"]}, "the option '-O3' is none of Triton's; expected options such as num_warps=8 or num_stages=3"),
+        (
+            {"target": "cuda -arch=sm_90 -format=fatbin"},
+            "the target 'cuda -arch=sm_90 -format=fatbin' has an option that Triton's kernels do not have; expected -format=cubin or -format=ptx",
+        ),
+        (
+            {"target": "rocm -arch=gfx90a:xnack-"},
+            "the target 'rocm -arch=gfx90a:xnack-' names no processor of Triton; expected a name such as gfx942 or gfx1100",
+        ),
+        (
+            {"target": "cuda"},
+            "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'. PTX, cubin, fatbin "
+            "need none",
+        ),
+        (
+            {"expression": "wrong(x: i32)", "defines": {}},
+            f"the Triton function 'wrong' does not compile for {CUDA}: kernels.py:16: NameError('undefined is not defined')",
+        ),
+    ],
+)
+def test_a_mistake_is_an_error(folder: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(folder, **changes)
+    assert str(caught.value) == message
+
+
+def test_an_exception_of_the_file_has_its_place(folder: Path) -> None:
+    (folder / "helpers.py").write_text("import triton\nimport no_such_package\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(folder)
+    assert str(caught.value) == "helpers.py:2: ModuleNotFoundError: No module named 'no_such_package'"
+    (folder / "kernels.py").write_text("import triton\ndef f(:\n")
+    with pytest.raises(devmod.CompileError, match=r"^kernels\.py:2: SyntaxError: "):
+        compiled(folder)
+
+
+def test_a_text_is_no_triton_source(folder: Path) -> None:
+    with pytest.raises(devmod.CompileError, match="a Triton source is a file, which Triton reads"):
+        devmod.compile(KERNELS, CUDA, language="Triton", name_expressions=[ADD])
+
+
+def test_another_function_is_an_error(folder: Path) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        triton.compile(len, {}, CUDA)
+    assert str(caught.value) == "expected a function with @triton.jit, got builtin_function_or_method"
+    with pytest.raises(devmod.CompileError) as caught:
+        triton.compile(len, {}, "opencl")
+    assert str(caught.value) == "Triton compiles for cuda and rocm, and not for the target 'opencl'"
+
+
+def test_a_missing_triton_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        compiled(tmp_path)
+    assert str(caught.value) == "Triton functions cannot be compiled here: Triton is not installed. To add it: pip install triton"
