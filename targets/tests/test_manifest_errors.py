@@ -144,8 +144,8 @@ MISTAKES: list[tuple[str, list[str]]] = [
         KERNEL + 'language = "Fortran"\n',
         [
             (
-                ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, HIP, Triton, PTX, cubin, fatbin, LLVM IR, "
-                "LLVM bitcode, assembly, MSL, Slang, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
+                ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, HIP, Slang, Triton, PTX, cubin, fatbin, LLVM IR, "
+                "LLVM bitcode, OpenCL C, assembly, MSL, GLSL, HLSL, SPIR-V, C, C++, object, WGSL"
             )
         ],
     ),

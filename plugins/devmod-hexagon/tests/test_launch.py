@@ -217,6 +217,56 @@ def test_a_function_has_no_grid(device: Any) -> None:
         )
 
 
+_GRID = """
+void mark(int *out, int n, unsigned columns, unsigned rows)
+{
+    for (unsigned y = 0; y < rows; y++)
+        for (unsigned x = 0; x < columns * 4; x++)
+            out[y * n + x] = (int)(10 * y + x);
+}
+"""
+
+
+@pytest.mark.row("R35")
+def test_a_function_with_launch_tags_takes_the_numbers_of_blocks(device: Any) -> None:
+    params = [devmod.Param("out", "buffer", "int32", "rw"), devmod.Param("n", "scalar", "int32")]
+    info = devmod.FunctionInfo(
+        "mark", ["handle", "int32"], ["blockIdx.x", "blockIdx.y"], interface=devmod.Interface(params, block=(4, 1, 1))
+    )
+    payload = module(_GRID).payload()[1]
+    mark = devmod.create("hexagon", payload, "so", {"mark": info})["mark"]
+    expected = np.zeros((3, 9), "int32")
+    expected[:2, :8] = 10 * np.arange(2)[:, None] + np.arange(8)
+    for call in (
+        lambda out: mark(out, 9, threads=(7, 2)),
+        lambda out: mark(out, 9, grid=(2, 2)),
+        lambda out: mark(out, 9, 2, 2),
+        lambda out: _launch(mark, device, out),
+    ):
+        out = np.zeros((3, 9), "int32")
+        call(out)
+        assert out.tolist() == expected.tolist()
+    mark(out, 9, grid=(2, 0))
+    check_error(
+        devmod.ArgumentError,
+        lambda: mark(out, 9),
+        "the hexagon function 'mark' needs threads=, the number of threads, or grid=, the number of blocks: an int, or up to three ints "
+        "for x, y, z",
+    )
+    check_error(
+        devmod.LaunchError,
+        lambda: mark(out, 9, grid=2**32),
+        "the hexagon function 'mark' takes at most 4294967295 blocks in a dimension, and 4294967296 were requested; launch in several "
+        "parts, or let the kernel index more dimensions",
+    )
+
+
+def _launch(function: Any, device: Any, out: Any) -> None:
+    array = device.from_numpy(out)
+    function.bind(array, 9, threads=(8, 2))()
+    out[...] = array.numpy()
+
+
 def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: Any) -> None:
     loaded = new_module()
     array = device.zeros(1, "int32")

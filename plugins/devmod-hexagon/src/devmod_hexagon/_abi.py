@@ -34,7 +34,7 @@ MAX_STACK_BYTES = 65536
 
 
 class CallLayout:
-    """The places of a function's arguments.
+    """The places of a function's arguments, and of the numbers of type uint32 that follow them.
 
     Attributes
     ----------
@@ -47,9 +47,10 @@ class CallLayout:
 
     __slots__ = ("pack", "stack_bytes")
 
-    def __init__(self, info: FunctionInfo) -> None:
+    def __init__(self, info: FunctionInfo, numbers: int = 0) -> None:
         placer = _Placer()
         fields = [_field(info, number, placer) for number in range(len(info.arg_types))]
+        fields += [(placer.place(4, 0), 4, "bytes") for _ in range(numbers)]
         self.stack_bytes = -(-placer.stack // 8) * 8
         self.pack = _packer(fields, REGISTER_BYTES + self.stack_bytes)
 

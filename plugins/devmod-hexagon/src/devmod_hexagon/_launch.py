@@ -1,7 +1,12 @@
-"""Launches. A launch is one call of a function, without a grid and threads."""
+"""Launches. A launch is one call of a function.
+
+A function has no grid, unless its launch tags name one: it then takes the number of blocks for each tag after its arguments, a uint32, and
+runs all threads itself.
+"""
 
 from __future__ import annotations
 
+from devmod.backend import GRID_TAGS
 from devmod.errors import FormatError, LaunchError
 from devmod_hexagon._abi import MAX_STACK_BYTES, CallLayout, result_reader
 from devmod_hexagon._device import HexagonDevice, devices
@@ -20,11 +25,14 @@ if TYPE_CHECKING:
     Load = Callable[[RunnerThread, HexagonDevice], Image]
 
 
+#: The numbers of blocks are uint32.
+_MAX_BLOCKS = 2**32 - 1
+
+
 class HexagonLauncher(Launcher):
     """One function of a Hexagon module."""
 
     kind = "hexagon"
-    has_grid = False
     vec3_lanes = 4
     no_shared_memory = "a hexagon function is one call, without blocks that share memory"
     has_packs = True
@@ -33,6 +41,7 @@ class HexagonLauncher(Launcher):
         self._name = name
         self._info = info
         self._load = load
+        self.has_grid = bool(_grid_axes(info))
 
     def default_device(self) -> Device:
         return devices()[0]
@@ -51,7 +60,8 @@ class HexagonKernel(Kernel):
         self._info = info
         self._load = load
         self._device = device
-        self._layout = CallLayout(info)
+        self._axes = _grid_axes(info)
+        self._layout = CallLayout(info, len(self._axes))
         self._read_result = result_reader(info)
         if self._layout.stack_bytes > MAX_STACK_BYTES:
             raise FormatError(
@@ -84,10 +94,18 @@ class HexagonKernel(Kernel):
             raise LaunchError(
                 f"the hexagon function {self._name!r} cannot be launched with cluster={launch.cluster}: it is one call", kind="hexagon"
             )
-        return ()
+        too_many = next((each for each in launch.grid if each > _MAX_BLOCKS), 0)
+        if too_many:
+            raise LaunchError(
+                f"the hexagon function {self._name!r} takes at most {_MAX_BLOCKS} blocks in a dimension, and {too_many} were requested",
+                kind="hexagon",
+                function=self._name,
+                argument="grid",
+            )
+        return tuple(launch.grid[axis].to_bytes(4, "little") for axis in self._axes)
 
-    def item(self, runner: RunnerThread, values: Sequence[Any]) -> bytes:
-        """Return the call with these values, for a runner.
+    def item(self, runner: RunnerThread, values: Sequence[Any], shape: Sequence[bytes]) -> bytes:
+        """Return the call with these values and numbers of blocks, for a runner.
 
         Raises
         ------
@@ -95,7 +113,7 @@ class HexagonKernel(Kernel):
             An array belongs to a runner that has ended.
         """
         address = self.address(runner)
-        addresses = []
+        addresses: list[Any] = []
         for value in values:
             if isinstance(value, Memory):
                 if value.runner is not runner:
@@ -103,6 +121,7 @@ class HexagonKernel(Kernel):
                 addresses.append(value.address)
             else:
                 addresses.append(value)
+        addresses += shape
         return call_item(address, self._layout.pack(addresses))
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
@@ -110,28 +129,33 @@ class HexagonKernel(Kernel):
 
         def call(values: Sequence[Any]) -> None:
             runner = runner_of()
-            runner.queue_call(item(runner, values))
+            runner.queue_call(item(runner, values, shape))
 
         if read is None:
             return call
-        return lambda values: read(self._run(values)[1])
+        return lambda values: read(self._run(values, shape)[1])
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         runner = self._device.runner()
-        item = self.item(runner, values)
+        item = self.item(runner, values, shape)
 
         def launch() -> None:
             if runner.ended:
-                self.item(self._device.runner(), values)  # raises LaunchError if an array belongs to the ended runner
+                self.item(self._device.runner(), values, shape)  # raises LaunchError if an array belongs to the ended runner
             runner.queue_call(item)
 
         return launch
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
-        return float(self._run(values)[0]) * 1e-9
+        return float(self._run(values, shape)[0]) * 1e-9
 
-    def _run(self, values: Sequence[Any]) -> Sequence[Any]:
+    def _run(self, values: Sequence[Any], shape: Sequence[bytes]) -> Sequence[Any]:
         """Call the function and wait. Return the nanoseconds of the call and the bytes of its result."""
         runner = self._device.runner()
-        reply: Sequence[Any] = runner.request(Runner.call, self.item(runner, values))
+        reply: Sequence[Any] = runner.request(Runner.call, self.item(runner, values, shape))
         return reply
+
+
+def _grid_axes(info: FunctionInfo) -> list[int]:
+    """Return the axes of the numbers of blocks that a function takes after its arguments, in their order."""
+    return [GRID_TAGS.index(tag) for tag in info.launch_param_tags if tag in GRID_TAGS[:3]]

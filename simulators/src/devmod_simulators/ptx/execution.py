@@ -196,7 +196,9 @@ class Execution:
         parked, self.parked = self.parked, {}
         before = sum(lanes.count for lanes in parked.values())
         for (_, number), lanes in parked.items():
-            self.finish(lanes.frame, lanes.frame.code.blocks[number], lanes)
+            block = lanes.frame.code.blocks[number]
+            lanes.load(block.reads)
+            self.finish(lanes.frame, block, lanes)
         if self.ready or self.barriers.release() or sum(lanes.count for lanes in self.parked.values()) != before:
             return
         if not release_warps(self):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from devmod.targets.rocm import SPEC
-from devmod_targets._text import header_files
 from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.clang_build import ClangBuild, clang_options, split_option
+from devmod_targets.rocm._headers import headers
 from devmod_targets.rocm.compile import (
     DEVICE_LIBS,
     describe_modules,
@@ -68,7 +68,7 @@ def compile_functions(request: CompileRequest, functions: Mapping[str, str]) -> 
     modules = find_modules(libs_folder)
     arch = str(request.target.arch)
     with compiler_folder() as folder:
-        build = ClangBuild(unit, options.toolchain, "hip", header_files(__package__), folder)
+        build = ClangBuild(unit, options.toolchain, "hip", headers("HIP"), folder)
         libraries = link_flags(modules, arch, options.toolchain, folder)
         flags = [*hip_flags(arch, request.options), object_version(arch), "-DDEVMOD_COMPLETE", "-fgpu-rdc", *libraries, *options.flags]
         flags += ["-DDEVMOD_DEVICE_LIBS"] if modules else []

@@ -209,7 +209,7 @@ class _Reader:
             inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
             category, space, index = "descriptorTableSlot", index, 0
-        if category == "uniform" and inner:
+        if category == "uniform" and inner and len(path) > 1:
             raise self._unsupported(path, "a constant buffer inside of uniform parameters", "declare it as a parameter")
         self._blocks.append(ValueBlock(path, path[-1], (category, space, index), is_global))
         number = len(self._blocks) - 1

@@ -1,0 +1,100 @@
+"""From Slang's C++ text to C++ for Hexagon: functions that run all threads of a grid, one after the other.
+
+A function takes the numbers of blocks in x, y and z after its arguments, each a uint32. Its launch tags name them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod.errors import CompileError
+from devmod_targets.slang._driver import translate
+from devmod_targets.slang._interface import read_arguments
+from devmod_targets.slang._wrapper import (
+    Text,
+    Wrapped,
+    check_arguments,
+    content_type,
+    finish,
+    is_constant_buffer,
+    memory_of,
+    prelude,
+    strange_text,
+    symbol_for,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from devmod_targets.authoring import CompileRequest, Payload
+    from devmod_targets.slang._driver import Entry
+
+#: The number of the language C++, whose prelude is replaced.
+_CPP = 5
+#: Slang's error about what a target lacks, and the note with its place.
+_UNAVAILABLE = "E36107"
+_USE = re.compile(r"note: see using of '([^'\n]+)'\n\s*--> ([^:\n]+):(\d+)")
+_KERNEL = re.compile(r"^void (_\w+)\(void\*", re.MULTILINE)
+#: The structs of the parameters of a file and of an entry point, and the variables of these types.
+_STRUCTS = {"GlobalParams_0": "slang_globals", "EntryPointParams_0": "slang_arguments"}
+#: The parameters of a function after its arguments.
+_BLOCKS = ("slang_blocks_x", "slang_blocks_y", "slang_blocks_z")
+
+
+def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
+    """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
+    try:
+        translation = translate(request, "cpp", preludes={_CPP: ""}, check=lambda entry: check_arguments(request, entry))
+    except CompileError as error:
+        raise _explained(request, error) from None
+    functions = [_function(request, number, entry) for number, entry in enumerate(translation.entries)]
+    text = "".join(function.text for function in functions)
+    return finish(request, translation, compiler, f"{prelude(text)}namespace slang {{\n{text}}}\n", "C++", functions, blocks=_BLOCKS)
+
+
+def _explained(request: CompileRequest, error: CompileError) -> CompileError:
+    """Return the error for what Slang does not translate to C++, such as barriers; another error unchanged."""
+    if _UNAVAILABLE not in error.log:
+        return error
+    use = _USE.search(error.log)
+    what = f"{use[2]}:{use[3]}: {use[1]}" if use else str(error)
+    return request.error(
+        f"{what} is not supported on hexagon, where the threads of a block run one after the other: barriers, atomics and waves are not "
+        "available. Compile the file without this entry point for hexagon",
+        log=error.log,
+    )
+
+
+def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
+    """Return the function that callers call for an entry point."""
+    text = Text(request, entry.code.decode("utf-8", "replace"))
+    kernel = _KERNEL.search(text.text)
+    arguments, _, threads, *_ = read_arguments(request, entry)
+    if kernel is None or threads is None:
+        raise strange_text(request, f"no kernel {entry.symbol!r}")
+    lines: list[str] = []
+    declarations: list[str] = []
+    places: list[str] = []
+    for (struct, name), parameters in zip(_STRUCTS.items(), (entry.globals, entry.reflection.get("parameters", [])), strict=True):
+        fields = text.fields(struct)
+        variables = [each._replace(expression=f"{name}.{each.expression}") for each in text.variables(parameters, fields)] if fields else []
+        lines += [f"{struct} {name};"] if fields else []
+        places.append(f"&{name}" if fields else "nullptr")
+        for variable in filter(is_constant_buffer, variables):
+            lines += [f"{content_type(variable)} {memory_of(variable)};", f"{variable.expression} = &{memory_of(variable)};"]
+        for argument in arguments:
+            if argument.is_global == (struct == "GlobalParams_0"):
+                declaration, statement = text.declaration(argument, variables)
+                declarations.append(declaration)
+                lines.append(statement)
+    ids = ("bz", "by", "bx", "tz", "ty", "tx")
+    loops = [f"for (uint {name} = 0; {name} < {end}; {name}++)" for name, end in zip(ids, (*_BLOCKS[::-1], *threads[::-1]), strict=True)]
+    symbol = symbol_for(entry.symbol)
+    function = [
+        *(f"namespace kernel_{number} {{", "namespace {", text.text, "}", text.instances()),
+        f'extern "C" void {symbol}({", ".join([*declarations, *(f"uint {name}" for name in _BLOCKS)])})',
+        *("{", *lines, *loops, "{", "ComputeThreadVaryingInput thread = {{bx, by, bz}, {tx, ty, tz}};"),
+        *(f"{kernel[1]}(&thread, {places[1]}, {places[0]});", "}", "}", "}", ""),
+    ]
+    return Wrapped(entry.name, symbol, arguments, threads, "\n".join(function))

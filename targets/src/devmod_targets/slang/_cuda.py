@@ -1,0 +1,99 @@
+"""From Slang's CUDA text to CUDA C++ for NVRTC, and to HIP for clang."""
+
+from __future__ import annotations
+
+import re
+
+from devmod_targets.slang._driver import translate
+from devmod_targets.slang._interface import read_arguments
+from devmod_targets.slang._wrapper import (
+    Text,
+    Variable,
+    Wrapped,
+    check_arguments,
+    content_type,
+    finish,
+    is_constant_buffer,
+    memory_of,
+    prelude,
+    strange_text,
+    symbol_for,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from devmod_targets.authoring import CompileRequest, Payload
+    from devmod_targets.slang._driver import Entry
+
+_LANGUAGES = {"cuda": "CUDA C++", "rocm": "HIP"}
+#: The number of the language CUDA, whose prelude is replaced.
+_CUDA = 6
+_KERNEL = re.compile(r'^extern "C" __global__ void (\w+)\(', re.MULTILINE)
+#: The functions that make vectors. NVRTC warns of CUDA's own of the same name: some of their types are deprecated.
+_VECTOR = re.compile(r"\bmake_(\w+[1-4]) *\(")
+_GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.MULTILINE)
+
+
+def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
+    """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
+    translation = translate(request, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
+    text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
+    kernels = [_kernel(request, text, entry) for entry in translation.entries]
+    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", _shared(text, translation.entries[0])))
+    wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
+    program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
+    return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
+
+
+def _of_file(text: Text, entry: Entry) -> list[Variable]:
+    """Return the variables of the parameters of the file; [] if nothing uses them."""
+    match = _GLOBALS.search(text.text)
+    variables = text.variables(entry.globals, text.fields(match[1])) if match else []
+    return [variable._replace(expression=f"SLANG_globalParams.{variable.expression}") for variable in variables]
+
+
+def _shared(text: Text, entry: Entry) -> str:
+    """Return the text with the parameters of the file in memory that a block shares. Each kernel writes them there."""
+    memory = [r"static __shared__ \1 SLANG_globalParams;"]
+    body = text.text
+    for variable in filter(is_constant_buffer, _of_file(text, entry)):
+        name = variable.expression.rpartition(".")[2]
+        memory.append(f"static __shared__ {content_type(variable)} {memory_of(variable)};")
+        # Its address is known, so that it needs no generic pointer.
+        body = re.sub(rf"\bglobalParams_0->{name}\b", f"(&{memory_of(variable)})", body)
+    return _GLOBALS.sub("\n".join(memory), body)
+
+
+def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
+    """Return the kernel that callers call for an entry point."""
+    starts = {match[1]: match.end() for match in _KERNEL.finditer(text.text)}
+    kernel_name = entry.symbol if entry.symbol in starts else f"{entry.symbol}_0"  # a name that C++ does not have, such as "main"
+    if kernel_name not in starts:
+        raise strange_text(request, f"no kernel {entry.symbol!r}")
+    of_file = _of_file(text, entry)
+    own = text.variables(entry.reflection.get("parameters", []), text.parameters(starts[kernel_name]))
+    arguments, _, threads, *_ = read_arguments(request, entry)
+    if threads is None:
+        raise strange_text(request, f"no block of threads of {entry.name!r}")
+    copies: list[str] = []
+    lines: list[str] = []
+    for variable in own:
+        is_address = is_constant_buffer(variable)
+        lines.append(f"{content_type(variable)} {memory_of(variable)};" if is_address else f"{variable.type} {variable.expression};")
+    declarations = []
+    for argument in arguments:
+        declaration, statement = text.declaration(argument, of_file if argument.is_global else own)
+        declarations.append(declaration)
+        (copies if argument.is_global else lines).append(statement)
+    if any(copies):
+        copies = ["if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {", *copies, "}", "__syncthreads();"]
+    values = ", ".join(f"&{memory_of(variable)}" if is_constant_buffer(variable) else variable.expression for variable in own)
+    symbol = symbol_for(entry.symbol)
+    x, y, z = threads
+    kernel = [
+        f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({", ".join(declarations)})',
+        *("{", *copies, *lines, f"slang::{kernel_name}({values});", "}", ""),
+    ]
+    return Wrapped(entry.name, symbol, arguments, threads, "\n".join(kernel))

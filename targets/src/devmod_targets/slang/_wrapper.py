@@ -1,0 +1,407 @@
+"""The functions that callers call, around the kernels in Slang's CUDA and C++ text.
+
+Slang's CUDA kernels take a buffer as a struct of address and count, and the parameters of a file from a global variable. Its C++ kernels
+take pointers to structs. The functions here take the arguments of `read_arguments`: an address a buffer, and a value a number or a struct.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import NamedTuple
+
+from devmod import Member, Origin
+from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
+from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_targets._text import header_text, split_arguments
+from devmod_targets.authoring import merge_declared
+from devmod_targets.slang._interface import read_arguments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from devmod import FunctionInfo, Param
+    from devmod_targets.authoring import CompileRequest, Payload
+    from devmod_targets.slang._driver import Entry, Translation
+    from devmod_targets.slang._interface import Argument
+
+
+class Wrapped(NamedTuple):
+    """A function that callers call.
+
+    Attributes
+    ----------
+    name, symbol
+        The name for callers, and that in the program.
+    arguments, block
+        Its arguments, and its block of threads.
+    text
+        Its text.
+    """
+
+    name: str
+    symbol: str
+    arguments: Sequence[Argument]
+    block: tuple[int, int, int]
+    text: str
+
+
+class Variable(NamedTuple):
+    """A variable in the text, its type there, and its type in Slang's reflection."""
+
+    expression: str
+    type: str
+    reflected: Mapping[str, Any]
+
+
+# -- The text.
+
+
+_BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
+_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<uint(?:32_t)?\s*>")
+_STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+_DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
+#: The words that no parameter and no function in C++ can have as its name, and the macros of the prelude.
+_WORDS_TEXT = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval
+constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
+extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
+thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+main slang threadIdx blockIdx blockDim gridDim warpSize
+"""
+_WORDS = frozenset(_WORDS_TEXT.split())
+#: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
+_COUNT = "slang_count_of_"
+#: What the kinds lack that a parameter may be.
+_LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
+
+
+def prelude(text: str) -> str:
+    """Return the prelude for a text of Slang."""
+    has_half = re.search("half|f16", text) is not None
+    return f"#define SLANG_HALF {int(has_half)}\n{header_text(__package__, 'headers/prelude.h')}"
+
+
+def symbol_for(name: str) -> str:
+    """Return the symbol of a function: its name, or another one if C's library may have a function of that name."""
+    of_library = name in _WORDS or re.search(rf"::{name}f?\(", header_text(__package__, "headers/prelude.h"))
+    return f"slang_{name}" if of_library else name
+
+
+def check_arguments(request: CompileRequest, entry: Entry) -> None:
+    """Raise CompileError for an argument that the kind lacks."""
+    for argument in read_arguments(request, entry).arguments:
+        if argument.kind in _LACKING:
+            name, kind = ".".join(argument.path), request.target.kind
+            raise request.error(
+                f"the Slang function {entry.name!r} takes {name!r}, {_LACKING[argument.kind]}, which Slang's code for {kind} cannot take "
+                "here: use a StructuredBuffer or a RWStructuredBuffer",
+                function=entry.name,
+                argument=name,
+            )
+
+
+def strange_text(request: CompileRequest, what: str) -> CompileError:
+    """Return the error for a text that Slang does not write."""
+    return request.error(f"Slang's translation of {request.name} cannot be read: it has {what}")
+
+
+class Text:
+    """A text of Slang.
+
+    Attributes
+    ----------
+    text
+        The text.
+    has_counts
+        Whether it reads the number of a buffer's elements.
+    elements
+        The types of the elements of buffers.
+    """
+
+    def __init__(self, request: CompileRequest, text: str) -> None:
+        self._request, self.text = request, text
+        self.has_counts = ".GetDimensions(" in text
+        self.elements: dict[str, None] = {}
+        self._structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
+
+    def fields(self, name: str) -> list[tuple[str, str]]:
+        """Return the type and the name of each field of a struct; [] without the struct."""
+        body = self._structs.get(name, "")
+        return self._declared(body.strip().removesuffix(";").split(";\n")) if body.strip() else []
+
+    def parameters(self, start: int) -> list[tuple[str, str]]:
+        """Return the type and the name of each parameter of a function. `start` is the place behind its opening parenthesis."""
+        declarations = split_arguments(self.text[start : self.text.find("\n", start)])
+        if declarations is None:
+            raise strange_text(self._request, "a kernel without a list of parameters")
+        return self._declared(declarations)
+
+    def instances(self) -> str:
+        """Return a text that makes the types of elements complete. libclang does not know the size of a template's instance otherwise."""
+        return "".join(f"static_assert(sizeof({each}) > 0);\n" for each in self.elements)
+
+    def _declared(self, declarations: Iterable[str]) -> list[tuple[str, str]]:
+        matches = [_DECLARED.fullmatch(declaration.strip()) for declaration in declarations]
+        if None in matches:
+            raise strange_text(self._request, "a declaration without a name")
+        return [(match[1], match[2]) for match in matches if match is not None]
+
+    def variables(self, parameters: Sequence[Any], declared: Sequence[tuple[str, str]]) -> list[Variable]:
+        """Return a variable for each parameter of the reflection that has a place, with its name and its type in the text."""
+        placed = [each for each in parameters if "binding" in each or "bindings" in each]
+        if len(placed) != len(declared):
+            raise strange_text(self._request, f"{len(declared)} parameters, and the source {len(placed)}")
+        return [Variable(name, type_, {**each["type"], "name": each["name"]}) for each, (type_, name) in zip(placed, declared, strict=True)]
+
+    def declaration(self, argument: Argument, variables: Iterable[Variable]) -> tuple[str, str]:
+        """Return the declaration of an argument as a parameter, and the statement that assigns it to Slang's variables.
+
+        A buffer's type of elements is added to `elements`.
+        """
+        name = f"{argument.name}_" if argument.name in _WORDS or argument.name.lower().startswith("slang") else argument.name
+        variables = list(variables)
+        if not variables:  # nothing uses the parameters of the file
+            return f"{_unused_type(argument)}{name}", ""
+        place = self._find(argument, variables)
+        if argument.kind != "buffer":
+            return f"{place.type} {name}", f"{place.expression} = {name};"
+        match = (_BYTES if place.reflected.get("baseShape") == "byteAddressBuffer" else _BUFFER).fullmatch(place.type)
+        if match is None:
+            raise strange_text(self._request, f"the type {place.type[:80]!r} of {argument.name!r}")
+        pointee = match[1].strip() if match.re is _BUFFER else "uint"
+        self.elements[pointee] = None
+        declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
+        if self.has_counts:
+            return f"{declaration}, ulonglong {_COUNT}{name}", f"{place.expression} = {{({pointee} *){name}, (size_t){_COUNT}{name}}};"
+        return declaration, f"{place.expression} = {{({pointee} *){name}, 0}};"
+
+    def _find(self, argument: Argument, variables: Iterable[Variable]) -> Variable:
+        """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
+        roots: dict[str, Variable] = {}
+        for variable in variables:
+            if is_constant_buffer(variable) and "name" not in variable.reflected["elementType"]:
+                roots |= self._members(variable)
+            else:
+                roots[variable.reflected["name"]] = variable
+        found = roots.get(argument.path[0])
+        for name in argument.path[1:]:
+            found = self._members(found).get(name) if found is not None else None
+        if found is None:
+            raise strange_text(self._request, f"no {'.'.join(argument.path)!r}")
+        if is_constant_buffer(found):
+            return Variable(memory_of(found), content_type(found), found.reflected["elementType"])
+        return found
+
+    def _members(self, variable: Variable) -> dict[str, Variable]:
+        """Return the fields of a struct by their names in the source."""
+        parent, type_, reflected = variable
+        if is_constant_buffer(variable):
+            parent, type_, reflected = memory_of(variable), content_type(variable), reflected["elementType"]
+        fields = self.fields(type_)
+        own = reflected.get("fields", [])
+        if len(own) != len(fields):
+            raise strange_text(self._request, f"a struct {type_[:80]!r} of {len(fields)} fields, and the source {len(own)}")
+        return {
+            each["name"]: Variable(f"{parent}.{name}", text, {**each["type"], "name": each["name"]})
+            for each, (text, name) in zip(own, fields, strict=True)
+        }
+
+
+def _unused_type(argument: Argument) -> str:
+    """Return the type in C++ of an argument that the text does not have. Its size and its alignment are those of the argument."""
+    if argument.kind == "buffer":
+        return f"{'const ' if argument.access == 'r' else ''}void *"
+    if not argument.type:
+        return f"FixedArray<uint, {-(-argument.size // 4)}> "
+    scalar, _, lanes = argument.type.partition("x")
+    name = {"float16": "half", "float32": "float", "float64": "double", "bool": "bool", "handle": "void *"}.get(scalar, f"{scalar}_t")
+    return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
+
+
+def is_constant_buffer(variable: Variable) -> bool:
+    """Return whether Slang takes the address of a value."""
+    return variable.reflected["kind"] in ("constantBuffer", "parameterBlock")
+
+
+def memory_of(variable: Variable) -> str:
+    """Return the name of the variable with the value of a constant buffer."""
+    return f"memory_of_{variable.expression.rpartition('.')[2]}"
+
+
+def content_type(variable: Variable) -> str:
+    """Return the type of the value of a constant buffer."""
+    return variable.type.removesuffix("*").rstrip()
+
+
+# -- The payload, with the functions of the source.
+
+
+#: A function in an error of a compiler that the prelude does not have, or that it does not find among those of C.
+_MISSING = re.compile(r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]")
+#: The limit on the numbers of a struct that are compared.
+_MAX_NUMBERS = 1 << 16
+
+
+def finish(
+    request: CompileRequest,
+    translation: Translation,
+    compiler: Callable[[CompileRequest], Payload],
+    program: str,
+    language: str,
+    functions: Sequence[Wrapped],
+    *,
+    blocks: Sequence[str] = (),
+) -> Payload:
+    """Compile a program with the kind's compiler.
+
+    Parameters
+    ----------
+    request, translation
+        The request for the source in Slang, and its translation.
+    compiler, program, language
+        The kind's compiler, and the program and its language.
+    functions
+        The functions of the program.
+    blocks
+        The parameters at the end of each function that have the numbers of blocks.
+
+    Returns
+    -------
+    Payload
+        The payload. Its functions have the arguments of the source.
+
+    Raises
+    ------
+    CompileError
+        The program does not compile, or its functions contradict Slang's reflection.
+    """
+    try:
+        payload = compiler(
+            request.replace(
+                text=program, folder="", language=language, fmap=None, options=translation.rest, defines={}, include=(), name_expressions=()
+            )
+        )
+    except ToolchainNotFoundError:
+        raise
+    except CompileError as error:
+        missing = _MISSING.search(error.log)
+        text = f"has no valid {language}: {error}"
+        if missing:
+            text = (
+                f"uses {missing[1]} of Slang's {language}, which devmod does not have for {request.target.kind}: compute it otherwise there"
+            )
+        raise request.error(f"the Slang source {request.name} {text}", log=error.log) from None
+    found = {info.name: info for info in payload.fmap.values()}
+    reflected: dict[str, ReflectedFunction] = {}
+    for each in functions:
+        name = request.stem if each.name == "main" else each.name
+        if name in reflected:
+            raise request.error(
+                f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
+                f"{name!r}; pass another name in name=",
+                function=name,
+            )
+        reflected[name] = _function(request, each, found, blocks)
+    spec, origin = find_spec(request.target.kind), payload.origin
+    assert spec is not None
+    assert origin is not None
+    toolchain = ", ".join(filter(None, (translation.toolchain, origin.toolchain)))
+    return payload.replace(
+        fmap={name: _packed(info) for name, info in merge_declared(spec, reflected, request.fmap).items()},
+        origin=Origin(origin.target, toolchain, (*translation.options, *origin.options), translation.sources),
+        files={**(payload.files or {}), **translation.files},
+    )
+
+
+def _function(request: CompileRequest, wrapped: Wrapped, found: Mapping[str, FunctionInfo], blocks: Sequence[str]) -> ReflectedFunction:
+    """Return a function with the arguments of the source, from what the kind's compiler has found in the program."""
+    info = found.get(wrapped.symbol)
+    interface = info.interface if info is not None else None
+    if info is None or interface is None:
+        raise strange_text(request, f"no function {wrapped.symbol!r}")
+    types, own = list(info.arg_types), list(interface.params)
+    params: list[Param] = []
+    for argument in wrapped.arguments:
+        number = len(params)
+        if number >= len(own):
+            raise strange_text(request, f"a function {wrapped.symbol!r} with other parameters")
+        param = _param(request, argument, own[number])
+        if argument.kind == "scalar" and not param.align and param.type:
+            types[number] = param.type
+        params.append(param)
+        params += [each for each in own[number + 1 : number + 2] if each.name.startswith(_COUNT)]
+    if len(own) != len(params) + len(blocks):
+        raise strange_text(request, f"a function {wrapped.symbol!r} with other parameters")
+    return ReflectedFunction(
+        wrapped.symbol,
+        types[: len(types) - len(blocks)],
+        params,
+        wrapped.block,
+        request.name,
+        tags=GRID_TAGS[: len(blocks)],
+        needs=interface.needs,
+        subgroup=interface.subgroup,
+    )
+
+
+def _packed(info: FunctionInfo) -> FunctionInfo:
+    """Return a function with one parameter for a buffer and its count."""
+    params: list[Param] = []
+    for param in info.interface.params if info.interface is not None else ():
+        if param.name.startswith(_COUNT):
+            params[-1] = params[-1].replace(pack=("ptr:handle", f"count:{param.type}"))
+        else:
+            params.append(param)
+    return info.replace(interface=info.interface.replace(params=params)) if info.interface is not None else info
+
+
+def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
+    """Return the parameter for an argument. Its layout is that of the program, which must agree with Slang's reflection."""
+    param = own.replace(name=argument.name)
+    if argument.type == "handle":
+        return param
+    members = argument.members or (Member("", argument.type),)
+    if own.kind == "buffer" and not own.type:  # nothing uses it
+        return param.replace(type=argument.type)
+    # Those of a struct's buffers are arguments of their own.
+    if not set(_numbers(members)) <= set(_numbers(own.members or [Member("", own.type)])):
+        raise strange_text(request, f"another layout of {argument.name!r}")
+    if argument.kind == "scalar":
+        is_number = bool(argument.type) and "x" not in argument.type
+        return param.replace(type=argument.type, align=0, members=()) if is_number else with_members(param.replace(members=()), members)
+    if argument.type or not argument.members[0].name:
+        # The elements of arrays and matrices are numbers, and those of vectors of three, which have no padding here.
+        type_ = argument.type or argument.members[0].type
+        is_vector = bool(argument.type) and not type_.endswith("x3")
+        if type_:
+            return param.replace(type=type_ if is_vector else dtype_name((*parse_dtype(type_)[:2], 1)), align=0, members=())
+    return with_members(param.replace(members=()), argument.members)
+
+
+def _numbers(members: Iterable[Member]) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the bytes of each number, up to a limit: the reflection may have arrays of any length."""
+    return islice(_all_numbers(members, 0), _MAX_NUMBERS)
+
+
+def _all_numbers(members: Iterable[Member], start: int) -> Iterator[tuple[int, int]]:
+    for member in members:
+        for place in _places(member.shape, member.strides, start + member.offset):
+            if member.members:
+                yield from _all_numbers(member.members, place)
+            else:
+                code, bits, lanes = parse_dtype(member.type)
+                size = array_bytes((code, bits, 1))
+                yield from ((place + size * lane, size) for lane in range(lanes))
+
+
+def _places(shape: Sequence[int], strides: Sequence[int], start: int) -> Iterator[int]:
+    """Yield the offset of each element of an array."""
+    if not shape:
+        yield start
+    for number in range(shape[0] if shape else 0):
+        yield from _places(shape[1:], strides[1:], start + strides[0] * number)

@@ -1,0 +1,168 @@
+"""Slang for CUDA, ROCm and Hexagon: the arguments, the program around Slang's text, and errors."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from slang_kernels import BASICS
+
+import devmod
+from devmod import CompileError
+from devmod_targets.slang import _cuda
+from devmod_targets.slang._driver import Translation
+
+pytestmark = pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
+TARGETS = {"cuda": "cuda -arch=compute_80", "rocm": "rocm -arch=gfx1100", "hexagon": "hexagon -arch=v66"}
+HEAD = '[shader("compute")] [numthreads(8, 4, 1)]\n'
+GLOBALS = f"""
+StructuredBuffer<float> x;
+cbuffer Settings {{ float a; uint n; }}
+uniform int3 unused;
+struct Limits {{ float least; int2 place; }};
+ConstantBuffer<Limits> limits;
+{HEAD}void first(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> y) {{ if (id.x < n) y[id.x] = a * x[id.x]; }}
+{HEAD}void main(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> y, uniform ConstantBuffer<Limits> own) {{ y[id.x] = own.least; }}
+"""
+STRUCTS = f"""
+struct Item {{ float s; float4 v; half3 h; uint8_t b; float2 f; bool3 flags; float3x2 m; half2x3 n; float4 rows[2]; half3 more[2]; uint64_t3 u; }};
+struct Both {{ float k; StructuredBuffer<float> data; }};
+{HEAD}void f(uint3 id : SV_DispatchThreadID, uniform StructuredBuffer<Item> items, uniform Item one, uniform Both both, uniform RWStructuredBuffer<float3x3> m,
+       uniform RWStructuredBuffer<float3> v)
+{{
+    v[id.x] = items[id.y].s + one.v.x + both.k * both.data[id.x] + m[0][1][2];
+}}
+"""
+
+
+def compiled(source: str, kind: str, **arguments: Any) -> devmod.Module:
+    return devmod.compile(source, TARGETS[kind], language="Slang", **arguments)
+
+
+def refused(source: str, kind: str, **arguments: Any) -> str:
+    with pytest.raises(CompileError) as caught:
+        compiled(source, kind, **arguments)
+    assert caught.value.kind == kind
+    return str(caught.value)
+
+
+def kernel(parameters: str, body: str = "") -> str:
+    return f"{HEAD}void f(uint3 id : SV_DispatchThreadID, {parameters}) {{ {body} }}"
+
+
+@pytest.mark.parametrize("kind", ["cuda", "rocm"])
+@pytest.mark.row("R17")
+def test_the_parameters_are_those_of_the_source(kind: str) -> None:
+    functions = compiled(BASICS, kind, name_expressions=["map<Square, 2>"]).functions
+    end = " subgroup 32" if kind == "rocm" else ""
+    assert [(name, repr(info)) for name, info in functions.items()] == [
+        ("saxpy", f"<FunctionInfo saxpy(x: float32* r, y: float32* rw, a: float32, n: uint32) block 64×1×1{end}>"),
+        ("total", f"<FunctionInfo total(x: float32* r, sums: float32* rw, n: uint32) block 64×1×1{end}>"),
+        ("map<Square, 2>", f"<FunctionInfo map_Square_2(y: float32* rw) block 32×1×1{end}>"),
+    ]
+    assert functions["saxpy"].arg_types == ("handle", "handle", "float32", "uint32")
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_the_parameters_of_a_file_come_first(kind: str) -> None:
+    functions = compiled(GLOBALS, kind, name="k").functions
+    of_file = "x: float32* r, a: float32, n: uint32, unused: int32x3, limits: {least: float32, place: int32x2}, y: float32* rw"
+    texts = {name: repr(info).partition(" block")[0] for name, info in functions.items()}
+    assert texts == {
+        "first": f"<FunctionInfo first({of_file})",
+        "k": f"<FunctionInfo slang_main({of_file}, own: {{least: float32, place: int32x2}})",
+    }
+    assert [info.interface.block for info in functions.values()] == [(8, 4, 1)] * 2  # type: ignore[union-attr]
+    tags = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
+    assert functions["first"].launch_param_tags[:3] == tags
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_structs_have_the_layout_of_the_code(kind: str) -> None:
+    interface = compiled(STRUCTS, kind).functions["f"].interface
+    assert interface is not None
+    assert [param.name for param in interface.params] == ["items", "one", "both", "both_data", "m", "v"]
+    offsets = {member.name: member.offset for member in interface.params[0].members}
+    # Slang aligns vectors on a GPU, and in C++ only their elements.
+    expected = [0, 4, 20, 26, 28, 36, 40, 64, 76, 108, 120] if kind == "hexagon" else [0, 16, 32, 40, 48, 56, 64, 88, 112, 144, 160]
+    assert dict(zip(["s", "v", "h", "b", "f", "flags", "m", "n", "rows", "more", "u"], expected, strict=True)) == offsets
+    assert [param.type for param in interface.params[3:]] == ["float32"] * 3
+    assert interface.params[2].members[0].name == "k"
+
+
+@pytest.mark.parametrize("kind", ["cuda", "rocm"])
+def test_a_buffer_whose_length_is_read_has_a_count(kind: str) -> None:
+    source = kernel("uniform RWStructuredBuffer<float> y", "uint n, stride; y.GetDimensions(n, stride); if (id.x < n) y[id.x] = stride;")
+    info = compiled(source, kind).functions["f"]
+    assert info.interface is not None
+    assert (info.arg_types, info.interface.params[0].pack) == (("handle", "uint64"), ("ptr:handle", "count:uint64"))
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_names_that_cpp_does_not_have(kind: str) -> None:
+    source = f"{HEAD}void exp(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> register, uniform int blockIdx)"
+    source += "{ register[id.x] = blockIdx; }"
+    (info,) = compiled(source, kind).functions.values()
+    assert repr(info).startswith("<FunctionInfo slang_exp(register: float32* rw, blockIdx: int32)")
+
+
+def test_the_origin_has_slang_and_the_own_compiler() -> None:
+    origin = compiled(BASICS, "cuda").origin
+    assert re.fullmatch(r"slangpy [\d.]+ \(slang [\d.]+\), nvrtc [\d.]+, .*libclang [\d.]+", origin.toolchain)
+    assert (origin.target, list(origin.sources)) == ("cuda -arch=compute_80", ["<text>"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name", "what"),
+    [
+        ("uniform Texture2D<float4> t", "t", "a texture"),
+        ("uniform Sampler2D<float4> t", "t", "a texture with its sampler"),
+        ("uniform SamplerState s", "s", "a sampler"),
+    ],
+)
+@pytest.mark.parametrize("kind", TARGETS)
+def test_what_the_kinds_lack(kind: str, parameters: str, name: str, what: str) -> None:
+    assert refused(kernel(parameters), kind) == (
+        f"the Slang function 'f' takes {name!r}, {what}, which Slang's code for {kind} cannot take here: use a StructuredBuffer or a "
+        "RWStructuredBuffer"
+    )
+
+
+def test_barriers_on_hexagon() -> None:
+    assert refused(BASICS, "hexagon") == (
+        "<text>:14: GroupMemoryBarrierWithGroupSync is not supported on hexagon, where the threads of a block run one after the other: "
+        "barriers, atomics and waves are not available. Compile the file without this entry point for hexagon"
+    )
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_function_that_a_kind_lacks(kind: str) -> None:
+    source = kernel("uniform RWStructuredBuffer<double> y", "y[id.x] = asinh(y[id.x]);")
+    language = {"cuda": "CUDA C++", "rocm": "HIP", "hexagon": "C++"}[kind]
+    assert refused(source, kind) == (
+        f"the Slang source <text> uses F64_asinh of Slang's {language}, which devmod does not have for {kind}: compute it otherwise there"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (b"__global__ void f(", b"__global__ void g(", "no kernel 'f'"),
+        (b"RWStructuredBuffer<float> y_0, ", b"", "1 parameters, and the source 2"),
+        (b"RWStructuredBuffer<float> y_0", b"float y_0", "the type 'float' of 'y'"),
+    ],
+)
+def test_a_text_that_slang_does_not_write(old: bytes, new: bytes, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    translate = _cuda.translate
+
+    def changed(*args: Any, **keywords: Any) -> Translation:
+        translation = translate(*args, **keywords)
+        entries = [entry._replace(code=entry.code.replace(old, new)) for entry in translation.entries]
+        assert entries != list(translation.entries)
+        return translation._replace(entries=entries)
+
+    monkeypatch.setattr(_cuda, "translate", changed)
+    source = kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[0] = a;")
+    assert refused(source, "cuda") == f"Slang's translation of <text> cannot be read: it has {problem}"
