@@ -19,7 +19,7 @@ SOURCES = {
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("opencl -device=gpu", "the target 'opencl -device=gpu' has the option -device; the kind has no options"),
+        ("opencl -device=gpu", "the target 'opencl -device=gpu' has the option -device; expected '-format'"),
         ("webgpu -a=1", "the target 'webgpu -a=1' has the option -a; the kind has no options"),
         ("vulkan -target-env=vulkan1.3", "the target 'vulkan -target-env=vulkan1.3' has the option -target-env; expected '-arch'"),
         ("hexagon -arch=v68 -vtcm=4", "the target 'hexagon -arch=v68 -vtcm=4' has the option -vtcm; expected '-arch'"),

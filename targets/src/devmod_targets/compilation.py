@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _WERROR, _STRICT = "--werror", "--strict"
 #: The languages that no compiler of a kind knows: the module that compiles or translates them, and the kinds.
 _FRONT_ENDS = {
+    "OpenCL C": ("devmod_targets.opencl.device.compile", ("cuda", "rocm")),
     "Slang": ("devmod_targets.slang.compile", ("cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu")),
     "Triton": ("devmod_targets.triton.compile", ("cuda", "rocm")),
 }

@@ -41,9 +41,10 @@ def spec_of_format(fmt: str) -> TargetSpec | None:
 
 
 def spec_of_language(suffix: str) -> TargetSpec | None:
-    """Return the spec of the first kind with a compiler for sources of this suffix; None if there is none."""
+    """Return the spec of the kind whose default language sources of this suffix have, else of the first that compiles them, or None."""
     with shared_scan():
-        return next((spec for spec in _specs(suffix) if suffix in spec.languages), None)
+        specs = [spec for spec in _specs(suffix) if suffix in spec.languages]
+    return next((spec for spec in specs if suffix in [*spec.languages][:1]), next(iter(specs), None))
 
 
 def spec_of_loader(name: str) -> TargetSpec | None:

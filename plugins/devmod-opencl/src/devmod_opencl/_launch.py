@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import accumulate, chain, repeat, starmap
 from math import prod
 from operator import itemgetter
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
+    from devmod_readers.spirv import SpirvKernel
     from devmod_runtime import Argument, Image, Sampler
 
 
@@ -107,9 +109,28 @@ class OpenCLPrograms(Programs):
     def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
         """Return the address space, type and access of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
         program = self.get(device)
+        if self.fmt == "il":  # drivers have no information about the arguments of SPIR-V
+            kernel = self._il_kernels.get(name)
+            return [[each.space, each.type, each.access] for each in kernel.arguments] if kernel else ()
         if not self.text:
             return ()
         return self._arguments[device].get(name, ()) if device in self._arguments else _driver.arguments_of(program, name)
+
+    @cached_property
+    def _il_kernels(self) -> Mapping[str, SpirvKernel]:
+        """The kernels of SPIR-V by name.
+
+        Raises
+        ------
+        FormatError
+            The SPIR-V is damaged.
+        """
+        from devmod_readers.spirv import read_kernels, read_module
+
+        try:
+            return read_kernels(read_module(self.code))
+        except FormatError as error:
+            raise FormatError(f"the opencl payload of format 'il' {error}", kind="opencl") from None
 
     def _build(self, device: OpenCLDevice) -> Any:
         if self.fmt == "il" and not _supports(device, "il"):

@@ -1,4 +1,5 @@
-"""A reader of SPIR-V for compilers and runtimes. It returns the compute entry points of a module with their resources and constants.
+"""A reader of SPIR-V for compilers and runtimes. It returns the compute entry points of a module with their resources and constants, and
+the kernels of a module of OpenCL.
 
 It needs no toolchain and no device. `read_module` and `reflect` raise `devmod.FormatError` for a module that is damaged, newer than this
 reader, or not supported. The error's text continues a sentence that begins with the module, such as "the SPIR-V of k.spv".
@@ -7,9 +8,24 @@ reader, or not supported. The error's text continues a sentence that begins with
 from __future__ import annotations
 
 from devmod_readers.spirv._constants import SpirvConstants
+from devmod_readers.spirv._kernels import KERNEL_CAPABILITY, KernelArgument, SpirvKernel, read_imports, read_kernels
 from devmod_readers.spirv._lengths import read_lengths
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
 from devmod_readers.spirv._sampling import read_samplings
 
-__all__ = ["GL_COMPUTE", "EntryPoint", "SpirvConstants", "SpirvModule", "read_lengths", "read_module", "read_samplings", "reflect"]
+__all__ = [
+    "GL_COMPUTE",
+    "KERNEL_CAPABILITY",
+    "EntryPoint",
+    "KernelArgument",
+    "SpirvConstants",
+    "SpirvKernel",
+    "SpirvModule",
+    "read_imports",
+    "read_kernels",
+    "read_lengths",
+    "read_module",
+    "read_samplings",
+    "reflect",
+]

@@ -44,7 +44,7 @@ MODELS = {
     5365: "a mesh shader",
 }
 
-_TYPES = frozenset((*range(19, 33), 5341))
+_TYPES = frozenset((*range(19, 34), 5341))
 _CONSTANTS = frozenset((41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52))
 #: The minimum number of operands of each instruction, by opcode.
 _MIN_OPERANDS = {
@@ -95,6 +95,8 @@ class SpirvModule:
         Id of a module-scope variable to (type, storage class).
     uses, calls : dict
         Function's id to the variables that its body uses, and to the functions that it calls.
+    function_types : dict
+        Function's id to its type.
     compares_depth : bool
         Whether a function samples an image by depth comparison.
     """
@@ -113,6 +115,7 @@ class SpirvModule:
         self.variables: dict[int, tuple[int, int]] = {}
         self.uses: dict[int, set[int]] = {}
         self.calls: dict[int, set[int]] = {}
+        self.function_types: dict[int, int] = {}
         self.compares_depth = False
         self._used_variables: dict[int, int] | None = None
         self._listed: list[int] = []
@@ -201,6 +204,7 @@ def read_module(data: bytes | memoryview) -> SpirvModule:
             function = operands[1]
             module.uses.setdefault(function, set())
             module.calls.setdefault(function, set())
+            module.function_types[function] = operands[3]
         elif opcode == 56:
             function = 0
         elif function:

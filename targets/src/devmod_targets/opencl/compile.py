@@ -1,4 +1,4 @@
-"""The compiler of OpenCL C. The payload is the self-contained source; libclang reads its kernels."""
+"""The compiler of OpenCL C. The payload is the self-contained source, or SPIR-V (``-format=il``); libclang reads the kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from bisect import bisect_right
 from functools import cached_property
 
 from devmod import Param
+from devmod.backend import find_spec
 from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import SelfContainedSource
 
 
+_FORMATS = ("cl", "il")
+
+
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """Compile an OpenCL C source.
 
@@ -48,7 +52,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Returns
     -------
     Payload
-        The source as a payload of kind "opencl".
+        The source as a payload of kind "opencl", or its SPIR-V for the target ``opencl -format=il``.
 
     Raises
     ------
@@ -57,7 +61,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
-    check_target_options(request.target)
+    check_target_options(request.target, ("format",))
+    fmt = dict(request.target.options).get("format", "cl")
+    if fmt not in _FORMATS:
+        raise request.error(f"the target {str(request.target)!r} has the option -format={fmt}; expected -format=cl or -format=il")
     if request.name_expressions:
         raise request.error("name_expressions= is not supported for OpenCL C, which has no templates")
     source = complete_source(request, dialect=("-x", "cl", "-target", "spir64"))
@@ -69,7 +76,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             )
     warnings: list[str] = []
     empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
-    payload = source_payload(SPEC, "cl", request, source, lambda: read(request, source, warnings), empty_error=empty_error)
+    if fmt == "il":
+        from devmod_targets.opencl._il import compile_il
+
+        kernels, reader, standard = read(request, source, [])  # clang decides here, not the device's compiler
+        if not kernels:
+            raise request.error(empty_error)
+        return compile_il(request, source, kernels, reader, standard)
+    payload = source_payload(SPEC, "cl", request, source, lambda: read(request, source, warnings)[:2], empty_error=empty_error)
     warn_caller(request, [], doubts=warnings)  # no error, because the device's compiler decides
     return payload
 
@@ -116,7 +130,7 @@ _SUBGROUP = re.compile(r"\bintel_reqd_sub_group_size\((\d+)[uUlL]*\)")
 _LOCAL, _CONSTANT = 2, 3
 
 
-def read(request: CompileRequest, source: SelfContainedSource, messages: list[str]) -> tuple[dict[str, ReflectedFunction], str]:
+def read(request: CompileRequest, source: SelfContainedSource, messages: list[str]) -> tuple[dict[str, ReflectedFunction], str, str]:
     """Read the kernels of a program. Add the warnings to `messages`.
 
     Returns
@@ -125,6 +139,8 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         The kernels by name.
     str
         The toolchain, such as "libclang 18.1.1".
+    str
+        The version of OpenCL C in which the program was read, such as "1.2"; "" if its options name one.
 
     Raises
     ------
@@ -133,7 +149,8 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
     CompileError
         The program has errors other than calls of undeclared functions and inline assembly, which may be extensions of a vendor.
     """
-    library = load_libclang(SPEC, "OpenCL C")
+    kind = request.target.kind
+    library = load_libclang(find_spec(kind) or SPEC, "OpenCL C")
     has_standard = any(option.startswith("-cl-std=") for option in source.options)
     standard = "" if has_standard else "1.2"
     unit, errors, warnings, calls = _parse(library, request, source, standard)
@@ -149,7 +166,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         log = "\n".join([*errors, *warnings])
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
-        raise compile_error("opencl", "OpenCL C", errors, log)
+        raise compile_error(kind, "OpenCL C", errors, log)
     included_paths = {os.path.realpath(path) for path in source.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
@@ -164,14 +181,14 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         without, problems, _, undeclared = _parse(library, request, source, standard, arguments=(*arguments, *first_error))
         return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
 
-    kernels = _kernels(library, unit, "" if warnings else source.text)
+    kernels = _kernels(library, unit, "" if warnings else source.text, kind)
     needs = find_needs(source.text, kernels, calls, parse_without)
     samples = read_samples(library, _definitions(library, unit), source.text)
     kernels = {name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()}
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
     if warnings:
         messages.append("\n".join([_DEVICES_DECIDE, *warnings]))
-    return kernels, library.toolchain
+    return kernels, library.toolchain, standard
 
 
 #: The undeclared functions: each name with the character before each of its calls.
@@ -218,7 +235,7 @@ def _parse(
         (defines, "".join(f"#define {name} {value}\n" for name, value in source.defines.items()) + stand_ins),
     ]
     with_options = f" with the options {' '.join(source.options)}" if source.options else ""
-    unit = library.parse(main, arguments, files, kind="opencl", description=f"the OpenCL C source {request.name}{with_options}")
+    unit = library.parse(main, arguments, files, kind=request.target.kind, description=f"the OpenCL C source {request.name}{with_options}")
     names = dict(source.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
 
     def name_of(file: str) -> str:
@@ -300,7 +317,7 @@ def _first_word(cursor: Any) -> str:
     return next((str(token.spelling) for token in cursor.get_tokens()), "")
 
 
-def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:
+def _kernels(library: Libclang, unit: Any, text: str, kind: str) -> dict[str, ReflectedFunction]:
     kernels: dict[str, ReflectedFunction] = {}
     blocks: dict[str, dict[str, tuple[int, int, int]]] = {"reqd_work_group_size": {}, "work_group_size_hint": {}}
     subgroups: dict[str, int] = {}
@@ -319,7 +336,7 @@ def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunc
         if subgroup:
             subgroups[cursor.spelling] = int(subgroup[1])
         if cursor.is_definition():
-            kernels[cursor.spelling] = _kernel(cursor)
+            kernels[cursor.spelling] = _kernel(cursor, kind)
     fixed, hints = blocks.values()
     open_names = open_functions(text)
     return {
@@ -352,7 +369,7 @@ def _with_needs(name: str, kernel: ReflectedFunction, needs: set[str], samples: 
     return kernel.replace(params=tuple(params), needs=tuple(sorted(needs)))
 
 
-def _kernel(cursor: Any) -> ReflectedFunction:
+def _kernel(cursor: Any, kind: str) -> ReflectedFunction:
     location = f"{os.path.basename(str(cursor.location.file))}:{cursor.location.line}"
     types: list[str] = []
     params: list[Param] = []
@@ -363,7 +380,7 @@ def _kernel(cursor: Any) -> ReflectedFunction:
             name = repr(argument.spelling) if argument.spelling else str(index + 1)
             raise CompileError(
                 f"{location}: the kernel {cursor.spelling!r} takes {error} as its argument {name}, which devmod does not support",
-                kind="opencl",
+                kind=kind,
                 function=cursor.spelling,
                 argument=argument.spelling,
             ) from None

@@ -108,7 +108,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     options = clang_options(request, SPEC, standard)
     modules = find_modules(libs_folder)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
-    version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
+    version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [object_version(arch)]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
     warnings: list[str] = []
@@ -121,7 +121,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
         target_flags = (
-            [*_hip_flags(arch, options.options), *_dialect(request)]
+            [*hip_flags(arch, options.options), *_dialect(request)]
             if language == "hip"
             else [*machine, "-nogpulib", "-Wno-override-module"]
         )
@@ -197,7 +197,8 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
     return kernels
 
 
-def _hip_flags(arch: str, options: Sequence[str]) -> list[str]:
+def hip_flags(arch: str, options: Sequence[str]) -> list[str]:
+    """Return clang's flags of HIP for a processor. `options` are those of the request."""
     widths = [64 if option == "-mwavefrontsize64" else 32 for option in options if option.endswith("wavefrontsize64")]
     wave = (widths or [64 if _major(arch) < 10 else 32])[-1]
     return [
@@ -220,7 +221,7 @@ def _may_share_dynamically(content: bytes) -> bool:
     return b"HIP_DYNAMIC_SHARED" in words or {b"extern", b"__shared__"} <= words
 
 
-def _object_version(arch: str) -> str:
+def object_version(arch: str) -> str:
     """Return the option of the code object's version: 5, which every ROCm since 5.6 loads, and 6 for generic processors."""
     return f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"
 

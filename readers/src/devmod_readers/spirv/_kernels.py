@@ -1,0 +1,141 @@
+"""Read the OpenCL kernels of a SPIR-V module: their arguments, as a driver takes them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from devmod_readers.reflection import MAX_ARGUMENTS
+from devmod_readers.spirv._module import error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_readers.spirv._module import SpirvModule
+
+#: The execution model, and the capability of modules with such entries.
+KERNEL, KERNEL_CAPABILITY = 6, 6
+_INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLER, _ARRAY, _STRUCT, _POINTER, _FUNCTION = 21, 22, 23, 25, 26, 28, 30, 32, 33
+_CONSTANT = 43
+#: The storage classes of the pointers of a kernel.
+_UNIFORM_CONSTANT, _WORKGROUP, _CROSS_WORKGROUP, _BY_VALUE = 0, 4, 5, 7
+_SPACES = {_UNIFORM_CONSTANT: "CONSTANT", _WORKGROUP: "LOCAL", _CROSS_WORKGROUP: "GLOBAL"}
+_LOCAL_SIZE = 17
+_IMPORT = 1
+_LINKAGE, _BUILT_IN = 41, 11
+_DIMENSIONS = {0: "1d", 1: "2d", 2: "3d", 5: "1d_buffer"}
+_ACCESS = ("r", "w", "rw")
+_MAX_DEPTH = 32
+
+
+class KernelArgument(NamedTuple):
+    """An argument of a kernel.
+
+    Parameters
+    ----------
+    space
+        "GLOBAL", "CONSTANT" or "LOCAL" for a pointer, else "PRIVATE".
+    type
+        The type of an image or of a sampler, as OpenCL C has it; "" for others.
+    access
+        The access of an image, "r", "w" or "rw"; "" for others.
+    size
+        The bytes of a value; 0 if it is no value, or if its size is unknown.
+    """
+
+    space: str
+    type: str = ""
+    access: str = ""
+    size: int = 0
+
+
+class SpirvKernel(NamedTuple):
+    """The arguments of a kernel, and its fixed block of threads, or None."""
+
+    arguments: tuple[KernelArgument, ...]
+    block: tuple[int, int, int] | None
+
+
+def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
+    """Return the kernels of a module by name.
+
+    Raises
+    ------
+    FormatError
+        The module is damaged, or has no kernel. The text continues a sentence that begins with the module.
+    """
+    kernels: dict[str, SpirvKernel] = {}
+    for entry in module.entries:
+        if entry.model != KERNEL:
+            continue
+        opcode, operands = module.types.get(module.function_types.get(entry.function, 0), (0, ()))
+        if opcode != _FUNCTION:
+            raise error(f"is damaged: the kernel {entry.name!r} has no function type")
+        if len(operands) - 1 > MAX_ARGUMENTS:
+            raise error(f"has the kernel {entry.name!r} with more than {MAX_ARGUMENTS} arguments")
+        block = module.modes.get(entry.function, {}).get(_LOCAL_SIZE)
+        if block is not None and len(block) != 3:
+            raise error(f"is damaged: the size of the kernel {entry.name!r} has {len(block)} numbers; expected 3")
+        arguments = tuple(_argument(module, type_) for type_ in operands[1:])
+        kernels[entry.name] = SpirvKernel(arguments, (block[0], block[1], block[2]) if block else None)
+    if not kernels:
+        raise error("has no OpenCL kernel")
+    return kernels
+
+
+def read_imports(module: SpirvModule) -> list[str]:
+    """Return the names of the functions that a module imports, in order. No driver has to define them."""
+    names = []
+    for number, decorations in module.decorations.items():
+        linkage = decorations.get(_LINKAGE, ())
+        if linkage and linkage[-1] == _IMPORT and _BUILT_IN not in decorations and number in module.function_types:
+            data = b"".join(word.to_bytes(4, "little") for word in linkage[:-1])
+            names.append(data.partition(b"\0")[0].decode("utf-8", "replace"))
+    return names
+
+
+def _argument(module: SpirvModule, type_: int) -> KernelArgument:
+    opcode, operands = module.types.get(type_, (0, ()))
+    if opcode == _POINTER:
+        storage, target = operands[:2]
+        if storage == _BY_VALUE:
+            return KernelArgument("PRIVATE", size=_size(module, target)[0])
+        if storage not in _SPACES:
+            raise error(f"has a kernel with a pointer of the storage class {storage}, which OpenCL does not pass")
+        return KernelArgument(_SPACES[storage])
+    if opcode == _IMAGE:
+        shape = _DIMENSIONS.get(operands[1], "")
+        array = "_array" if operands[3] else ""
+        access = _ACCESS[operands[7]] if len(operands) > 7 and operands[7] < len(_ACCESS) else "r"
+        return KernelArgument("GLOBAL", f"image{shape}{array}_t", access)
+    if opcode == _SAMPLER:
+        return KernelArgument("PRIVATE", "sampler_t")
+    return KernelArgument("PRIVATE", size=_size(module, type_)[0])
+
+
+def _size(module: SpirvModule, type_: int, depth: int = 0) -> tuple[int, int]:
+    """Return the bytes and the alignment of a value in OpenCL's layout; zeros if they are unknown."""
+    opcode, operands = module.types.get(type_, (0, ()))
+    if depth > _MAX_DEPTH:
+        raise error("has types that are nested too deeply")
+    if opcode in (_INT, _FLOAT):
+        return operands[0] // 8, operands[0] // 8
+    if opcode == _VECTOR:
+        size = _size(module, operands[0], depth + 1)[0] * (4 if operands[1] == 3 else operands[1])
+        return size, size
+    if opcode == _POINTER:
+        return 8, 8
+    if opcode == _ARRAY:
+        size, align = _size(module, operands[0], depth + 1)
+        constant = module.constants.get(operands[1], (0, ()))
+        count = constant[1][1] if constant[0] == _CONSTANT and len(constant[1]) > 1 else 0
+        return size * count, align
+    if opcode == _STRUCT:
+        end, most = 0, 1
+        if len(operands) > MAX_ARGUMENTS:
+            raise error(f"has a struct with more than {MAX_ARGUMENTS} members")
+        for member in operands:
+            size, align = _size(module, member, depth + 1)
+            if not size:
+                return 0, 0
+            end, most = -(-end // align) * align + size, max(most, align)
+        return -(-end // most) * most, most
+    return 0, 0

@@ -1,0 +1,128 @@
+"""Compile OpenCL C to SPIR-V for OpenCL (``-format=il``), with the clang of the wheel ziglang."""
+
+from __future__ import annotations
+
+import re
+
+from devmod import Origin
+from devmod.errors import CompileError, FormatError
+from devmod.targets.opencl import SPEC
+from devmod_readers.spirv import read_imports, read_kernels, read_module
+from devmod_targets.authoring import Payload, merge_declared
+from devmod_targets.authoring._declared import argument_bytes
+from devmod_targets.opencl.clang import ClangProgram, call_place
+from devmod_targets.opencl.device._definitions import define
+from devmod_targets.opencl.device._names import read_builtins, rename
+from devmod_targets.opencl.device._processors import MissingFunctionError, Spirv
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod_readers.reflection import ReflectedFunction
+    from devmod_readers.spirv import KernelArgument, SpirvModule
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
+
+
+#: Every device that takes SPIR-V takes this version. Some functions need a newer one, such as the shuffles of sub-groups.
+_VERSIONS = ("1.0", "1.4")
+#: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which SPIR-V does not allow.
+_OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
+_SPACES = {"buffer": ("GLOBAL", "CONSTANT"), "local": ("LOCAL",), "scalar": ("PRIVATE",), "image": ("GLOBAL",), "sampler": ("PRIVATE",)}
+#: What a device must have for a capability, by its number.
+_NEEDS = {9: "fp16", 10: "fp64", 12: "int64_atomics", 13: "images", 14: "images", 15: "images", 58: "subgroups", 61: "subgroups"}
+
+
+def compile_il(
+    request: CompileRequest, source: SelfContainedSource, kernels: Mapping[str, ReflectedFunction], reader: str, standard: str
+) -> Payload:
+    """Return the SPIR-V of a program as a payload of the format "il".
+
+    Parameters
+    ----------
+    request, source
+        The compile request and the self-contained source.
+    kernels, reader, standard
+        The kernels of the source, the program that read them, and the version of OpenCL C in which it did.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        ziglang is not installed.
+    CompileError
+        The source has errors, or calls a function that clang does not compile to SPIR-V.
+    """
+    program = ClangProgram(request, source, standard)
+    code, warnings = b"", list[str]()
+    for version in _VERSIONS:
+        processor = Spirv(request, version)
+        try:
+            code, warnings = program.compile(processor.flags, "-c")
+            break
+        except CompileError as error:
+            if version == _VERSIONS[-1] or "SPIR-V" not in error.log:
+                raise
+    try:
+        missing = read_imports(read_module(code))
+        if missing or _OWN.search(source.text):
+            code = _define(request, source, program, processor, missing)
+        module = read_module(code)
+        _check_kernels(request, kernels, module)
+    except FormatError as error:
+        raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
+    program.warn(warnings)
+    needs = {_NEEDS[number] for number in module.capabilities if number in _NEEDS}
+    kernels = {name: each.replace(needs=tuple(sorted({*each.needs, *needs}))) for name, each in kernels.items()}
+    options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
+    origin = Origin(str(request.target), f"{program.toolchain}, {reader}", options, source.sources)
+    return Payload("opencl", code, "il", merge_declared(SPEC, kernels, request.fmap), {"cl": source.text}, origin, source.files)
+
+
+def _define(request: CompileRequest, source: SelfContainedSource, program: ClangProgram, processor: Spirv, missing: Sequence[str]) -> bytes:
+    """Return the SPIR-V of a program with devmod's definitions of the functions that clang does not compile to SPIR-V.
+
+    Raises
+    ------
+    CompileError
+        devmod has no definition of a function.
+    """
+    text = program.compile(processor.flags, "-emit-llvm")[0].decode()
+    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol in missing or _OWN.fullmatch(each.name)]
+    text, renamed = rename(text, builtins)
+    definitions, unknown = define(renamed)
+    try:
+        if not unknown:
+            lines, _, modules = processor.finish(processor.compile(definitions))
+            return processor.link(text, lines, modules)
+    except MissingFunctionError:
+        unknown = [each.name for each in builtins]
+    name = unknown[0]
+    is_own = next(each for each in builtins if each.name == name).symbol == name
+    what = (
+        f"function {name!r}, which it does not define" if is_own else f"built-in function {name!r} with types for which clang has no SPIR-V"
+    )
+    end = "" if is_own else ". Use the source (the target 'opencl')"
+    raise request.error(f"{call_place(request, source, name)}: error: the program calls the {what}{end}")
+
+
+def _check_kernels(request: CompileRequest, kernels: Mapping[str, ReflectedFunction], module: SpirvModule) -> None:
+    """Raise CompileError if the arguments of a kernel are not those of the SPIR-V."""
+    compiled = read_kernels(module)
+    for name, kernel in kernels.items():
+        arguments = compiled[name].arguments if name in compiled else ()
+        expected = [
+            (param.kind, argument_bytes(type_) if param.kind == "scalar" else 0)
+            for type_, param in zip(kernel.types, kernel.params, strict=True)
+        ]
+        if len(arguments) != len(expected) or not all(
+            _fits(each, kind, size) for each, (kind, size) in zip(arguments, expected, strict=True)
+        ):
+            raise request.error(
+                f"{kernel.location}: the arguments of the kernel {name!r} differ in clang's SPIR-V, which has {[*map(tuple, arguments)]}",
+                function=name,
+            )
+
+
+def _fits(argument: KernelArgument, kind: str, size: int) -> bool:
+    """Return whether an argument of the SPIR-V is one of a kind in the source, of a size in bytes. A vector of three has four lanes."""
+    return argument.space in _SPACES[kind] and (not size or not argument.size or argument.size in (size, size // 3 * 4))
