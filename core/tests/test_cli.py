@@ -161,7 +161,6 @@ def test_python_m_devmod_and_the_script_are_the_same(bundle: Path) -> None:
         ("frobnicate", ""),
         ("merge", " Did you mean 'bundle'?"),
         ("Info", " Did you mean 'inspect'?"),
-        ("verify", " Did you mean 'inspect --verify'?"),
     ],
 )
 def test_a_mistyped_command_gets_a_suggestion_and_the_list(capsys: pytest.CaptureFixture[str], word: str, suggestion: str) -> None:

@@ -138,7 +138,7 @@ class Benchmark:
         figure.savefig(Path(path))
 
     def __str__(self) -> str:
-        rows = [_TITLES]
+        rows: list[tuple[str, ...]] = [_TITLES]
         for each in self.measurements:
             times = [duration_text(seconds) for seconds in (each.median, each.quartile1, each.quartile3)]
             rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"

@@ -35,14 +35,12 @@ Exit status:
 @click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads.")
 @click.option("--block", "blocks", multiple=True, metavar="X[,Y[,Z]]", help="The threads of a block. Several are compared.")
 @click.option("--device", "devices", multiple=True, metavar="KIND[:NUMBER]", help="The device. Several are compared.")
-@click.option(
-    "--size", "sizes", multiple=True, metavar="NAME=NUMBER[,NUMBER...]", help="A size that NAME stands for. Several are compared."
-)
+@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER[,NUMBER...]", help="What NAME stands for. Several are compared.")
 @click.option("--repeat", type=click.IntRange(1), default=20, show_default=True, help="The number of measured launches.")
 @click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="The number of launches before them.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a plot as .svg, .png or .pdf (needs matplotlib).")  # fmt: skip
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a plot: .svg, .png or .pdf.")
 @debug_option
 @click.pass_context
 def command(

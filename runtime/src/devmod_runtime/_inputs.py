@@ -66,10 +66,8 @@ def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
         elif part.isascii() and part.isdigit() and len(part) < 19:
             factors.append(int(part))
         else:
-            known = did_you_mean(part, sizes) if sizes else ""
-            raise ArgumentError(
-                f"{argument}: expected numbers{' or names of sizes' if sizes else ''}, got {text!r}{known}", argument=argument
-            )
+            what = "numbers or names of sizes" if sizes else "numbers"
+            raise ArgumentError(f"{argument}: expected {what}, got {text!r}{did_you_mean(part, sizes)}", argument=argument)
     return prod(factors)
 
 
@@ -190,9 +188,7 @@ def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
             if key in arrays.files:
                 return arrays[key]  # type: ignore[no-any-return]
             problem = f"has no array {key!r}" if key else "has several arrays"
-            raise ArgumentError(
-                f"{name}: {path} {problem}; it has {list_names(arrays.files)}, as in {path}:{arrays.files[0]}", argument=name
-            )
+            raise ArgumentError(f"{name}: {path} {problem}; it has {list_names(arrays.files)}", argument=name)
     except (OSError, ValueError, EOFError) as error:
         if isinstance(error, ArgumentError):
             raise
@@ -208,9 +204,7 @@ def _pillow(name: str, path: str) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise ArgumentError(
-            f"{name}={path}: pictures need Pillow, which is not installed: {pip_install('pillow')}", argument=name
-        ) from None
+        raise ArgumentError(f"{name}={path}: a picture needs Pillow, which is missing: {pip_install('pillow')}", argument=name) from None
     return Image
 
 
@@ -414,9 +408,7 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     if any(name.isdecimal() for name in values):
         in_order = sorted(values, key=lambda name: int(name) if name.isdecimal() else 0)
         if in_order != [str(number) for number in range(1, len(values) + 1)]:
-            raise ArgumentError(
-                f"expected the numbers of all arguments, 1=… to {len(params)}=…, got {list_names(values)}", argument=in_order[0]
-            )
+            raise ArgumentError(f"expected all arguments by number, 1=… to {len(params)}=…, got {list_names(values)}", argument=in_order[0])
         return Arguments(tuple(values[name] for name in in_order), {})
     return Arguments((), values)
 
@@ -465,8 +457,8 @@ class Difference(NamedTuple):
     ----------
     error
         The absolute difference of the two values: nan if one of them is no number.
-    index
-        Where it is.
+    place
+        Its index.
     value, expected
         The two values.
     is_error
@@ -474,15 +466,15 @@ class Difference(NamedTuple):
     """
 
     error: float
-    index: tuple[int, ...]
+    place: tuple[int, ...]
     value: Any
     expected: Any
     is_error: bool
 
     @property
-    def place(self) -> str:
+    def subscript(self) -> str:
         """The index as text, such as ``[3, 4]``."""
-        return f"[{', '.join(map(str, self.index))}]"
+        return f"[{', '.join(map(str, self.place))}]"
 
 
 def worst_difference(name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float) -> Difference:

@@ -102,7 +102,9 @@ def command(
     quiet_drivers()
     given = split_assignments(arguments, function)
     expected, saved = split_assignments(expect, "--expect"), split_assignments(save, "--save")
-    sizes = {name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text}
+    sizes: dict[str, Any] = {
+        name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text
+    }
     with plugins_at_work():
         kernel = open_file(file)[1][function]
         target = kernel.default_device() if device is None else find_device(device)
@@ -132,7 +134,7 @@ def command(
     differences: dict[str, Difference] = {}
     for name, path in expected.items():
         differences[name] = worst_difference(name, _array(results, call, name), read_array(name, path), rtol, atol)
-        report["expected"][name] = {"file": path, **differences[name]._asdict()}
+        report["expected"][name] = {"file": path, **_plain(differences[name])}
     for name, path in saved.items():
         write_array(name, path, _array(results, call, name))
     if as_json:
@@ -156,6 +158,10 @@ def _array(results: Mapping[str, Any], call: Arguments, name: str) -> Any:
     return results[name] if name in results else dict(call.items())[name].numpy()
 
 
+def _plain(each: Difference) -> dict[str, Any]:
+    return {"error": each.error, "index": each.place, "value": each.value, "expected": each.expected, "agrees": not each.is_error}
+
+
 def _print(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> None:
     seconds = report["on_device"]
     on_device = f"{duration_text(seconds)} on the device" if seconds is not None else "no time on the device"
@@ -169,6 +175,6 @@ def _print(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> 
         echo(text)
     for name, each in differences.items():
         path = report["expected"][name]["file"]
-        values = f"at {name}{each.place}, which is {each.value!r}, expected {each.expected!r}" if each.index else ""
+        values = f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}" if each.place else ""
         verdict = "differs from" if each.is_error else "agrees with"
         echo(f"{name} {verdict} {path}: worst error {each.error:.3g} {values}".rstrip())

@@ -344,7 +344,7 @@ class _Comparer:
         name, difference = worst
         if difference.is_error:
             return "differs", (
-                f"{name}{difference.place} is {difference.value!r}, and {difference.expected!r} with {self._reference}; the difference is "
+                f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {self._reference}; they differ by "
                 f"{difference.error:.3g}"
             )
         return "agrees", "; ".join(filter(None, (f"worst error {difference.error:.3g}", note)))
