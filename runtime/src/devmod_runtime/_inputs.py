@@ -139,8 +139,9 @@ def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Mapp
     if match["value"]:
         value = read_value(name, match["value"], None, sizes)
         try:
-            return np.full((*shape, *dtype.shape), value, dtype.base)
-        except (TypeError, ValueError, OverflowError) as error:
+            with np.errstate(all="raise"):
+                return np.full((*shape, *dtype.shape), value, dtype.base)
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
     if match["word"] == "zeros":
         return np.zeros(shape, dtype)
@@ -211,8 +212,9 @@ def _pillow(name: str, path: str) -> Any:
 def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
     dtype = param.dtype if param is not None else None
     packed = dtype is not None and (dtype.base == np.uint32 or dtype.shape == (4,))
+    pillow = _pillow(name, path)
     try:
-        with _pillow(name, path).open(path) as picture:
+        with pillow.open(path) as picture:
             if (
                 packed
                 or picture.mode not in ("L", "RGB", "RGBA")
@@ -383,6 +385,8 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     """
     params = parameters(function)
     records = function._order.records
+    # A parameter called "in" is the keyword in_ of a call.
+    given = {name if name in params or f"{name}_" not in params else f"{name}_": value for name, value in given.items()}
     for name in given:
         if name not in params and name not in records:
             raise ArgumentError(

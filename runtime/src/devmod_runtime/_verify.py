@@ -309,7 +309,7 @@ class _Comparer:
         if interface is None:
             raise NotFromInterfaceError("the function has no interface")
         mine = {name: value for name, value in self._given.items() if name in function._order.names or name in function._order.records}
-        self._unused -= mine.keys()
+        self._unused.difference_update(mine)
         host = arguments_of(function, mine, {}, fill=True)
         launch: dict[str, Any] = {}
         if function._launcher.has_grid:
