@@ -119,7 +119,16 @@ def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], 
     Image.fromarray(pixels).save(tmp_path / "in.png")
     inverse = {"bytes": ("[4,5,3]", 60, 3), "words": ("[4,5]", 20, 4), "floats": ("[4,5,3]", 60, 3)}
     for name, (shape, threads, channels) in inverse.items():
-        words = [f"out=zeros{shape}", f"in={tmp_path}/in.png", "--grid", threads // 20, "--block", 20, "--save", f"out={tmp_path}/{name}.png"]
+        words = [
+            f"out=zeros{shape}",
+            f"in={tmp_path}/in.png",
+            "--grid",
+            threads // 20,
+            "--block",
+            20,
+            "--save",
+            f"out={tmp_path}/{name}.png",
+        ]
         assert call(capsys, "run", tmp_path / "p.devmod", name, *words)[::2] == (0, "")
         result = np.asarray(Image.open(tmp_path / f"{name}.png"))
         assert (result.shape, result[..., :3].tolist()) == ((4, 5, channels), (255 - pixels).tolist())

@@ -12,7 +12,7 @@ from devmod_runtime._verify import verify
 
 @click.command(
     "verify",
-    short_help="Check that a file is intact, and that its candidates agree here.",
+    short_help="Check a file, and compare its candidates here.",
     epilog="""\b
 Examples:
   devmod verify k.devmod

@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from devmod import Module
     from devmod.backend import Binary
 
+_FORMATS = ("cubin", "fatbin", "spv", "hsaco", "so")
 #: LLVM's program by its names in PATH: versioned ones are newer than the system's default.
 _OBJDUMPS = (*(f"llvm-objdump-{version}" for version in range(24, 14, -1)), "llvm-objdump")
 
 
 @HookimplMarker("devmod")
-def devmod_disassemble(module: Module) -> dict[str, dict[str, str]]:
-    """Return the assembly of each part of a module's payload: its ``text``, or the ``problem`` why there is none."""
+def devmod_disassemble(module: Module) -> dict[str, dict[str, str]] | None:
+    """Return the assembly of each part of a payload: its ``text``, or the ``problem`` why there is none; None for other formats."""
     payload = payload_of(module)
-    if payload is None:
-        return {}
+    if payload is None or (payload[1] not in _FORMATS and payload[1] not in payload[0].text_formats):
+        return None
     spec, fmt, _, code = payload
     result = {}
     parts = {fmt: code} if isinstance(code, (bytes, memoryview)) else dict(code)
@@ -54,10 +55,8 @@ def _texts(kind: str, fmt: str, name: str, data: Binary, is_text: bool) -> Itera
         yield name, _spirv(name, bytes(data)[12:])  # behind TVM's header
     elif fmt == "cubin":
         yield name, _run([_nvdisasm(), "-c"], data, kind)
-    elif fmt in ("hsaco", "so"):
-        yield name, _run([_objdump(kind), "-d"], data, kind)
     else:
-        raise FormatError(f"there is no disassembler of {fmt}", kind=kind)
+        yield name, _run([_objdump(kind), "-d"], data, kind)
 
 
 def _nvdisasm() -> str:

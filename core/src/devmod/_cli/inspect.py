@@ -118,7 +118,8 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         else:
             yield f"{inner}  {size(len(text))} of binary"
     if "disassembly" in module:
-        assembly = module["disassembly"]() or {"": {"problem": f"no disassembler is installed: {KNOWN['compile'].install}"}}
+        problem = f"no installed plugin disassembles {module['format']}; most formats: {KNOWN['compile'].install}"
+        assembly = module["disassembly"]() or {module["format"]: {"problem": problem}}
         for name, part in assembly.items():
             yield f"{inner}assembly {name}: {part.get('problem', '')}".rstrip()
             yield from (f"{inner}  | {line}" for line in _lines_of_text(part.get("text", "")))
