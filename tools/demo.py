@@ -16,14 +16,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from environments import ROOT, InstallError, install, make_venv, python_of
+from environments import ROOT, VENV, InstallError, install, make_venv, python_of
 from wheels import build
 
 OUT = ROOT / "build" / "demo"
 #: What environment B needs besides the wheels: numbers and pictures.
 BESIDES = ["numpy>=1.26", "pillow>=10"]
-#: The extras of runtimes that install a device: PoCL is OpenCL on any CPU.
-EXTRAS = {"devmod-opencl": "[pocl]"}
+#: The extras of runtimes that install a device: PoCL is OpenCL on any CPU; so is Intel's runtime, which `make test-setup` fetches.
+EXTRAS = {"devmod-opencl": "[pocl,intel]" if (VENV / "lib" / "libintelocl.so").exists() else "[pocl]"}
 
 
 def step(text: str) -> None:

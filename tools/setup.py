@@ -25,8 +25,8 @@ with suppress(ImportError):  # an older Python; main reports it
     import tomllib
 
 STAMP = "devmod-setup"
-#: Extras that need more than a package registry: pycuda is built from source, against CUDA's headers.
-APART = ("pycuda",)
+#: Extras that `make test-setup` installs: pycuda is built from source, against CUDA's headers; Intel's OpenCL runtime has 275 MB.
+APART = ("pycuda", "intel")
 OLDEST = (3, 11)
 
 

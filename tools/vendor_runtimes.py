@@ -1,5 +1,7 @@
 """Fetch vendors' libraries from Debian's packages for the tests: HIP's runtime and NVIDIA's driver. They are unpacked, and not installed.
 
+Intel's OpenCL runtime for the CPU is installed into `.venv`, from PyPI.
+
     .venv/bin/python tools/vendor_runtimes.py [--force]
 
 On a machine without a card they report no device. They are in the user's cache folder, where the loader does not search, so other tests
@@ -18,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from environments import VENV, InstallError
+from environments import ROOT, VENV, InstallError, install, python_of
 from system import report
 
 
@@ -55,7 +57,19 @@ def main() -> int:
     if sys.platform.startswith("linux") and platform.machine() == "x86_64":
         for runtime in RUNTIMES:
             provide(runtime, again="--force" in sys.argv)
+        install_intel()
     return 0
+
+
+def install_intel() -> None:
+    """Install the extra `devmod-opencl[intel]`, if it is missing."""
+    if any((VENV / "lib").glob("libintelocl.so")):
+        return
+    report("installing Intel's OpenCL runtime for the tests (275 MB, once)")
+    try:
+        install(python_of(VENV), ["--editable", f"{ROOT / 'plugins' / 'devmod-opencl'}[intel]"])
+    except InstallError as error:
+        report(f"Intel's OpenCL runtime cannot be installed, so the tests use one OpenCL driver: {str(error).strip()[-2000:]}")
 
 
 def provide(runtime: Runtime, *, again: bool = False) -> None:

@@ -182,7 +182,7 @@ def test_the_formats_of_each_kind() -> None:
         "rocm": ("hsaco", "hip"),
         "metal": ("metal", "metallib"),
         "vulkan": ("spv",),
-        "opencl": ("cl", "clbin", "xclbin", "awsxclbin", "aocx"),
+        "opencl": ("cl", "il", "clbin", "xclbin", "awsxclbin", "aocx"),
         "hexagon": ("so",),
         "webgpu": ("wgsl",),
     }

@@ -19,7 +19,7 @@ from devmod_runtime import run_compiler
 
 pytestmark = pytest.mark.row("R31")
 #: The results that two kinds accept from a replaced compiler, and their formats, as in messages.
-OPENCL = ("an ELF file, a program binary of PoCL or text", "cl, clbin, xclbin, awsxclbin, aocx")
+OPENCL = ("an ELF file, a program binary of PoCL, SPIR-V or text", "cl, il, clbin, xclbin, awsxclbin, aocx")
 CUDA = ("an ELF file, a CUDA fatbin or text", "cuda, ptx, cubin, fatbin")
 hookimpl = pluggy.HookimplMarker("devmod")
 Register = Callable[[str, str, object], None]
@@ -81,6 +81,7 @@ def test_no_compiler_is_replaced_by_default() -> None:
         ("webgpu", b"@compute", ("wgsl", b"@compute")),
         ("vulkan", b"\x07\x23\x02\x03", ("spv", b"\x07\x23\x02\x03")),
         ("opencl", b"poclbin\0\x08", ("clbin", b"poclbin\0\x08")),
+        ("opencl", b"\x03\x02\x23\x07", ("il", b"\x03\x02\x23\x07")),
         ("vulkan", b"\x03\x02\x23\x07", ("spv", b"\x03\x02\x23\x07")),
         ("opencl", b"kernel void", ("cl", b"kernel void")),
         ("opencl", ("clbin", b"poclbin"), ("clbin", b"poclbin")),
@@ -113,7 +114,7 @@ def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
             "opencl",
             ("ptx", b""),
             devmod.FormatError,
-            "the compiler set for opencl returned the format 'ptx'; its formats: cl, clbin, xclbin, awsxclbin, aocx",
+            "the compiler set for opencl returned the format 'ptx'; its formats: cl, il, clbin, xclbin, awsxclbin, aocx",
         ),
         *(
             (
@@ -124,7 +125,6 @@ def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
                 f"with one of the formats {formats}",
             )
             for kind, returned, result, expected, formats in (
-                ("opencl", b"\x03\x02\x23\x07", "SPIR-V", *OPENCL),
                 ("opencl", b"MTLB", "a metallib", *OPENCL),
                 ("opencl", b"BC\xc0\xde", "bytes that are neither text nor of a known magic", *OPENCL),
                 ("opencl", b"a\0b", "bytes that are neither text nor of a known magic", *OPENCL),

@@ -424,7 +424,7 @@ PLAIN = {
     "shown",
 }
 PLAIN |= {"self.per_thread", "self.grid", "self.block", "''.join(more)", "list_names(self)"}  # numbers, reprs
-PLAIN |= {"len(self._launches)", "list(self.box)", "self.summary"}  # numbers
+PLAIN |= {"len(self._launches)", "len(self._entries)", "list(self.box)", "self.summary"}  # numbers
 
 
 @pytest.mark.once

@@ -171,7 +171,7 @@ def test_the_miss_of_a_known_kind_has_the_command(tmp_path: Path) -> None:
         "rocm": ("hsaco", "hip"),
         "metal": ("metal", "metallib"),
         "vulkan": ("spv",),
-        "opencl": ("cl", "clbin", "xclbin", "awsxclbin", "aocx"),
+        "opencl": ("cl", "il", "clbin", "xclbin", "awsxclbin", "aocx"),
         "webgpu": ("wgsl",),
         "hexagon": ("so_hexagon",),
     }
@@ -305,7 +305,7 @@ def test_a_kind_in_the_place_of_a_file_format_is_explained(tmp_path: Path) -> No
     )
     assert errors["devmod.load_from_file.opencl"][0] == (
         "devmod.load_from_file.opencl is not registered: opencl is a kind, not a file format; the file formats of opencl: "
-        "cl, clbin, xclbin, awsxclbin, aocx"
+        "cl, il, clbin, xclbin, awsxclbin, aocx"
     )
     assert errors["devmod.load_from_file.comp"][0] == (
         "devmod.load_from_file.comp is not registered: comp is the suffix of a source (GLSL), not a payload format; "

@@ -107,7 +107,7 @@ def test_a_payload_is_neither_copied_when_written_nor_when_read() -> None:
 def test_opencl_has_no_spir_v() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         saved("opencl", fmt="spv")
-    assert str(caught.value) == "opencl has no format 'spv'; its formats: cl, clbin, xclbin, awsxclbin, aocx"
+    assert str(caught.value) == "opencl has no format 'spv'; its formats: cl, il, clbin, xclbin, awsxclbin, aocx"
 
 
 def test_maps_keep_their_order() -> None:

@@ -36,15 +36,12 @@ def main(repository: Path, out: Path) -> int:
     for title in ("time", "largest error", "allowed"):
         table.add_column(title, justify="right")
     pictures: dict[str, np.ndarray] = {}
-    not_run = {}
-    calls: dict[str, dict[str, list[str]]] = {name: {} for name in CASES}
+    not_run: dict[str, str] = {}
+    calls: dict[str, dict[str, dict[str, None]]] = {name: {} for name in CASES}
     # The file has each function once for each kind. The device chooses.
     module = devmod.load(out / "kernels.devmod")
-    for kind in digests:
-        try:
-            device = devmod.device(kind)
-        except devmod.DeviceNotFoundError as error:
-            not_run[kind] = str(error)
+    for kind, device in [(each, device) for each in digests for device in devices_of(each, not_run)]:
+        if device is None:
             table.add_row("all", kind, "[yellow]compiled; no device here[/]", "–", "–", "–", end_section=True)
             continue
         names = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
@@ -58,7 +55,7 @@ def main(repository: Path, out: Path) -> int:
             text = "\n".join(timed.calls)
             # On an emulator the sizes differ, and the rest of the call does not.
             same = next((each for each in calls[name] if is_emulated and without_numbers(each) == without_numbers(text)), text)
-            calls[name].setdefault(same, []).append(f"{kind} (smaller)" if is_emulated else kind)
+            calls[name].setdefault(same, {})[f"{kind} (smaller)" if is_emulated else kind] = None
             is_within = result.error <= result.tolerance  # False for NaN
             if not is_within:
                 failures.append(f"{name} on {kind}: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
@@ -100,6 +97,16 @@ def main(repository: Path, out: Path) -> int:
     return bool(failures)
 
 
+def devices_of(kind: str, not_run: dict[str, str]) -> list[devmod.Device | None]:
+    """Return the devices of a kind. If there is none, return [None] and add the reason to `not_run`."""
+    try:
+        devmod.device(kind)
+    except devmod.DeviceNotFoundError as error:
+        not_run[kind] = str(error)
+        return [None]
+    return [each for each in devmod.devices() if each.kind == kind]
+
+
 def without_numbers(text: str) -> str:
     """Return a call without its numbers."""
     return re.sub(r"-?\d[\d.]*(?:e-?\d+)?", "0", text)
@@ -133,7 +140,7 @@ def run_dsp(console: Console, path: Path) -> list[str]:
     return failures + [f"the hexagon module with {name}: other bytes" for name, (stored, real) in digests.items() if stored != real]
 
 
-def table_of_calls(calls: dict[str, dict[str, list[str]]]) -> Table:
+def table_of_calls(calls: dict[str, dict[str, dict[str, None]]]) -> Table:
     """Return a table of the calls of each kernel, with the kinds that ran them."""
     table = Table("kernel", "call", "ran on", box=box.ROUNDED, title="the same line of Python on every kind", title_justify="left")
     for name, texts in calls.items():

@@ -195,7 +195,7 @@ def test_the_payload_is_the_source_itself() -> None:
     text = (KERNELS / "vector_add.cl").read_text()
     assert (module.kind, module.format) == ("opencl", "cl")
     assert module.inspect_source() == module.inspect_source("cl") == text
-    with pytest.raises(devmod.FormatError, match="opencl has no format 'spv'; its formats: cl, clbin, xclbin, awsxclbin, aocx"):
+    with pytest.raises(devmod.FormatError, match="opencl has no format 'spv'; its formats: cl, il, clbin, xclbin, awsxclbin, aocx"):
         devmod.create_with_fallback("opencl", b"", "spv", {})
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the OpenCL tests. They use the first device, and skip a test if there is none."""
+"""The fixture of the OpenCL tests: each runs on the first two devices, which with PoCL and Intel's runtime are both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from devmod_conformance.checks import first_device
 
 
-@pytest.fixture
-def device() -> Any:
-    """The first OpenCL device."""
+@pytest.fixture(params=[0, 1], ids=["first", "second"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The default device: the first, then the second. Skip the test if there is none."""
+    if request.param:
+        monkeypatch.setenv("DEVMOD_DEVICE", f"opencl:{request.param}")
     return first_device("opencl")

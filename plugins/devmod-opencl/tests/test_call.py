@@ -119,6 +119,7 @@ def test_the_current_stream_orders_launches_and_copies(module: Any, device: Any)
     np.testing.assert_array_equal(y.numpy(), np.full(n, 21, "float32"))
 
 
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of the kernels that pyopencl.array builds
 def test_arrays_of_pyopencl_in_the_current_stream(module: Any, device: Any) -> None:
     cl_array = pytest.importorskip("pyopencl.array")
     import pyopencl as cl

@@ -319,6 +319,7 @@ def test_shared_memory_is_an_argument(add: Any) -> None:
 
 
 @pytest.mark.row("R34")
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of the kernels that pyopencl.array builds
 def test_pyopencl_buffers_and_arrays(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
@@ -357,6 +358,7 @@ def test_arrays_of_pyopencl_devmod_and_numpy_in_one_call(device: Any, add: Any) 
 
 
 @pytest.mark.row("R34")
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of the kernels that pyopencl.array builds
 def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
@@ -366,7 +368,8 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
     strided = cl_array.to_device(queue, np.zeros((8, 16), "float32"))[:, ::2]
     double, single = cl_array.zeros(queue, 64, "float64"), cl_array.zeros(queue, 67, "float32")
     image = cl.create_image(device.context, cl.mem_flags.READ_ONLY, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT), (4, 4))
-    other = cl.Buffer(cl.Context([device.handle]), cl.mem_flags.READ_ONLY, 256)
+    context = cl.Context([device.handle])  # in Intel's runtime its buffers do not keep it
+    other = cl.Buffer(context, cl.mem_flags.READ_ONLY, 256)
     ours = device.from_numpy(a)
     for first, second, text in (
         (strided, b, "argument 1 'a' is a strided pyopencl Array; pass array.copy()"),
@@ -511,13 +514,13 @@ def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any, monkeypat
 
 def test_properties_of_a_device(device: Any) -> None:
     assert device.kind == "opencl"
-    assert device.index == 0
+    assert devmod.device("opencl", device.index) is device
     assert device.name
     assert device.driver_version
     assert device.memory > 0
     assert device.limits["max_work_group_size"] > 0
     assert device in devmod.devices()
-    assert device.from_numpy(np.zeros(1)).__dlpack_device__() == (4, 0)
+    assert device.from_numpy(np.zeros(1)).__dlpack_device__() == (4, device.index)
     assert np.from_dlpack(device.from_numpy(np.arange(3)), device="cpu").tolist() == [0, 1, 2]
 
 
@@ -525,8 +528,8 @@ TWO_DEVICES = """
 import devmod
 from devmod_conformance.checks import check_two_devices
 from opencl_kernels import adder
-devices = [each for each in devmod.devices() if each.kind == "opencl"]
-assert [each.index for each in devices] == [0, 1], devices
+devices = [each for each in devmod.devices() if each.kind == "opencl" and each.platform == "Portable Computing Language"]
+assert [each.index - devices[0].index for each in devices] == [0, 1], devices
 check_two_devices(adder()["add"], *devices, grid=1, block=64)
 """
 
@@ -580,7 +583,7 @@ def test_a_prepared_launch_takes_no_arguments(device: Any, add: Any) -> None:
 
 
 def test_a_device_by_kind_and_index(device: Any) -> None:
-    assert devmod.device("opencl:0") is devmod.device("opencl")
+    assert devmod.device(f"opencl:{device.index}") is devmod.device("opencl")
 
 
 @pytest.mark.row("R34")

@@ -68,7 +68,7 @@ def test_importing_creating_and_saving_open_no_driver() -> None:
 
 
 @pytest.mark.row("R18", "R19")
-@pytest.mark.parametrize("fmt", ["cl", "clbin", "xclbin", "awsxclbin", "aocx"])
+@pytest.mark.parametrize("fmt", ["cl", "il", "clbin", "xclbin", "awsxclbin", "aocx"])
 def test_runtime_module_and_fallback_have_the_same_bytes_and_properties(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fmap = {"add": add_info(), "twice": twice_info()}
     arguments = ("opencl", ADD.encode(), fmt, fmap, {"cl": "the source", "asm": "a listing"})
@@ -122,9 +122,11 @@ def test_payload_files(fmt: str, tmp_path: Path) -> None:
         (
             "clbin",
             b"\x03\x02\x23\x07" + bytes(16),
-            "the opencl payload of format 'clbin' is SPIR-V, which opencl modules do not support; use the OpenCL C source (format 'cl'), or a "
-            "vulkan module for shaders",
+            "the opencl payload of format 'clbin' is SPIR-V; use the format 'il' for kernels of OpenCL, or a vulkan module for shaders",
         ),
+        ("il", b"", "the opencl payload of format 'il' is empty"),
+        ("il", b"kernel", "the opencl payload of format 'il' begins with 0x6e72656b; expected SPIR-V's magic number 0x07230203"),
+        ("il", b"\x03\x02\x23\x07\0", "the opencl payload of format 'il' is truncated: it has 5 bytes; expected a multiple of 4"),
         ("cl", b"kernel \xff", "the opencl payload of format 'cl' is not UTF-8 text: byte 7 is 0xff"),
         ("cl", b"kernel \0", "the opencl payload of format 'cl' has a zero byte at 7, which ends a source"),
         (
@@ -148,8 +150,9 @@ def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: 
 
 
 @pytest.mark.parametrize("fmt", ["xclbin", "awsxclbin", "aocx"])
-def test_a_vendors_binary_without_that_vendors_device(fmt: str, device: Any) -> None:
+def test_a_vendors_binary_without_that_vendors_device(fmt: str, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (b"\x7fELF" if fmt == "aocx" else b"xclbin2\0") + bytes(64)
+    monkeypatch.delenv("DEVMOD_DEVICE", raising=False)  # with it, there is no search for a device
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         devmod.create("opencl", code, fmt, {"add": add_info()})["add"]
     listed = "; ".join(f"{each.index} {each.name} of {each.platform}" for each in devmod.devices() if each.kind == "opencl")
@@ -197,7 +200,7 @@ def test_the_error_without_a_driver_has_the_command_that_installs_one(break_it: 
         "    except devmod.DeviceNotFoundError as error: print(error)\n"
         "assert not [each for each in devmod.devices() if each.kind == 'opencl']\n"
     )
-    lines = run_python(program).splitlines()
+    lines = run_python(program, OCL_ICD_VENDORS="none").splitlines()  # without Intel's runtime
     assert len(lines) == 3
     assert len({*lines}) == 1
     if text is not None:
@@ -212,7 +215,8 @@ def test_pocl_without_a_writable_cache(device: Any, tmp_path: Path) -> None:
         pytest.skip("the first device is not PoCL's")
     (tmp_path / "file").write_bytes(b"")
     program = "import devmod\ntry: devmod.device('opencl')\nexcept devmod.DeviceNotFoundError as error: print(error)"
-    output = run_python(program, POCL_CACHE_DIR=str(tmp_path / "file" / "pocl"))
+    drivers = {"OCL_ICD_VENDORS": str(tmp_path), "DEVMOD_DEVICE": ""}  # PoCL's wheel alone
+    output = run_python(program, POCL_CACHE_DIR=str(tmp_path / "file" / "pocl"), **drivers)
     assert output.startswith("no OpenCL device was found: the platform")
     assert " none (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder). For a device" in output
 
@@ -247,7 +251,11 @@ def no_cache_of_the_driver(device: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_launch, "_KEEP_BUILDS", ())
 
 
-def test_a_driver_that_keeps_its_builds_gets_no_second_cache(builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_driver_that_keeps_its_builds_gets_no_second_cache(
+    device: Any, builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if device.platform != "Portable Computing Language":
+        pytest.skip("the device is not PoCL's, which keeps its builds")
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     for _ in range(2):
         run_add(adder(ADD + "// no second cache")["add"])
@@ -267,7 +275,7 @@ def test_binaries_are_cached_and_damaged_ones_are_built_again(builds: list[str],
     for damaged in (b"", valid[:40], valid[:-1], valid[:100] + b"\xff" + valid[101:], valid + b"x"):
         entry.write_bytes(damaged)
         run_add(adder()["add"])
-        assert entry.read_bytes()[:50] == valid[:50]
+    run_add(adder()["add"])
     assert len(builds) == 6
     assert [each.name for each in (tmp_path / "opencl").iterdir()] == [entry.name]
 
@@ -408,9 +416,9 @@ def test_errors_have_the_output_of_the_compiler(device: Any) -> None:
     assert len(caught.value.log) >= len(second.strip())
     with pytest.raises(devmod.CompileError) as caught:
         adder("//devmod: -cl-no-such-option\n" + ADD)["add"]
-    assert str(caught.value) == (
-        f"{device.name} cannot build the opencl source: INVALID_BUILD_OPTIONS: Invalid build option: -cl-no-such-option"
-    )
+    text = str(caught.value)
+    assert text.startswith(f"{device.name} cannot build the opencl source: INVALID_BUILD_OPTIONS: ")
+    assert text.endswith(": -cl-no-such-option")
 
 
 @pytest.mark.filterwarnings("ignore:.*has the name of a built-in function:UserWarning")

@@ -225,7 +225,7 @@ def test_a_processor_that_pocl_does_not_know(allowed: str, device: Any, tmp_path
     assert process.returncode == 0, process.stderr
     expected = (
         f"{device.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL driver, such as "
-        "the PoCL of a newer system, or set DEVMOD_OPENCL_POCL_CPU=1: devmod then writes a name that PoCL knows into its record of the device, "
+        'Intel\'s for the CPU (pip install "devmod-opencl[intel]"), or set DEVMOD_OPENCL_POCL_CPU=1: devmod then writes a name that PoCL knows into its record of the device, '
         "in the memory of this process"
     )
     assert process.stdout.strip() == ("2.0" if allowed else expected)

@@ -12,6 +12,7 @@ import threading
 from contextlib import ExitStack
 from functools import partial, wraps
 from pathlib import Path
+from threading import get_ident
 from time import perf_counter_ns
 from typing import NamedTuple
 from weakref import ref
@@ -80,31 +81,30 @@ class Record(NamedTuple):
     thread: int
 
 
-class _Pending(NamedTuple):
-    """A launch whose time on the device is not read yet: the number of its record, and the events around it."""
+#: What is recorded: the action, the name, the device, the begin and the end in nanoseconds, the bytes and the thread. A tuple takes a tenth
+#: of the time of a `Record`.
+_Entry = tuple[str, str, str, int, int, int, int]
 
-    number: int
+
+class _Pending(NamedTuple):
+    """A launch whose time on the device is not read yet: what was recorded of it, and the events around it."""
+
+    entry: _Entry
     begin: Event
     end: Event
 
 
 class Profile:
-    """A profile of a part of a program. `devmod.profile` returns one: ``with devmod.profile() as p:``.
-
-    Attributes
-    ----------
-    records : list of Record
-        What the program did, in the order in which it ended. The times on the device are there when the context has ended.
-    """
+    """A profile of a part of a program. `devmod.profile` returns one: ``with devmod.profile() as p:``."""
 
     def __init__(self, *, device_times: bool = True) -> None:
         self._device_times = device_times
-        self.records: list[Record] = []
+        self._entries: list[_Entry] = []
         self._pending: list[_Pending] = []
         #: Of each stream's device: the first event and the time of the host when it was made, for the trace.
         self._first: dict[str, tuple[Event, float]] = {}
-        #: The start of each launch on its device, in seconds of the profile, by the number of its record.
-        self._device_starts: dict[int, float] = {}
+        #: The start of each launch on its device, in seconds of the profile, and its seconds there, by the identity of its entry.
+        self._on_device: dict[int, tuple[float, float]] = {}
         self._local = threading.local()
         self._stack = ExitStack()
         #: The prepared launches that are recorded, and what they called before.
@@ -141,6 +141,17 @@ class Profile:
 
     # -- results
 
+    @property
+    def records(self) -> list[Record]:
+        """What the program did, in the order in which it ended. The times on the device are there when the context has ended."""
+        return [self._record(entry) for entry in self._entries]
+
+    def _record(self, entry: _Entry) -> Record:
+        action, name, device, begin, end, nbytes, thread = entry
+        on_device = self._on_device.get(id(entry))
+        seconds = on_device[1] if on_device is not None else None
+        return Record(action, name, device, (begin - self._start) * 1e-9, (end - begin) * 1e-9, seconds, nbytes, thread)
+
     def table(self) -> str:
         """Return a table of the kernels, copies, builds and waits: how many, the seconds on the host and on the device, and GB/s."""
         groups: dict[tuple[str, str, str], list[Record]] = {}
@@ -168,17 +179,18 @@ class Profile:
         """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread, and one for each device."""
         events: list[dict[str, Any]] = []
         devices: dict[str, int] = {}
-        for number, each in enumerate(self.records):
+        for entry in self._entries:
+            each = self._record(entry)
             events.append(_trace_event(each, each.thread, 1, each.start, each.host))
             if each.on_device is not None:
                 track = devices.setdefault(each.device, len(devices) + 1)
-                events.append(_trace_event(each, track, 2, self._device_starts[number], each.on_device))
+                events.append(_trace_event(each, track, 2, self._on_device[id(entry)][0], each.on_device))
         names = [{"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for name, pid in (("host", 1), ("device", 2))]
         tracks = [{"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}} for name, tid in devices.items()]
         Path(path).write_text(json.dumps({"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}), encoding="utf-8")
 
     def __repr__(self) -> str:
-        return f"<Profile of {len(self.records)} records>"
+        return f"<Profile of {len(self._entries)} records>"
 
     # -- recording
 
@@ -223,11 +235,6 @@ class Profile:
             )
         return found
 
-    def _add(self, action: str, name: str, device: str, begin: int, end: int, nbytes: int) -> Record:
-        record = Record(action, name, device, (begin - self._start) * 1e-9, (end - begin) * 1e-9, None, nbytes, threading.get_ident())
-        self.records.append(record)
-        return record
-
     def _outermost(self, original: Callable[..., Any], about: Callable[..., tuple[str, str, Any, int]]) -> Callable[..., Any]:
         """Return a method that records its time, unless another recorded method of devices or streams has called it."""
         local = self._local
@@ -244,7 +251,7 @@ class Profile:
                 end = perf_counter_ns()
                 local.inside = False
                 action, name, device, nbytes = about(*args)
-                self._add(action, name, _label(device), begin, end, nbytes)
+                self._entries.append((action, name, _label(device), begin, end, nbytes, get_ident()))
 
         return recorded
 
@@ -266,7 +273,7 @@ class Profile:
             try:
                 return original(function, *args, **keywords)
             finally:
-                self._add("call", function.name, local.device, begin, perf_counter_ns(), nbytes)
+                self._entries.append(("call", function.name, local.device, begin, perf_counter_ns(), nbytes, get_ident()))
 
         return recorded
 
@@ -299,31 +306,48 @@ class Profile:
         self._launches.append((ref(launch), original))
 
     def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
-        device, local, kind = _label(stream.device), self._local, stream.device.kind
+        """Return a function that queues a launch and records it."""
+        name, device, kind, local, add = function.name, _label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             local.device = device
-            first = self._event(stream)
             begin = perf_counter_ns()
             result = original(*args, **keywords)
-            end = perf_counter_ns()
-            if result is NotImplemented:  # the call takes another path
-                return result
-            record = self._add("launch", function.name, device, begin, end, nbytes_of())
-            if first is not None:
-                self._launch_done(len(self.records) - 1, first, stream)
-            if self._hooked:
-                hooks.call("devmod_launch", kind=kind, record=record)
+            if result is not NotImplemented:  # then the call takes another path
+                add(("launch", name, device, begin, perf_counter_ns(), nbytes_of(), get_ident()))
             return result
 
-        return recorded
+        def recorded_with_events(*args: Any, **keywords: Any) -> Any:
+            local.device = device
+            first = self._event(stream, device)
+            begin = perf_counter_ns()
+            result = original(*args, **keywords)
+            if result is not NotImplemented:
+                entry = ("launch", name, device, begin, perf_counter_ns(), nbytes_of(), get_ident())
+                add(entry)
+                last = self._event(stream, device)
+                if first is not None and last is not None:
+                    self._pending.append(_Pending(entry, first, last))
+                    if len(self._pending) >= _MOST_EVENTS:
+                        self._read_times()
+            return result
+
+        record = recorded_with_events if self._device_times else recorded
+
+        def passed_on(*args: Any, **keywords: Any) -> Any:
+            result = record(*args, **keywords)
+            if result is not NotImplemented:
+                own = next(each for each in reversed(self._entries) if each[0] == "launch" and each[-1] == get_ident())
+                hooks.call("devmod_launch", kind=kind, record=self._record(own))
+            return result
+
+        return passed_on if self._hooked else record
 
     # -- times on the device
 
-    def _event(self, stream: Stream) -> Event | None:
-        """Return an event at the end of the stream's queue; None without times of devices."""
-        device = _label(stream.device)
-        if not self._device_times or device in self._untimed:
+    def _event(self, stream: Stream, device: str) -> Event | None:
+        """Return an event at the end of the stream's queue; None if the device has no times."""
+        if device in self._untimed:
             return None
         local = self._local
         inside, local.inside = getattr(local, "inside", False), True
@@ -335,30 +359,19 @@ class Profile:
             self._first[device] = event, (perf_counter_ns() - self._start) * 1e-9
         return event
 
-    def _launch_done(self, number: int, first: Event, stream: Stream) -> None:
-        last = self._event(stream)
-        if last is not None:
-            self._pending.append(_Pending(number, first, last))
-        if len(self._pending) >= _MOST_EVENTS:
-            self._read_times()
-
     def _read_times(self) -> None:
         """Wait for the recorded launches, and set their times on the device."""
         pending, self._pending = self._pending, []
-        for number, first, last in pending:
-            record = self.records[number]
-            if record.device in self._untimed:
+        for entry, first, last in pending:
+            device = entry[2]
+            if device in self._untimed:
                 continue
             try:
                 last.synchronize()
-                seconds = last.elapsed(first)
-                base, start = self._first[record.device]
-                offset = first.elapsed(base) if first is not base else 0.0
+                base, start = self._first[device]
+                self._on_device[id(entry)] = start + (first.elapsed(base) if first is not base else 0.0), last.elapsed(first)
             except DevmodError:  # a kind or a device without time stamps
-                self._untimed.add(record.device)
-                continue
-            self.records[number] = record._replace(on_device=seconds)
-            self._device_starts[number] = start + offset
+                self._untimed.add(device)
 
 
 def profile(*, device_times: bool = True) -> Profile:

@@ -177,6 +177,12 @@ def list_devices(case: Conformance) -> list[devmod.Device]:
     return devices
 
 
+def default_device(case: Conformance) -> devmod.Device:
+    """Return the device of calls that name none. Raise Skip if there is none."""
+    list_devices(case)
+    return devmod.device(case.kind)
+
+
 @contextmanager
 def skip_without_device() -> Iterator[None]:
     """Raise Skip in the place of DeviceNotFoundError."""

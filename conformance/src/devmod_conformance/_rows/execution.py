@@ -16,6 +16,7 @@ from devmod_conformance._rows._tools import (
     called_functions,
     check_call,
     compare_arrays,
+    default_device,
     expect_error,
     get_function,
     import_numpy,
@@ -150,7 +151,7 @@ def strided_arrays(case: Conformance) -> None:
 @row("R37-device")
 def device_arrays(case: Conformance) -> None:
     """Launches on device arrays run in order, and Array.numpy waits for them."""
-    device = list_devices(case)[0]
+    device = default_device(case)
     for _, call, function in called_functions(case):
         arrays = to_device(device, call.make_arguments())
         check_call(case, call, function, "with device arrays", arrays)
@@ -161,7 +162,7 @@ def device_arrays(case: Conformance) -> None:
 @row("R37-bind")
 def bound_launches(case: Conformance) -> None:
     """A bound launch computes the result of a call at each launch."""
-    device = list_devices(case)[0]
+    device = default_device(case)
     for _, call, function in called_functions(case):
         arrays = to_device(device, call.make_arguments())
         bound_launch = function.bind(*arrays, **call.keywords)
@@ -178,7 +179,7 @@ def bound_launches(case: Conformance) -> None:
 @row("R37-stream")
 def streams(case: Conformance) -> None:
     """A launch on another stream is complete after Stream.synchronize, and events measure its time."""
-    device = list_devices(case)[0]
+    device = default_device(case)
     for _, call, function in called_functions(case):
         arrays = to_device(device, call.make_arguments())
         device.synchronize()
@@ -198,7 +199,7 @@ def streams(case: Conformance) -> None:
 def results(case: Conformance) -> None:
     """A function that returns a value returns it from the call, with host and with device arrays. Other calls return None."""
     np = import_numpy()
-    device = list_devices(case)[0]
+    device = default_device(case)
     for sample, call, function in called_functions(case):
         expected = call.reference(*call.make_arguments())
         interface = sample.fmap[call.function].interface
@@ -249,7 +250,7 @@ _SPREAD = 10
 @row("R37-elapsed")
 def elapsed(case: Conformance) -> None:
     """Event.elapsed and Launch.time are at most what the host measures around them, and at least what the work between takes."""
-    device = list_devices(case)[0]
+    device = default_device(case)
     with device_turn(case.kind):
         device.synchronize()
         try:
@@ -339,7 +340,7 @@ _ABSURD_SIZE = 1 << 56
 def copies(case: Conformance) -> None:
     """Copies between arrays and with the host are complete, and in the order of a stream."""
     np = import_numpy()
-    device = list_devices(case)[0]
+    device = default_device(case)
     for dtype in ("float32", "int64", "uint8"):
         values = np.arange(300).astype(dtype).reshape(20, 15)
         one, two = device.from_numpy(values), device.empty((20, 15), dtype)
@@ -377,7 +378,7 @@ def copies(case: Conformance) -> None:
 def zeros(case: Conformance) -> None:
     """Device.zeros returns zeros, also in memory that was used before."""
     np = import_numpy()
-    device = list_devices(case)[0]
+    device = default_device(case)
     for shape, dtype in (((7,), "float32"), ((33, 5), "int64"), ((1 << 16,), "uint8"), ((0, 3), "float32")):
         for _ in range(2):
             array = device.zeros(shape, dtype)
@@ -391,7 +392,7 @@ def zeros(case: Conformance) -> None:
 def views(case: Conformance) -> None:
     """A slice of the first axis and a reshaped array share the array's memory, and kernels take them."""
     np = import_numpy()
-    device = list_devices(case)[0]
+    device = default_device(case)
     step = max(device.limits.get("view_alignment", 1), 64)
     values = np.arange(4 * step, dtype="int32").reshape(-1, 4)
     root = device.from_numpy(values)
@@ -426,7 +427,7 @@ def views(case: Conformance) -> None:
 @row("R37-current")
 def current_stream(case: Conformance) -> None:
     """The body of ``with stream:`` has the stream as the device's current stream, and calls use it."""
-    device = list_devices(case)[0]
+    device = default_device(case)
     outer, inner = device.stream(), device.stream()
     require(device.current_stream is device.default_stream, "Device.current_stream is not the default stream outside of a body")
     with outer as entered:
@@ -446,7 +447,7 @@ def current_stream(case: Conformance) -> None:
 @row("R37-memory")
 def too_little_memory(case: Conformance) -> None:
     """An array that is too large raises DeviceMemoryError, and the device works afterwards."""
-    device = list_devices(case)[0]
+    device = default_device(case)
     for _ in range(2):
         with expect_error(devmod.DeviceMemoryError, f"an array of {_ABSURD_SIZE} bytes") as caught:
             device.empty(_ABSURD_SIZE, "uint8")
@@ -461,7 +462,7 @@ def too_little_memory(case: Conformance) -> None:
 def dlpack(case: Conformance) -> None:
     """Arrays of the host enter by DLPack. An array leaves by DLPack as a copy on the host, in shared memory, or with BufferError."""
     np = import_numpy()
-    device = list_devices(case)[0]
+    device = default_device(case)
     values = np.arange(12, dtype="float32").reshape(3, 4)
     exported: Any = _Exporter(values, (1, 0))
     array = device.from_numpy(exported)

@@ -13,6 +13,7 @@ from devmod_conformance._rows._tools import (
     applicable,
     check_call,
     compare_arrays,
+    default_device,
     expect_argument_error,
     expect_error,
     get_function,
@@ -62,7 +63,7 @@ def new_images(case: Conformance) -> None:
     """An image is zeros when it is new, and then has what was copied to it."""
     np = import_numpy()
     _image_samples(case)
-    device = list_devices(case)[0]
+    device = default_device(case)
     rng = np.random.default_rng(20260)
     for number, (shape, layers, format_) in enumerate(_IMAGES):
         for _ in range(2):
@@ -94,7 +95,7 @@ def written_images(case: Conformance) -> None:
     """A kernel writes to an image, in the order of the stream."""
     np = import_numpy()
     _image_samples(case)
-    device = list_devices(case)[0]
+    device = default_device(case)
     for name, info, function in applicable(
         _functions(case, _WRITING), "no function of the case's images has the parameter 'destination' alone"
     ):
@@ -126,7 +127,7 @@ def written_images(case: Conformance) -> None:
 def sampled_images(case: Conformance) -> None:
     """A kernel reads an image by each sampler of the device, at places inside and outside of it."""
     _image_samples(case)
-    device = list_devices(case)[0]
+    device = default_device(case)
     names = ", ".join(map(repr, _SAMPLING))
     for name, info, function in applicable(_functions(case, _SAMPLING), f"no function of the case's images has the parameters {names}"):
         param = info.interface.params[_names(info).index("source")]
@@ -168,11 +169,12 @@ def invalid_images(case: Conformance) -> None:
     """An invalid image or sampler raises ArgumentError, which names the argument, before any launch."""
     np = import_numpy()
     _image_samples(case)
-    devices = list_devices(case)
+    device = default_device(case)
+    devices = sorted(list_devices(case), key=lambda each: each is not device)
     for kind in (_SAMPLING, _WRITING):
         for name, info, function in _functions(case, kind):
             param = next(each for each in info.interface.params if each.kind == "image")
-            image, sampler = _filled(devices[0], param.type or "2d", param.format or "rgba8unorm", True), devices[0].sampler()
+            image, sampler = _filled(device, param.type or "2d", param.format or "rgba8unorm", True), device.sampler()
             result = np.full((_PLACES, 4), -7, "float32")
             places = np.zeros((_PLACES, len(image.shape) + bool(image.layers)), "float32")
             every = {"source": image, "source_sampler": sampler, "places": places, "result": result, "destination": image}
@@ -210,7 +212,7 @@ def _invalid_images(
 @row("R40-needs")
 def needs(case: Conformance) -> None:
     """A function whose needs the device lacks raises DeviceNotFoundError, which names them, before it is built."""
-    device = list_devices(case)[0]
+    device = default_device(case)
     if device.features is None:
         raise Skip(f"{device} does not report what it has of the needs of interfaces (Device.features)")
     pairs = [(sample, call) for sample, call in samples_with_calls(case) if sample.fmap[call.function].interface is not None]
@@ -237,7 +239,7 @@ def subgroup_sizes(case: Conformance) -> None:
     np = import_numpy()
     if not case.subgroups:
         raise Skip("the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it")
-    device = list_devices(case)[0]
+    device = default_device(case)
     able = [
         (sample, name, info.interface.subgroup)
         for sample in _runnable(case, case.subgroups)

@@ -15,7 +15,7 @@ NAMES = {
     "rocm": ("bc", "hip", "hsaco", "ll", "s"),
     "metal": ("metal", "metallib"),
     "vulkan": ("comp", "glsl", "hlsl", "spv"),
-    "opencl": ("aocx", "awsxclbin", "cl", "clbin", "xclbin"),
+    "opencl": ("aocx", "awsxclbin", "cl", "clbin", "il", "xclbin"),
     "hexagon": ("bc", "c", "cpp", "ll", "o", "s", "so"),
     "webgpu": ("wgsl",),
 }

@@ -27,14 +27,14 @@ def load_from_bytes(data: memoryview) -> Module:
 
 
 def load_from_file(path: str, fmt: str) -> Module:
-    """Entry point ``devmod.load_from_file.{cl,clbin,xclbin,awsxclbin,aocx}``: return the module of a payload file and its metadata file."""
+    """Entry point ``devmod.load_from_file.{cl,il,clbin,xclbin,awsxclbin,aocx}``: return the module of a payload file."""
     from devmod_opencl._module import OpenCLModule
 
     return OpenCLModule.read(path, fmt)
 
 
 def devices() -> Sequence[Device]:
-    """Entry point ``devmod.device.opencl``: return the devices of all platforms, GPUs and accelerators before CPUs."""
+    """Entry point ``devmod.device.opencl``: return the devices of all platforms, GPUs and accelerators before CPUs, PoCL's last."""
     from devmod_opencl._device import devices as list_devices
 
     return list_devices()

@@ -10,6 +10,7 @@ import re
 from importlib import import_module
 
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError, LaunchError, pip_install
+from devmod_opencl._intel import INTEL_CPU, open_platform
 from devmod_runtime import call_uninterrupted, driver_import_error
 
 #: What pip installs for a device on the CPU.
@@ -33,29 +34,29 @@ __all__ = ["Error", "cl"]
 POCL = "Portable Computing Language"
 
 NO_DEVICE = (
-    f"no OpenCL device was found: {{why}}. For a device on the CPU: {pip_install(_WITH_POCL)}, and gcc, whose linker it runs; for a GPU, "
-    "install its vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
+    f"no OpenCL device was found: {{why}}. For a device on the CPU: {pip_install(_WITH_POCL)}, and gcc, whose linker it runs, or "
+    f"(Linux on x86-64, 275 MB) {pip_install('devmod-opencl[intel]')}; for a GPU, install its "
+    "vendor's OpenCL driver (Linux: `clinfo -l` lists what the loader sees)"
 )
 #: The versions of OpenCL without the option -cl-kernel-arg-info.
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")
 _ERROR_LINE = re.compile(r"\berror\b", re.IGNORECASE)
+_WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
 
 
 def list_devices() -> list[Any]:
-    """Return all devices of all platforms: GPUs and accelerators before CPUs, otherwise in the order of the platforms.
+    """Return all devices of all platforms: GPUs and accelerators, then CPUs, then PoCL's CPUs, otherwise in the order of the platforms.
+
+    docs/design/opencl.md has the figures for which another driver of the CPU is chosen before PoCL.
 
     Raises
     ------
     DeviceNotFoundError
         There is no device; the message has the reason and the command that installs one.
     """
-    try:
-        platforms = cl.get_platforms()
-    except Error as error:
-        raise DeviceNotFoundError(NO_DEVICE.format(why=f"the OpenCL loader has no platform ({code_name(error)})"), kind="opencl") from error
     devices: list[Any] = []
     problems = []
-    for platform in platforms:
+    for platform in (platforms := _platforms()):
         try:
             devices.extend(platform.get_devices())
         except Error as error:  # other platforms may work
@@ -66,8 +67,24 @@ def list_devices() -> list[Any]:
         if POCL in names:
             why += " (PoCL has none if it cannot write its cache: set POCL_CACHE_DIR to a writable folder)"
         raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl")
-    devices.sort(key=lambda device: bool(device.type & cl.device_type.CPU))
+    devices.sort(key=lambda device: (bool(device.type & cl.device_type.CPU), device.platform.name.strip() == POCL))
     return devices
+
+
+def _platforms() -> list[Any]:
+    """Return the platforms of the loader, then that of Intel's wheel."""
+    failure: Error | None = None
+    try:
+        platforms = cl.get_platforms()
+    except Error as error:
+        platforms, failure = [], error
+    # A process cannot open two versions of Intel's runtime.
+    if all(platform.name.strip() != INTEL_CPU for platform in platforms) and (address := open_platform()):
+        platforms.append(cl.Platform.from_int_ptr(address, retain=False))
+    if failure is not None and not platforms:
+        why = f"the OpenCL loader has no platform ({code_name(failure)})"
+        raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl") from failure
+    return platforms
 
 
 def code_name(error: Exception) -> str:
@@ -107,11 +124,39 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
     if not device.version.startswith(_BEFORE_INFO):
         options = (*options, "-cl-kernel-arg-info")  # for `arguments_of`
     try:
-        program.build(" ".join(options).encode(), [device])
+        _build(program, device, " ".join(options))
     except Error as error:
         log = build_log(program, device) or str(error)
         raise CompileError(
             f"{device.name.strip()} cannot build {subject}: {first_errors(log, code_name(error))}", kind="opencl", log=log
+        ) from error
+    return program
+
+
+def takes_il(device: Any) -> bool:
+    """Return whether a device builds programs from SPIR-V."""
+    try:
+        return "SPIR-V" in device.il_version
+    except Error:  # before OpenCL 2.1
+        return False
+
+
+def build_il(context: Any, device: Any, code: bytes) -> Any:
+    """Build a program from SPIR-V for one device.
+
+    Raises
+    ------
+    CompileError
+        The driver refuses it; `log` is the output of its compiler.
+    """
+    program = None
+    try:
+        program = cl._cl._create_program_with_il(context, code)
+        _build(program, device, "")
+    except Error as error:
+        log = build_log(program, device) if program is not None else ""
+        raise CompileError(
+            f"{device.name.strip()} cannot build the SPIR-V: {first_errors(log, code_name(error))}", kind="opencl", log=log
         ) from error
     return program
 
@@ -126,7 +171,7 @@ def build_binary(context: Any, device: Any, binary: bytes) -> Any:
     """
     try:
         program = cl._cl._Program(context, [device], [binary])
-        program.build(b"", [device])
+        _build(program, device, "")
     except Error as error:
         raise FormatError(
             f"{device.name.strip()} does not support the program binary ({code_name(error)}): a binary runs on the device and driver that "
@@ -134,6 +179,14 @@ def build_binary(context: Any, device: Any, binary: bytes) -> Any:
             kind="opencl",
         ) from error
     return program
+
+
+def _build(program: Any, device: Any, options: str) -> None:
+    """Build a program. Warn as pyopencl does, but only of a log that has a warning: Intel's compiler writes a log of each build."""
+    program._build(options=options.encode(), devices=[device])
+    log = build_log(program, device)
+    if _WARNING.search(log):
+        cl.compiler_output(f"{device.name.strip()} has built a program with warnings:\n{log}")
 
 
 def binary_of(program: Any) -> bytes:

@@ -9,7 +9,7 @@ from operator import itemgetter
 from struct import Struct, calcsize
 
 from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, no_time
 from devmod_opencl._driver import cl, driver_error
@@ -72,7 +72,7 @@ class OpenCLPrograms(Programs):
         return OpenCLPrograms(self.fmt, self.code, constants)
 
     def default_device(self) -> OpenCLDevice:
-        """Return the first device; for a vendor's binary, the first device of that vendor.
+        """Return the first device; for SPIR-V or a vendor's binary, the first one that supports it.
 
         Raises
         ------
@@ -80,8 +80,10 @@ class OpenCLPrograms(Programs):
             There is no such device.
         """
         all_devices = devices()
-        if self.fmt in _VENDORS:
-            supporting = [device for device in all_devices if _is_of_vendor(device, self.fmt)]
+        if self.fmt == "il" or self.fmt in _VENDORS:
+            supporting = [device for device in all_devices if _supports(device, self.fmt)]
+            if not supporting and self.fmt == "il":
+                raise _no_il("no OpenCL device here", "supports")
             if not supporting:
                 text = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
                 raise DeviceNotFoundError(
@@ -110,23 +112,26 @@ class OpenCLPrograms(Programs):
         return self._arguments[device].get(name, ()) if device in self._arguments else _driver.arguments_of(program, name)
 
     def _build(self, device: OpenCLDevice) -> Any:
+        if self.fmt == "il" and not _supports(device, "il"):
+            raise _no_il(str(device), "does not support")
         name_processor(device.handle)
         try_linker(device)
-        if self.fmt == "cl":
-            return self._build_source(device)
-        if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
+        if self.fmt in ("cl", "il"):
+            return self._build_portable(device)
+        if self.fmt in _VENDORS and not _supports(device, self.fmt):
             raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
         from devmod_opencl._trial import try_binary
 
         try_binary(device, self.code, list(self._functions.values()))
         return _driver.build_binary(device.context, device.handle, self.code)
 
-    def _build_source(self, device: OpenCLDevice) -> Any:
+    def _build_portable(self, device: OpenCLDevice) -> Any:
+        """Build a source or SPIR-V, or load the cached result."""
         if device.platform in _KEEP_BUILDS:
-            return _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+            return self._compile(device)
         import json
 
-        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text or self.code)
         line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
         if binary:
             try:
@@ -135,15 +140,34 @@ class OpenCLPrograms(Programs):
                 return program
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
-        program = _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+        program = self._compile(device)
         self._arguments[device] = arguments = {name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)}
         binary = _driver.binary_of(program)
         if binary:
             _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
         return program
 
+    def _compile(self, device: OpenCLDevice) -> Any:
+        if self.fmt == "cl":
+            return _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
+        from devmod_opencl._trial import try_binary
 
-def _is_of_vendor(device: OpenCLDevice, fmt: str) -> bool:
+        try_binary(device, self.code, list(self._functions.values()), is_il=True)
+        return _driver.build_il(device.context, device.handle, self.code)
+
+
+def _no_il(subject: str, verb: str) -> DeviceNotFoundError:
+    return DeviceNotFoundError(
+        f"{subject} {verb} the format 'il' (SPIR-V). Install an OpenCL driver with the extension cl_khr_il_program (for a CPU with Linux: "
+        f"{pip_install('devmod-opencl[intel]')}), or use the source (format 'cl')",
+        kind="opencl",
+    )
+
+
+def _supports(device: OpenCLDevice, fmt: str) -> bool:
+    """Return whether a device supports SPIR-V, or the format of a vendor."""
+    if fmt == "il":
+        return _driver.takes_il(device.handle)
     names = f"{device.platform} {device.vendor}".lower()
     return any(word in names for word in _VENDORS[fmt])
 

@@ -17,7 +17,7 @@ _VENDOR_MAGIC = {"xclbin": b"xclbin2", "awsxclbin": b"xclbin2", "aocx": b"\x7fEL
 
 
 class OpenCLModule(RuntimeModule):
-    """OpenCL C, or a program binary. The first get_function on a device builds it, once for all functions."""
+    """OpenCL C, SPIR-V, or a program binary. The first get_function on a device builds it, once for all functions."""
 
     target = "opencl"
 
@@ -58,12 +58,19 @@ def check_payload(fmt: str, code: bytes | memoryview) -> None:
     head = bytes(code[:8])
     if not len(code):
         raise FormatError(f"the opencl payload of format {fmt!r} is empty", kind="opencl")
-    if detect_form(head[:4]) == "spirv":
+    is_spirv = detect_form(head[:4]) == "spirv"
+    if is_spirv and fmt != "il":
         raise FormatError(
-            f"the opencl payload of format {fmt!r} is SPIR-V, which opencl modules do not support; use the OpenCL C source (format 'cl'), "
-            "or a vulkan module for shaders",
+            f"the opencl payload of format {fmt!r} is SPIR-V; use the format 'il' for kernels of OpenCL, or a vulkan module for shaders",
             kind="opencl",
         )
+    if fmt == "il":
+        from devmod_readers.spirv import read_module
+
+        try:
+            read_module(code)  # Intel's reader does not end for an instruction of no words
+        except FormatError as error:
+            raise FormatError(f"the opencl payload of format 'il' {error}", kind="opencl") from None
     magic = _VENDOR_MAGIC.get(fmt, b"")
     if not head.startswith(magic):
         raise FormatError(

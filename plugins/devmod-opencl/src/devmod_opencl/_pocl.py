@@ -19,7 +19,7 @@ import os
 import sys
 
 from devmod.backend import environment_flag
-from devmod.errors import ToolchainNotFoundError
+from devmod.errors import ToolchainNotFoundError, pip_install
 from devmod_opencl._driver import POCL
 
 TYPE_CHECKING = False
@@ -60,8 +60,8 @@ def name_processor(device: Any) -> None:
     if not environment_flag(VARIABLE):
         raise ToolchainNotFoundError(
             f"{device.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL "
-            f"driver, such as the PoCL of a newer system, or set {VARIABLE}=1: devmod then writes a name that PoCL knows into its record "
-            "of the device, in the memory of this process",
+            f"driver, such as Intel's for the CPU ({pip_install('devmod-opencl[intel]')}), or set {VARIABLE}=1: devmod then writes a name "
+            "that PoCL knows into its record of the device, in the memory of this process",
             kind="opencl",
         )
     flags = _processor_flags()

@@ -1,7 +1,7 @@
 """Work of a driver that may end the process is done in another process first, and its success is cached on disk.
 
 PoCL's binaries contain LLVM bitcode without a digest, so no check of the bytes can detect damage. Another process builds each new binary
-first, for PoCL down to the machine code of each kernel.
+first, for PoCL down to the machine code of each kernel. So it does with SPIR-V, for which Intel's reader ends the process on an error.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _PASSED = b"done"
 TRIAL = Trial("opencl", "binary")
 
 
-def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo]) -> None:
-    """Build a binary in another process, unless a process has built it before.
+def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[FunctionInfo], *, is_il: bool = False) -> None:
+    """Build a binary or SPIR-V in another process, unless a process has built it before.
 
     Parameters
     ----------
@@ -50,6 +50,8 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
         The payload.
     functions
         The kernels to run.
+    is_il
+        Whether the payload is SPIR-V.
 
     Raises
     ------
@@ -60,6 +62,7 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
         return
     request = {
         "device": device.identity,
+        **({"il": True} if is_il else {}),
         # Only for PoCL: other drivers' binaries are machine code, which is not compiled when it first runs.
         "kernels": [[info.name, _arguments(info)] for info in functions] if device.platform == _driver.POCL else [],
     }
@@ -71,8 +74,9 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
         # A kernel that crashes on arrays of zeros may be valid. PoCL's cache then contains its machine code.
         valid = code == 0 or (reports[-1:] == [RUNS] and bool(machine_code(folder)))
     if not valid:
+        subject = f"the opencl {'SPIR-V' if is_il else 'binary'} of {len(binary)} bytes"
         raise FormatError(
-            f"the opencl binary of {len(binary)} bytes is damaged: the process that built it for {device} crashed (exit status {code}). "
+            f"{subject} is damaged: the process that built it for {device} crashed (exit status {code}). "
             "That was another process, so this one continues. Get the file again from its origin, or use the OpenCL C source "
             "(format 'cl')",
             kind="opencl",
@@ -162,6 +166,8 @@ def main(request: dict[str, Any]) -> None:
             name_processor(device.handle)
             if request.get("source"):
                 program = _driver.build_source(device.context, device.handle, data.decode(), (), "the source")
+            elif request.get("il"):
+                program = _driver.build_il(device.context, device.handle, data)
             else:
                 program = _driver.build_binary(device.context, device.handle, data)
         except DevmodError:

@@ -1,4 +1,4 @@
-"""OpenCL: C source, a program binary, or a vendor's binary. A module has one of them. No SPIR-V (R16)."""
+"""OpenCL: C source, SPIR-V, a program binary, or a vendor's binary. A module has one of them (R16)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SPEC = TargetSpec(
     "opencl",
     title="OpenCL",
     distribution="devmod-opencl",
-    formats=("cl", "clbin", "xclbin", "awsxclbin", "aocx"),
+    formats=("cl", "il", "clbin", "xclbin", "awsxclbin", "aocx"),
     text_formats=("cl",),
     source_keys=("cl",),
     default_source=("cl",),
@@ -16,5 +16,5 @@ SPEC = TargetSpec(
     preprocessed=("OpenCL C",),
     compiler="devmod_targets.opencl.compile:compile",
     build_extra="build-opencl",
-    compiled_as={"elf": "clbin", "pocl": "clbin", "text": "cl"},
+    compiled_as={"elf": "clbin", "pocl": "clbin", "spirv": "il", "text": "cl"},
 )
