@@ -222,17 +222,36 @@ def test_verify_finds_that_all_candidates_agree(capsys: pytest.CaptureFixture[st
 
 def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     wrong = SOURCES["vulkan"].replace("+ y[i]", "- y[i]")
-    outside = SOURCES["webgpu"].replace("y[id.x] = p.a", "y[id.x + 65530u] = p.a")
+    outside = SOURCES["webgpu"].replace("y[id.x] = p.a", "y[id.x + 262138u] = p.a")
     module = bundle(("opencl", "vulkan", "webgpu"), vulkan=wrong, webgpu=outside)
     verification = devmod.verify(module)
     first, differs, writes = verification.functions["saxpy"]
     assert (verification.ok, first.outcome, differs.outcome, writes.outcome) == (False, "reference", "differs", "writes outside")
     assert " with opencl/cl on opencl:0; they differ by " in differs.text
     assert differs.text.startswith("y[")
-    assert writes.text.startswith("the webgpu function 'saxpy' has written outside of argument 1 'y': y[65536] is ")
+    assert writes.text.startswith("the webgpu function 'saxpy' has written outside of argument 1 'y': y[262144] is ")
     devmod.save(module, tmp_path / "k.devmod")
     assert call(capsys, "verify", tmp_path / "k.devmod")[0] == 1
     assert call(capsys, "verify", tmp_path / "k.devmod", "saxpy", "--rtol", "1e9")[0] == 1  # the write is still outside
+
+
+def test_verify_compares_vectors_with_numbers() -> None:
+    """One candidate has a buffer of float, another one of float4: both get the same numbers."""
+    vectors = """
+    __kernel void saxpy(__global float4 *y, __global const float4 *x, float a, uint n) {
+        for (uint i = get_global_id(0); i < n / 4; i += get_global_size(0)) y[i] = a * x[i] + y[i];
+    }
+    """
+    verification = devmod.verify(bundle(("opencl", "webgpu"), opencl=vectors))
+    assert [each.outcome for each in verification.functions["saxpy"]] == ["reference", "agrees"]
+
+
+def test_verify_compares_arguments_by_name() -> None:
+    """The candidates take the arguments in different orders."""
+    swapped = "__kernel void two(__global int *b, __global int *a) { a[get_global_id(0)] = 1; b[get_global_id(0)] = 2; }"
+    other = swapped.replace("__global int *b, __global int *a", "__global int *a, __global int *b")
+    verification = devmod.verify(devmod.bundle(saxpy("opencl", swapped), saxpy("opencl", other)))
+    assert [each.outcome for each in verification.functions["two"]] == ["reference", "agrees"]
 
 
 def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:

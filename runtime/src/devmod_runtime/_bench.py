@@ -176,7 +176,7 @@ def bench(
         The functions. Default: all functions of the modules.
     arguments
         Name to value. A str is a text as of ``devmod run``, in which the names of `sizes` stand for numbers: "random:float32[N,N]".
-        Missing arguments are made from the interface: arrays of 65,536 random elements, integers of 16, floats of 0.5.
+        Missing arguments are made from the interface: arrays of 262,144 random numbers, integers of 16, floats of 0.5.
     threads, grid
         As for a call; a str is a text such as "N,N".
     blocks

@@ -27,7 +27,7 @@ _ARRAY = re.compile(r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<ty
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 #: The inputs from an interface: integers are small, so that products of sizes stay inside of the arrays.
-INTEGER, FLOAT, LENGTH = 16, 0.5, 1 << 16
+INTEGER, FLOAT, LENGTH = 16, 0.5, 1 << 18
 
 
 class NotFromInterfaceError(Exception):
@@ -311,7 +311,7 @@ def _small(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def default_value(param: Param, length: int = LENGTH) -> Any:
-    """Return a value for a parameter: an array of at least `length` elements with random numbers, or a small scalar.
+    """Return a value for a parameter: an array of about `length` random numbers, or more if the kernel declares more, or a small scalar.
 
     Raises
     ------
@@ -333,7 +333,10 @@ def default_value(param: Param, length: int = LENGTH) -> Any:
     if dtype is None:
         raise NotFromInterfaceError("its type is unknown")
     if param.kind == "buffer":
-        return random_array(param.name, (max(length, -(-param.size // max(dtype.itemsize, 1))),), dtype)
+        # The same numbers for elements of one lane and of several: candidates of one function may differ in that.
+        lanes = prod(dtype.shape)
+        elements = max(length // lanes, -(-param.size // max(dtype.itemsize, 1)))
+        return random_array(param.name, (elements * lanes,), dtype.base).reshape(elements, *dtype.shape)
     value = _small(dtype)
     return value[()] if dtype.names else value.tolist()
 
@@ -482,7 +485,7 @@ class Difference(NamedTuple):
 
 
 def worst_difference(name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float) -> Difference:
-    """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most, or is the nearest to it.
+    """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without one, that of the largest error.
 
     Raises
     ------
@@ -510,7 +513,8 @@ def worst_difference(name: str, array: np.ndarray[Any, Any], expected: np.ndarra
             different = array != expected
             excess = np.where(different, np.maximum(error, 1), -1)
         excess = np.where(np.isnan(excess), np.inf, excess)
-    index = np.unravel_index(int(np.argmax(excess)), array.shape)
+    worst = excess if (excess > 0).any() else error
+    index = np.unravel_index(int(np.argmax(worst)), array.shape)
     place = tuple(int(each) for each in index)
     return Difference(float(error[place]), place, _number(array[place]), _number(expected[place]), bool(excess[place] > 0))
 

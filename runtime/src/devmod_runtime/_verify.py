@@ -332,9 +332,9 @@ class _Comparer:
     def _compared(self, results: Mapping[str, np.ndarray[Any, Any]], note: str) -> tuple[str, str]:
         assert self._expected is not None
         worst = None
-        for (name, array), expected in zip(results.items(), self._expected.values(), strict=False):
+        for name in [each for each in results if each in self._expected]:  # reflection may know of one candidate alone that it only reads
             try:
-                difference = worst_difference(name, array, expected, self._rtol, self._atol)
+                difference = worst_difference(name, results[name], self._expected[name], self._rtol, self._atol)
             except ArgumentError as error:
                 return "differs", str(error)
             if worst is None or (difference.is_error, difference.error) > (worst[1].is_error, worst[1].error):
