@@ -35,6 +35,7 @@ PAGES = (
     "moving-from-pyopencl.md",
     "porting.md",
     "remote.md",
+    "run-and-bench.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
@@ -53,6 +54,7 @@ NOT_RUN = {
     "porting.md": 0,
     "remote.md": 4,
     "rocm.md": 0,
+    "run-and-bench.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
 MISSING = {"bundles.md": "devmod-cuda", "errors.md": "devmod-cuda"}
