@@ -16,7 +16,7 @@ from devmod import device as find_device
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
 from devmod_runtime._inputs import NotFromInterfaceError, arguments_of, on_device, parameters, read_counts
-from devmod_runtime._profile import _text as duration_text
+from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from devmod_runtime._inputs import (
     worst_difference,
     write_array,
 )
-from devmod_runtime._profile import _text as duration_text
+from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
