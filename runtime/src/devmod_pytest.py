@@ -31,8 +31,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
     metafunc.parametrize(
         "device",
-        [
-            pytest.param(each.device, id=each.label, marks=pytest.mark.skip(reason=each.reason) if each.reason else ())
-            for each in runs
-        ],
+        [pytest.param(each.device, id=each.label, marks=pytest.mark.skip(reason=each.reason) if each.reason else ()) for each in runs],
     )
