@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from devmod_runtime import guard as guard
     from devmod_runtime import profile as profile
     from devmod_runtime import set_compiler as set_compiler
-    from devmod_runtime import testing as testing
 
     __all__: list[str]
 
@@ -110,7 +109,6 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = (
     "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "Sampler", "Stream", "guard", "profile", "set_compiler",
-    "testing",
 )  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from devmod.backend import environment_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_runtime import testing as testing
     from devmod_runtime._compilers import has_compiler as has_compiler
     from devmod_runtime._compilers import run_compiler as run_compiler
     from devmod_runtime._compilers import set_compiler as set_compiler
@@ -123,7 +122,6 @@ _HOME = {
     "source_text": "_module",
     "specialize_constants": "_launch.constants",
     "specialize_source": "_programs",
-    "testing": "",
     "was_killed": "_trial",
     "write_access": "_launch.arguments",
 }

@@ -153,7 +153,7 @@ def _precision(dtype: Any) -> float:
         return float(np.finfo(dtype).eps)
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype).eps)
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def _describe(case: Mapping[str, Any]) -> str:
