@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from devmod._plugins import registry
-from devmod._plugins.devices import GROUP, probe
-from devmod._plugins.specs import find_spec
+from devmod._plugins.devices import probe
 from devmod._values.dtypes import describe_value
+from devmod.backend import find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
 from devmod_runtime._guard import guard
 
@@ -190,7 +190,7 @@ def device_parameters(kinds: Sequence[str]) -> list[DeviceParameter]:
     ArgumentError
         A kind is unknown.
     """
-    installed = registry.registered(GROUP)
+    installed = registry.registered("devmod.device")
     for kind in kinds:
         if kind not in installed and find_spec(kind) is None:
             known = {*installed, *registry.registered("devmod.targets")}
