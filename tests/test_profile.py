@@ -247,6 +247,40 @@ def test_a_profile_does_not_record_what_it_does_itself(monkeypatch: pytest.Monke
     assert {each.action for each in p.records} <= {"call", "launch", "build"}
 
 
+def test_profiles_begin_and_end_while_other_threads_call() -> None:
+    add = devmod.compile(SOURCE, "opencl")["add"]
+    device = devmod.device("opencl")
+    done = threading.Event()
+    counts = []
+
+    def work() -> None:
+        on_device, on_host, count = device.zeros(64, "float32"), np.zeros(64, "float32"), 0
+        launch = add.bind(on_device, 1.0, threads=64)
+        while not done.is_set():
+            add(on_device, 1.0, threads=64)
+            launch()
+            add(on_host, 1.0, threads=64)
+            count += 1
+        assert (on_device.numpy()[0], on_host[0]) == (2 * count, count)
+        counts.append(count)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for each in threads:
+            each.start()
+        for number in range(100):
+            with devmod.profile(device_times=number % 2 == 0):
+                done.wait(0.01)
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        for each in threads:
+            each.join()
+    assert len(counts) == 2
+
+
 def test_a_profile_is_used_once() -> None:
     with devmod.profile() as p:
         pass

@@ -94,6 +94,22 @@ class _Pending(NamedTuple):
     end: Event
 
 
+class _Local(threading.local):
+    """What a thread does now. A call may have begun before the profile.
+
+    Attributes
+    ----------
+    inside
+        Whether a method is recorded, so that those that it calls are not.
+    device, nbytes
+        Of the present call.
+    """
+
+    inside = False
+    device = ""
+    nbytes = 0
+
+
 class Profile:
     """A profile of a part of a program. `devmod.profile` returns one: ``with devmod.profile() as p:``."""
 
@@ -107,7 +123,7 @@ class Profile:
         self._late: dict[str, float] = {}
         #: The start of each launch on its device, in seconds of the profile, and its seconds there, by the identity of its entry.
         self._on_device: dict[int, tuple[float, float]] = {}
-        self._local = threading.local()
+        self._local = _Local()
         self._stack = ExitStack()
         #: The devices without times.
         self._untimed: set[str] = set()
@@ -229,7 +245,7 @@ class Profile:
 
         @wraps(original)
         def recorded(*args: Any, **keywords: Any) -> Any:
-            if getattr(local, "inside", False):
+            if local.inside:
                 return original(*args, **keywords)
             local.inside = True
             begin = perf_counter_ns()
@@ -339,7 +355,7 @@ class Profile:
         if device in self._untimed:
             return None
         local = self._local
-        inside, local.inside = getattr(local, "inside", False), True
+        inside, local.inside = local.inside, True
         try:
             event = stream.record()
         finally:
@@ -353,7 +369,7 @@ class Profile:
         pending, self._pending = self._pending, []
         if os.getpid() != self._process:
             return  # the driver is the parent's
-        inside, self._local.inside = getattr(self._local, "inside", False), True
+        inside, self._local.inside = self._local.inside, True
         try:
             for entry, first, last in pending:
                 self._read_time(entry, first, last)
