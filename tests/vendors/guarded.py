@@ -79,6 +79,9 @@ def check_guard(device: Any, target: str) -> None:
             with pytest.raises(devmod.GuardError):
                 outside()
             inside()
+        with pytest.raises(devmod.GuardError):
+            outside.time()
+        assert inside.time() >= 0
 
         # A new array shows what was never written.
         assert device.empty(3, "int32").numpy().tolist() == [-33686019] * 3

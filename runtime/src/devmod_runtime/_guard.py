@@ -263,6 +263,29 @@ class GuardedCall(Call):
         return error
 
 
+class GuardedLaunch(Launch):
+    """A prepared launch whose arrays are compared after each call. The parameters are the call, and the arguments of `bind`."""
+
+    __slots__ = ("_check",)
+
+    def __init__(self, call: GuardedCall, arguments: Sequence[Any]) -> None:
+        assert call.stream is not None
+        super().__init__(call.function, call.kernel, call.stream, call.shape, call.values, arguments)
+        self._check = call.check
+        prepared: Callable[..., object] = self.__call__
+
+        def checked(*args: object, **keywords: object) -> None:
+            prepared(*args, **keywords)
+            call.check()
+
+        object.__setattr__(self, "__call__", checked)
+
+    def time(self) -> float:
+        seconds = super().time()
+        self._check()
+        return seconds
+
+
 # -- What a guard replaces.
 
 
@@ -311,16 +334,7 @@ def _methods(zone: int) -> Methods:
     ) -> Launch:
         args = self._arrange(args, keywords)
         call = GuardedCall(zone, self, args, grid, block, threads, stream, shared_memory, bound=True)
-        assert call.stream is not None
-        launch = Launch(self, call.kernel, call.stream, call.shape, call.values, args)
-        prepared: Callable[..., object] = launch.__call__
-
-        def checked(*args: object, **keywords: object) -> None:
-            prepared(*args, **keywords)
-            call.check()
-
-        object.__setattr__(launch, "__call__", checked)
-        return launch
+        return GuardedLaunch(call, args)
 
     return {
         (Device, "empty"): lambda _: empty,
