@@ -15,7 +15,7 @@ import pytest
 from pluggy import HookimplMarker
 
 import devmod
-from devmod_runtime import Launch, Stream
+from devmod_runtime import Device, Function, Launch, Stream
 
 SOURCE = "__kernel void add(__global float *x, float v) { x[get_global_id(0)] += v; }"
 PROGRAM = f"""
@@ -121,14 +121,17 @@ def all_methods() -> Iterator[None]:
 
     def classes(base: type) -> Iterator[type]:
         yield base
-        for each in base.__subclasses__():
+        subclasses: list[type] = base.__subclasses__()
+        for each in subclasses:
             yield from classes(each)
 
     def attributes() -> dict[type, list[tuple[str, int]]]:
-        bases = (devmod.Device, Stream, devmod.Function, Launch)
+        bases: tuple[type, ...] = (Device, Stream, Function, Launch)
         return {owner: [(name, id(value)) for name, value in vars(owner).items()] for base in bases for owner in classes(base)}
 
     devmod.device("opencl")
+    with devmod.guard():
+        pass  # its module has a class of its own
     before = attributes()
     yield
     assert attributes() == before
@@ -189,8 +192,13 @@ def test_what_others_replace_between_two_guards_stays(monkeypatch: pytest.Monkey
     with devmod.guard():
         pass
     called = []
-    original = devmod.Device.zeros
-    monkeypatch.setattr(devmod.Device, "zeros", lambda *args: called.append(args[1:]) or original(*args))
+    original = Device.zeros
+
+    def zeros(*args: Any) -> devmod.Array:
+        called.append(args[1:])
+        return original(*args)
+
+    monkeypatch.setattr(Device, "zeros", zeros)
     with devmod.profile(), devmod.guard():
         pass
     devmod.device("opencl").zeros(3, "float32")
