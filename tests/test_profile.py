@@ -221,7 +221,7 @@ except devmod.LaunchError as error:
 if child:
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), [each.on_device is None for each in p.records])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "the child: LaunchError\n0 [False]\n"), done.stderr
 
 
