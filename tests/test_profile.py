@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from pluggy import HookimplMarker
 
 import devmod
+from devmod_runtime import Device, Function, Launch, Stream
 
 SOURCE = "__kernel void add(__global float *x, float v) { x[get_global_id(0)] += v; }"
 PROGRAM = f"""
@@ -48,6 +50,7 @@ def test_the_command_runs_a_program_and_prints_the_table(tmp_path: Path) -> None
     [
         ("sys.exit(7)", 7, ""),
         ("sys.exit('no data')", 1, "no data\n"),
+        ("raise KeyboardInterrupt", 130, ""),
         ("raise ValueError('no')", 1, 'Traceback (most recent call last):\n  File "program.py", line 10, in <module>\n'),
     ],
 )
@@ -110,6 +113,180 @@ def test_a_guard_and_a_profile_work_together() -> None:
         for each in (p, q):
             assert [record.name for record in each.records if record.action in ("launch", "call")] == ["put", "put"]
     put(np.zeros(5, "float32"), threads=1)
+
+
+@pytest.fixture(name="methods")
+def all_methods() -> Iterator[None]:
+    """Check that the test leaves each class of devices, streams and functions as it was, in the order of its names too."""
+
+    def classes(base: type) -> Iterator[type]:
+        yield base
+        subclasses: list[type] = base.__subclasses__()
+        for each in subclasses:
+            yield from classes(each)
+
+    def attributes() -> dict[type, list[tuple[str, int]]]:
+        bases: tuple[type, ...] = (Device, Stream, Function, Launch)
+        return {owner: [(name, id(value)) for name, value in vars(owner).items()] for base in bases for owner in classes(base)}
+
+    devmod.device("opencl")
+    with devmod.guard():
+        pass  # its module has a class of its own
+    before = attributes()
+    yield
+    assert attributes() == before
+
+
+@pytest.mark.usefixtures("methods")
+@pytest.mark.parametrize("first", [0, 1])
+def test_profiles_that_overlap_may_end_in_any_order(first: int) -> None:
+    add = devmod.compile(SOURCE, "opencl")["add"]
+    x = devmod.device("opencl").zeros(64, "float32")
+    launch = add.bind(x, 1.0, threads=64)
+    call = launch.__call__
+
+    def run() -> None:
+        launch()
+        add(x, 1.0, threads=64)
+
+    profiles = [devmod.profile(), devmod.profile()]
+    profiles[0].__enter__()
+    run()
+    profiles[1].__enter__()
+    run()
+    profiles[first].__exit__()
+    run()
+    profiles[1 - first].__exit__()
+    run()
+    assert launch.__call__ is call
+    counts = [sum(each.action == "launch" for each in p.records) for p in profiles]
+    assert counts == ([4, 4] if first == 0 else [6, 2])
+
+
+@pytest.mark.usefixtures("methods")
+def test_guards_that_overlap_may_end_in_any_order() -> None:
+    device = devmod.device("opencl")
+    put = devmod.compile("__kernel void put(__global char *x, int at) { x[at] = 1; }", "opencl")["put"]
+
+    def finds(after: int) -> bool:
+        try:
+            put(device.zeros(128, "int8"), 128 + after, threads=1)
+        except devmod.GuardError:
+            return True
+        return False
+
+    guards = [devmod.guard(each) for each in (1024, 4096, 1024, 2048)]
+    for each in guards:
+        each.__enter__()
+    guards[2].__exit__(None, None, None)
+    assert finds(2047)
+    guards[3].__exit__(None, None, None)
+    assert finds(4095)  # of the second guard
+    guards[0].__exit__(None, None, None)
+    assert finds(4095)
+    guards[1].__exit__(None, None, None)
+    put(device.zeros(256, "int8"), 128, threads=1)
+
+
+def test_what_others_replace_between_two_guards_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    with devmod.guard():
+        pass
+    called = []
+    original = Device.zeros
+
+    def zeros(*args: Any) -> devmod.Array:
+        called.append(args[1:])
+        return original(*args)
+
+    monkeypatch.setattr(Device, "zeros", zeros)
+    with devmod.profile(), devmod.guard():
+        pass
+    devmod.device("opencl").zeros(3, "float32")
+    assert called == [(3, "float32")]
+
+
+def test_the_child_of_a_fork_ends_a_profile_without_the_driver() -> None:
+    program = f"""
+import os
+import devmod
+add = devmod.compile({SOURCE!r}, "opencl")["add"]
+launch = add.bind(devmod.device("opencl").zeros(64, "float32"), 1.0, threads=64)
+with devmod.profile() as p:
+    launch()
+    child = os.fork()
+try:
+    launch()
+except devmod.LaunchError as error:
+    print("the child:", type(error).__name__, flush=True)
+if child:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), [each.on_device is None for each in p.records])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "the child: LaunchError\n0 [False]\n"), done.stderr
+
+
+def test_the_trace_has_no_launch_before_the_host_queued_it(tmp_path: Path) -> None:
+    source = "__kernel void slow(__global float *x) { for (int i = 0; i < 100000; i++) x[get_global_id(0)] += i; }"
+    slow = devmod.compile(source, "opencl")["slow"]
+    x = devmod.device("opencl").zeros(256, "float32")
+    slow(x, threads=256)
+    x.numpy()
+    for _ in range(20):
+        slow(x, threads=256)  # the queue is busy when the profile begins
+    with devmod.profile() as p:
+        for _ in range(3):
+            slow(x, threads=256)
+            x.numpy()
+    p.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    on_host, on_device = ([each["ts"] for each in events if each.get("cat") == "launch" and each["pid"] == pid] for pid in (1, 2))
+    assert len(on_host) == len(on_device) == 3
+    assert all(host <= device + 1e-3 for host, device in zip(on_host, on_device, strict=True))
+
+
+def test_a_profile_does_not_record_what_it_does_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmod_runtime._profile._MOST_EVENTS", 2)
+    text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn one() { x[0] = 1; }"
+    one = devmod.compile(text, "webgpu")["one"]
+    x = devmod.device("webgpu").zeros(64, "float32")
+    with devmod.profile() as p:
+        for _ in range(5):
+            one(x, grid=1)
+    assert {each.action for each in p.records} <= {"call", "launch", "build"}
+
+
+def test_profiles_begin_and_end_while_other_threads_call() -> None:
+    add = devmod.compile(SOURCE, "opencl")["add"]
+    device = devmod.device("opencl")
+    done = threading.Event()
+    counts = []
+
+    def work() -> None:
+        on_device, on_host, count = device.zeros(64, "float32"), np.zeros(64, "float32"), 0
+        launch = add.bind(on_device, 1.0, threads=64)
+        while not done.is_set():
+            add(on_device, 1.0, threads=64)
+            launch()
+            add(on_host, 1.0, threads=64)
+            count += 1
+        assert (on_device.numpy()[0], on_host[0]) == (2 * count, count)
+        counts.append(count)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for each in threads:
+            each.start()
+        for number in range(100):
+            with devmod.profile(device_times=number % 2 == 0):
+                done.wait(0.01)
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        for each in threads:
+            each.join()
+    assert len(counts) == 2
 
 
 def test_a_profile_is_used_once() -> None:

@@ -166,7 +166,7 @@ def test_plugins_take_part_by_a_hook(register: Register) -> None:
 
     Runtime(register, "npu", "x")
     register("devmod.hooks", "devmod_doctor.npu", Plugin())
-    assert checked(devmod.doctor(["npu"]), "npu")[-2:] == Plugin.rows
+    assert checked(devmod.doctor("npu"), "npu")[-2:] == Plugin.rows
     Plugin.rows = [("driver", "good", "?")]
     assert checked(devmod.doctor(["npu"]), "npu")[-1] == (
         "hook",

@@ -60,6 +60,17 @@ def check_guard(device: Any, target: str) -> None:
                 error = caught.value
                 assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 3.5)
 
+        # An empty array and a view have zones too. The number of the element counts from the start of the view.
+        text = "{}: x[{}] is 3.5, and the array has {} elements of float32; 4 bytes around it have changed"
+        for make in (np.zeros, device.zeros):
+            with pytest.raises(devmod.GuardError) as caught:
+                put(make(0, "float32"), y, 0, **launch)
+            assert str(caught.value) == text.format(label, 0, 0)
+        whole = device.zeros(2 * 64, "float32")
+        with pytest.raises(devmod.GuardError) as caught:
+            put(whole[64:], y, 66, **launch)
+        assert str(caught.value) == text.format(label, 66, 64)
+
         # After an error the zones are sound again, and a prepared launch is compared each time.
         x, y = device.from_numpy(np.zeros(8, "float32")), device.from_numpy(value)
         inside, outside = put.bind(x, y, 3, **launch), put.bind(x, y, 9, **launch)
@@ -68,6 +79,9 @@ def check_guard(device: Any, target: str) -> None:
             with pytest.raises(devmod.GuardError):
                 outside()
             inside()
+        with pytest.raises(devmod.GuardError):
+            outside.time()
+        assert inside.time() >= 0
 
         # A new array shows what was never written.
         assert device.empty(3, "int32").numpy().tolist() == [-33686019] * 3

@@ -102,7 +102,7 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     Parameters
     ----------
     kinds
-        The kinds to check. A runtime of theirs that is not installed is a problem. Default: all known kinds.
+        The kinds to check, or one. A runtime of theirs that is not installed is a problem. Default: all known kinds.
     timeout
         The limit for one kind in seconds.
 
@@ -112,7 +112,7 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
         A kind is unknown.
     """
     known = list(dict.fromkeys([*KINDS, *sorted((*registry.registered("devmod.targets"), *registry.registered(GROUP)))]))
-    wanted = list(kinds) or known
+    wanted = [kinds] if isinstance(kinds, str) and kinds else list(kinds) or known
     for kind in wanted:
         if kind not in known:
             raise ArgumentError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager, suppress
+from math import prod
 from typing import NamedTuple
 
 from devmod import Array
@@ -39,9 +40,6 @@ else:
 FILL = 0xFD
 #: Each part of memory begins and ends at a multiple of this: WebGPU and Vulkan copy whole words.
 _UNIT = 16
-
-#: The bytes of a zone of each active guard; the last one is used.
-_sizes: list[int] = []
 
 
 @contextmanager
@@ -75,12 +73,8 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     """
     if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
         raise ArgumentError(f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}", argument="bytes")
-    _sizes.append(bytes)
-    try:
-        with replaced(_METHODS, order=0):
-            yield
-    finally:
-        _sizes.remove(bytes)
+    with replaced(_methods(bytes), order=0):
+        yield
 
 
 def guard_program() -> None:
@@ -96,8 +90,7 @@ def guard_program() -> None:
         raise ArgumentError(
             f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096", argument="DEVMOD_GUARD"
         )
-    _sizes.append(int(text[:10]))
-    add(_METHODS, order=0)
+    add(_methods(int(text[:10])), order=0)
 
 
 # -- Arrays with zones.
@@ -110,14 +103,11 @@ class GuardedMemory(DeviceArray):
     ----------
     start, end : int
         The first byte of the array, and the first one after it.
-    bound
-        The array and the zone behind it, as the memory of a kernel that sees no other bytes.
     """
 
-    __slots__ = ("bound", "end", "start")
+    __slots__ = ("end", "start")
     start: int
     end: int
-    bound: object
 
     def damage(self) -> Damage | None:
         """Return the changed bytes of the zones, and fill the zones again. None without a change."""
@@ -162,10 +152,10 @@ class Damage(NamedTuple):
         return index, bytes([FILL]) * -at + self.zone[max(at, 0) : at + size]
 
 
-def _guarded(device: Device, shape: Sequence[int], dtype: str, data: memoryview | None = None) -> DeviceArray:
-    """Return a new array between two zones, with the bytes of `data` or else the fill value."""
+def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, data: memoryview | None = None) -> DeviceArray:
+    """Return a new array between two zones of `least` bytes or more, with the bytes of `data` or else the fill value."""
     unit = max(device.limits.get("view_alignment", 1), _UNIT)
-    zone = -(-_sizes[-1] // unit) * unit
+    zone = -(-least // unit) * unit
     nbytes = array_bytes(parse_dtype(dtype), shape)
     total = zone + -(-nbytes // unit) * unit + zone
     content = bytearray([FILL]) * total
@@ -177,38 +167,20 @@ def _guarded(device: Device, shape: Sequence[int], dtype: str, data: memoryview 
     stream.synchronize()
     root = GuardedMemory(device, memory, (total,), "uint8")
     root.start, root.end = zone, zone + nbytes
-    root.bound = device.slice(memory, zone, total - zone)
-    view = DeviceArray(device, device.slice(memory, zone, nbytes) if nbytes else device.allocate(1), shape, dtype)
+    # An empty array is bytes of the zone behind it, where a write shows.
+    view = DeviceArray(device, device.slice(memory, zone, nbytes or _UNIT), shape, dtype)
     view._root, view._offset = root, zone
     return view
-
-
-def _empty(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
-    return _guarded(self, _shape_of(shape), dtype_of(dtype))
-
-
-def _zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
-    lengths, name = _shape_of(shape), dtype_of(dtype)
-    return _guarded(self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
-
-
-def _from_numpy(original: Callable[..., Any]) -> Callable[..., Array]:
-    def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
-        plain = original(self, array)
-        data = bytearray(plain.nbytes)
-        plain.read(memoryview(data))
-        return _guarded(self, plain.shape, plain.dtype, memoryview(data))
-
-    return from_numpy
 
 
 # -- Calls, whose zones are compared after the launch.
 
 
 class GuardedCall(Call):
-    """A call whose arrays are compared after the launch. The parameters are those of `Call`."""
+    """A call whose arrays are compared after the launch. The parameters are the bytes of a zone, and those of `Call`."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, zone: int, *args: Any, **options: Any) -> None:
+        self._zone = zone
         #: The arguments whose arrays have zones.
         self.guarded: list[tuple[Argument, DeviceArray]] = []
         super().__init__(*args, **options)
@@ -220,10 +192,11 @@ class GuardedCall(Call):
             return memory
         self.guarded.append((argument, array))
         lengths = self._launcher.lengths_read()
-        if lengths is None or array._offset != base.start or argument.is_address:
+        if lengths is None or array._offset + array.nbytes != base.end or argument.is_address:
             return memory
         if argument.number not in lengths:
-            return base.bound
+            # The kernel sees no other bytes: its array and the zone behind it.
+            return array.device.slice(base.memory, array._offset, base.nbytes - array._offset)
         text = (
             f"{self.function.label}: guard cannot see writes past {argument.label}: the kernel uses its run-time length, so devmod binds "
             "the array alone"
@@ -240,13 +213,14 @@ class GuardedCall(Call):
         device = stream.device
         arguments = self.function._signature.arguments
         values = list(self.values)
-        arrays = [_guarded(device, (each.nbytes,), "uint8", each.source.read()) for each in self.transfers]
+        arrays = [_guarded(self._zone, device, (each.nbytes,), "uint8", each.source.read()) for each in self.transfers]
         for number, transfer_number in self._transfer_of.items():
             view = next(view for each, view, _ in self._host_views if each == number)
             array = arrays[transfer_number]
             typed = DeviceArray(device, array.memory, view.shape, view.dtype)
             typed._root, typed._offset, typed.region = array._root, array._offset, array.region
-            values[number] = self._memory(arguments[number], view.array, typed)
+            fields, memory = values[number], self._memory(arguments[number], view.array, typed)
+            values[number] = memory if fields is None else (device, memory, fields)
         result = self.enqueue(values)
         for transfer, array in zip(self.transfers, arrays, strict=True):
             if transfer.back is not None and transfer.back.nbytes:
@@ -268,13 +242,16 @@ class GuardedCall(Call):
     def _guard_error(self, argument: Argument, array: DeviceArray, damage: Damage) -> GuardError:
         base = array._base
         assert isinstance(base, GuardedMemory)
-        size = max(array_bytes(parse_dtype(array.dtype)), 1)
+        dtype = parse_dtype(array.dtype)
+        size = max(array_bytes(dtype), 1)
         index, data = damage.element(size)
+        # The kernel counts from the start of a view, and a byte of a packed type has several elements.
+        index = (index - ((array._offset - base.start) // size if array.nbytes else 0)) * max(8 // (dtype[1] * dtype[2]), 1)
         value: object = data
         with suppress(TypeError, ValueError, FormatError):  # a type that NumPy does not have
             value = np.frombuffer(data, numpy_dtype(array.dtype))[0].tolist()
+        length = prod(array.shape)
         name = argument.name or f"argument {argument.number + 1}"
-        length = (base.end - base.start) // size
         error = GuardError(
             f"{self.function.label} has written outside of {argument.label}: {name}[{index}] is {value!r}, and the array has {length} "
             f"elements of {array.dtype}; {damage.changed} bytes around it have changed",
@@ -286,49 +263,83 @@ class GuardedCall(Call):
         return error
 
 
-def _call(
-    self: Function,
-    /,
-    *args: Any,
-    grid: Any = None,
-    block: Any = None,
-    threads: Any = None,
-    stream: Any = None,
-    shared_memory: int = 0,
-    **keywords: Any,
-) -> Any:
-    return GuardedCall(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
+class GuardedLaunch(Launch):
+    """A prepared launch whose arrays are compared after each call. The parameters are the call, and the arguments of `bind`."""
+
+    __slots__ = ("_check",)
+
+    def __init__(self, call: GuardedCall, arguments: Sequence[Any]) -> None:
+        assert call.stream is not None
+        super().__init__(call.function, call.kernel, call.stream, call.shape, call.values, arguments)
+        self._check = call.check
+        prepared: Callable[..., object] = self.__call__
+
+        def checked(*args: object, **keywords: object) -> None:
+            prepared(*args, **keywords)
+            call.check()
+
+        object.__setattr__(self, "__call__", checked)
+
+    def time(self) -> float:
+        seconds = super().time()
+        self._check()
+        return seconds
 
 
-def _bind(
-    self: Function,
-    /,
-    *args: Any,
-    grid: Any = None,
-    block: Any = None,
-    threads: Any = None,
-    stream: Any = None,
-    shared_memory: int = 0,
-    **keywords: Any,
-) -> Launch:
-    args = self._arrange(args, keywords)
-    call = GuardedCall(self, args, grid, block, threads, stream, shared_memory, bound=True)
-    assert call.stream is not None
-    launch = Launch(self, call.kernel, call.stream, call.shape, call.values, args)
-    prepared: Callable[..., object] = launch.__call__
-
-    def checked(*args: object, **keywords: object) -> None:
-        prepared(*args, **keywords)
-        call.check()
-
-    object.__setattr__(launch, "__call__", checked)
-    return launch
+# -- What a guard replaces.
 
 
-_METHODS: Methods = {
-    (Device, "empty"): lambda _: _empty,
-    (Device, "zeros"): lambda _: _zeros,
-    (Device, "from_numpy"): _from_numpy,
-    (Function, "__call__"): lambda _: _call,
-    (Function, "bind"): lambda _: _bind,
-}
+def _methods(zone: int) -> Methods:
+    """Return what makes arrays with zones of so many bytes, and calls that compare them."""
+
+    def empty(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
+        return _guarded(zone, self, _shape_of(shape), dtype_of(dtype))
+
+    def zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
+        lengths, name = _shape_of(shape), dtype_of(dtype)
+        return _guarded(zone, self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
+
+    def from_numpy(original: Callable[..., Any]) -> Callable[..., Array]:
+        def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
+            plain = original(self, array)
+            data = bytearray(plain.nbytes)
+            plain.read(memoryview(data))
+            return _guarded(zone, self, plain.shape, plain.dtype, memoryview(data))
+
+        return from_numpy
+
+    def call(
+        self: Function,
+        /,
+        *args: Any,
+        grid: Any = None,
+        block: Any = None,
+        threads: Any = None,
+        stream: Any = None,
+        shared_memory: int = 0,
+        **keywords: Any,
+    ) -> Any:
+        return GuardedCall(zone, self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
+
+    def bind(
+        self: Function,
+        /,
+        *args: Any,
+        grid: Any = None,
+        block: Any = None,
+        threads: Any = None,
+        stream: Any = None,
+        shared_memory: int = 0,
+        **keywords: Any,
+    ) -> Launch:
+        args = self._arrange(args, keywords)
+        call = GuardedCall(zone, self, args, grid, block, threads, stream, shared_memory, bound=True)
+        return GuardedLaunch(call, args)
+
+    return {
+        (Device, "empty"): lambda _: empty,
+        (Device, "zeros"): lambda _: zeros,
+        (Device, "from_numpy"): from_numpy,
+        (Function, "__call__"): lambda _: call,
+        (Function, "bind"): lambda _: bind,
+    }

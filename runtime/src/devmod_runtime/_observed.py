@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 #: From a class and the name of a method to the function that makes the new method from the present one.
-Methods = Mapping[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]]
+#: A method that the class does not have is None.
+Methods = Mapping[tuple[type, str], Callable[[Any], Any]]
 
 _lock = threading.Lock()
 #: The active observers, in the order in which they replace methods: guards before profiles, so that a profile sees a guard's work.
 _active: list[tuple[int, object, Methods]] = []
-#: The methods of each class itself before the first observer.
-_originals: dict[tuple[type, str], Callable[..., Any]] = {}
+#: The methods of each class itself before the first of their observers; None for one that it does not have.
+_originals: dict[tuple[type, str], Any] = {}
 
 
 @contextmanager
@@ -46,7 +47,14 @@ def _apply() -> None:
     for _, _, methods in _active:
         for place, make in methods.items():
             owner, name = place
-            _originals.setdefault(place, owner.__dict__[name])
+            _originals.setdefault(place, owner.__dict__.get(name))
             new[place] = make(new.get(place, _originals[place]))
     for (owner, name), method in new.items():
-        setattr(owner, name, method)
+        if method is not None:
+            setattr(owner, name, method)
+        else:
+            delattr(owner, name)
+    # A method that nobody observes now may be replaced by others, and its class may go.
+    observed = {place for _, _, methods in _active for place in methods}
+    for place in _originals.keys() - observed:
+        del _originals[place]

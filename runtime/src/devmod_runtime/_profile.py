@@ -8,6 +8,7 @@ docs/design/runtime.md has the reasons.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from contextlib import ExitStack
 from functools import partial, wraps
@@ -15,7 +16,7 @@ from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
 from typing import NamedTuple
-from weakref import ref
+from weakref import WeakKeyDictionary
 
 from devmod._plugins import hooks, registry
 from devmod.errors import ArgumentError, DevmodError
@@ -27,7 +28,6 @@ from devmod_runtime._observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator
     from typing import Any, Self
 
@@ -94,6 +94,22 @@ class _Pending(NamedTuple):
     end: Event
 
 
+class _Local(threading.local):
+    """What a thread does now. A call may have begun before the profile.
+
+    Attributes
+    ----------
+    inside
+        Whether a method is recorded, so that those that it calls are not.
+    device, nbytes
+        Of the present call.
+    """
+
+    inside = False
+    device = ""
+    nbytes = 0
+
+
 class Profile:
     """A profile of a part of a program. `devmod.profile` returns one: ``with devmod.profile() as p:``."""
 
@@ -103,40 +119,30 @@ class Profile:
         self._pending: list[_Pending] = []
         #: Of each stream's device: the first event and the time of the host when it was made, for the trace.
         self._first: dict[str, tuple[Event, float]] = {}
+        #: How much later each device reached its first event at the least: none of its launches began before the host queued it.
+        self._late: dict[str, float] = {}
         #: The start of each launch on its device, in seconds of the profile, and its seconds there, by the identity of its entry.
         self._on_device: dict[int, tuple[float, float]] = {}
-        self._local = threading.local()
+        self._local = _Local()
         self._stack = ExitStack()
-        #: The prepared launches that are recorded, and what they called before.
-        self._launches: list[tuple[ref[Launch], Callable[..., Any]]] = []
         #: The devices without times.
         self._untimed: set[str] = set()
-        self._start = 0
+        self._start = self._process = 0
         self._hooked = False
 
     def __enter__(self) -> Self:
         if self._start:
             raise ArgumentError("a profile is used once: call devmod.profile() again", argument="profile")
         self._hooked = any(claim.name.partition(".")[0] == "devmod_launch" for claim in registry.claims("devmod.hooks"))
+        self._start, self._process = perf_counter_ns(), os.getpid()
+        self._stack.callback(_end, self)
+        _profiles.append(self)
         self._stack.enter_context(replaced(self._methods(), order=1))
-        for base in (Device, Stream):
-            self._stack.callback(self._watch_classes(base))
-        for each in _known():
-            if isinstance(each, Launch):
-                self._prepared(each)
-            else:
-                _forget_callers(each)
-        self._start = perf_counter_ns()
+        _renew()
         return self
 
     def __exit__(self, *details: object) -> None:
         self._stack.close()
-        for reference, original in self._launches:
-            if (launch := reference()) is not None:
-                object.__setattr__(launch, "__call__", original)
-        for each in _known():
-            if isinstance(each, Function):
-                _forget_callers(each)
         self._read_times()
 
     # -- results
@@ -184,7 +190,8 @@ class Profile:
             events.append(_trace_event(each, each.thread, 1, each.start, each.host))
             if each.on_device is not None:
                 track = devices.setdefault(each.device, len(devices) + 1)
-                events.append(_trace_event(each, track, 2, self._on_device[id(entry)][0], each.on_device))
+                start = self._on_device[id(entry)][0] + self._late[each.device]
+                events.append(_trace_event(each, track, 2, start, each.on_device))
         names = [{"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for name, pid in (("host", 1), ("device", 2))]
         tracks = [{"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}} for name, tid in devices.items()]
         Path(path).write_text(json.dumps({"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}), encoding="utf-8")
@@ -201,27 +208,24 @@ class Profile:
             (Function, "_build"): partial(self._outermost, about=lambda function, device: ("build", function.name, device, 0)),
             (Function, "bind"): self._bind,
         }
-        for owner in (*_classes(Device), *_classes(Stream)):
-            methods |= self._methods_of(owner)
+        for base in (Device, Stream):
+            methods[base, "__init_subclass__"] = self._watch(base)
+            for owner in _classes(base):
+                methods |= self._methods_of(owner)
         return methods
 
-    def _watch_classes(self, base: type) -> Callable[[], None]:
-        """Record the methods of classes that are defined later, when a driver is imported. Return a function that ends it."""
-        before = vars(base).get("__init_subclass__")
+    def _watch(self, base: Any) -> Callable[[Any], Any]:
+        """Return what replaces `__init_subclass__`: it records the methods of classes that a driver's import defines later."""
 
-        def new_class(owner: Any, /, **keywords: Any) -> None:
-            if before is not None:
-                before.__get__(None, owner)(**keywords)
-            self._stack.enter_context(replaced(self._methods_of(owner), order=1))
+        def make(original: Any) -> Any:
+            def new_class(owner: Any, /, **keywords: Any) -> None:
+                before = super(base, owner).__init_subclass__ if original is None else original.__get__(None, owner)
+                before(**keywords)
+                self._stack.enter_context(replaced(self._methods_of(owner), order=1))
 
-        def end() -> None:
-            if before is None:
-                delattr(base, "__init_subclass__")
-            else:
-                setattr(base, "__init_subclass__", before)  # noqa: B010 - a class is no instance
+            return classmethod(new_class)
 
-        setattr(base, "__init_subclass__", classmethod(new_class))  # noqa: B010 - as above
-        return end
+        return make
 
     def _methods_of(self, owner: type) -> dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]]:
         """Return what replaces the methods of a class of devices or streams that copy and wait."""
@@ -241,7 +245,7 @@ class Profile:
 
         @wraps(original)
         def recorded(*args: Any, **keywords: Any) -> Any:
-            if getattr(local, "inside", False):
+            if local.inside:
                 return original(*args, **keywords)
             local.inside = True
             begin = perf_counter_ns()
@@ -283,8 +287,11 @@ class Profile:
         @wraps(original)
         def caller(function: Function, key: Any, kernel: Any, stream: Stream, shape: Any, set_sizes: Any) -> Any:
             enqueue = original(function, key, kernel, stream, shape, set_sizes)
-            kept = function._callers[key]
-            function._callers[key] = self._launch(kept, function, stream, lambda: local.nbytes)
+            kept = function._callers.get(key)
+            if kept is not None:  # another thread may have begun or ended a profile
+                function._callers[key] = self._launch(kept, function, stream, lambda: local.nbytes)
+                if self not in _profiles:
+                    _forget_callers(function)
             return self._launch(enqueue, function, stream, lambda: local.nbytes)
 
         return caller
@@ -293,17 +300,15 @@ class Profile:
         @wraps(original)
         def bind(*args: Any, **keywords: Any) -> Launch:
             launch: Launch = original(*args, **keywords)
-            self._prepared(launch)
+            _record_launch(launch)
             return launch
 
         return bind
 
-    def _prepared(self, launch: Launch) -> None:
-        """Record the calls of a prepared launch."""
-        original: Callable[..., Any] = launch.__call__
+    def _prepared(self, original: Callable[..., Any], launch: Launch) -> Callable[..., Any]:
+        """Return what records the calls of a prepared launch."""
         nbytes = sum(getattr(each, "nbytes", 0) for each in launch._values[1])
-        object.__setattr__(launch, "__call__", self._launch(original, launch.function, launch.stream, lambda: nbytes))
-        self._launches.append((ref(launch), original))
+        return self._launch(original, launch.function, launch.stream, lambda: nbytes)
 
     def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
         """Return a function that queues a launch and records it."""
@@ -350,7 +355,7 @@ class Profile:
         if device in self._untimed:
             return None
         local = self._local
-        inside, local.inside = getattr(local, "inside", False), True
+        inside, local.inside = local.inside, True
         try:
             event = stream.record()
         finally:
@@ -362,16 +367,28 @@ class Profile:
     def _read_times(self) -> None:
         """Wait for the recorded launches, and set their times on the device."""
         pending, self._pending = self._pending, []
-        for entry, first, last in pending:
-            device = entry[2]
-            if device in self._untimed:
-                continue
-            try:
-                last.synchronize()
-                base, start = self._first[device]
-                self._on_device[id(entry)] = start + (first.elapsed(base) if first is not base else 0.0), last.elapsed(first)
-            except DevmodError:  # a kind or a device without time stamps
-                self._untimed.add(device)
+        if os.getpid() != self._process:
+            return  # the driver is the parent's
+        inside, self._local.inside = self._local.inside, True
+        try:
+            for entry, first, last in pending:
+                self._read_time(entry, first, last)
+        finally:
+            self._local.inside = inside
+
+    def _read_time(self, entry: _Entry, first: Event, last: Event) -> None:
+        device = entry[2]
+        if device in self._untimed:
+            return
+        try:
+            last.synchronize()
+            base, start = self._first[device]
+            begin = start + (first.elapsed(base) if first is not base else 0.0)
+            self._on_device[id(entry)] = begin, last.elapsed(first)
+        except DevmodError:  # a kind or a device without time stamps
+            self._untimed.add(device)
+        else:
+            self._late[device] = max(self._late.get(device, 0.0), (entry[3] - self._start) * 1e-9 - begin)
 
 
 def profile(*, device_times: bool = True) -> Profile:
@@ -395,10 +412,40 @@ def profile(*, device_times: bool = True) -> Profile:
     return Profile(device_times=device_times)
 
 
-def _known() -> list[Function | Launch]:
-    """Return the functions and the prepared launches that exist."""
-    found: list[Function | Launch | None] = [reference() for reference in tuple(references)]
-    return [each for each in found if each is not None]
+#: The active profiles, in the order in which they began.
+_profiles: list[Profile] = []
+#: Of each recorded prepared launch: what it called before, and what it calls now.
+_prepared: WeakKeyDictionary[Launch, tuple[Callable[..., Any], Callable[..., Any]]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _end(profile: Profile) -> None:
+    _profiles.remove(profile)
+    _renew()
+
+
+def _renew() -> None:
+    """Let all functions and prepared launches be recorded by the active profiles alone."""
+    for reference in tuple(references):
+        each = reference()
+        if isinstance(each, Launch):
+            _record_launch(each)
+        elif each is not None:
+            _forget_callers(each)
+
+
+def _record_launch(launch: Launch) -> None:
+    """Let a prepared launch be recorded by the active profiles alone."""
+    with _lock:
+        original, present = _prepared.pop(launch, (launch.__call__, launch.__call__))
+        if launch.__call__ is not present:
+            return  # the child of a fork, where it raises an error
+        new = original
+        for each in _profiles:
+            new = each._prepared(new, launch)
+        object.__setattr__(launch, "__call__", new)
+        if new is not original:
+            _prepared[launch] = original, new
 
 
 def _forget_callers(function: Function) -> None:

@@ -46,6 +46,8 @@ def command(context: click.Context, output: Path | None, device_times: bool, pro
             runpy.run_path(program, run_name="__main__")
     except SystemExit as error:
         status = error.code
+    except KeyboardInterrupt:
+        status = 130
     except Exception as error:  # noqa: BLE001 - the program's own, which Python prints as it would without the command
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != program:

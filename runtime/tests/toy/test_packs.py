@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,12 @@ def test_a_kernel_gets_the_values_of_its_arrays(devices: list[toy.ToyDevice]) ->
             assert values[1] is x.memory
             assert values[2] is y.memory
     assert f._callers.keys() == {(device, 1, 1, None, None) for device in devices}
-    f(np.ones(3, "float32"), np.zeros((1, 5)), 7, grid=1, block=1)
-    values = list(seen.pop())
-    assert (values[0], bytes(values[1])) == (number(3), np.ones(3, "float32").tobytes())
-    assert values[3:] == [number(1), number(5), number(5, 8), number(1, 8), number(7)]
+    for context in (nullcontext(), devmod.guard()):
+        with context:
+            f(np.ones(3, "float32"), np.zeros((1, 5)), 7, grid=1, block=1)
+        values = list(seen.pop())
+        assert (values[0], bytes(values[1])) == (number(3), np.ones(3, "float32").tobytes())
+        assert values[3:] == [number(1), number(5), number(5, 8), number(1, 8), number(7)]
 
 
 def test_arrays_that_a_kernel_cannot_take(devices: list[toy.ToyDevice]) -> None:

@@ -147,7 +147,7 @@ def explain(module: Module, name: str | None = None, device: Device | str | None
         As for `devmod.device`, if `device` names a device of this machine.
     """
     target: Any = _parse(device) if isinstance(device, str) else device
-    if not (target is None or hasattr(target, "kind")):
+    if not (target is None or (hasattr(target, "kind") and hasattr(target, "index"))):
         raise ArgumentError(f"explain: expected a device or its name such as 'cuda:0', got {type(target).__name__}", argument="device")
     with shared_scan():
         names = dict.fromkeys(each for owner in walk(module) if not holds_candidates(owner) for each in owner.function_names)
