@@ -500,3 +500,20 @@ def _gradient(f: Any) -> None:
     d = (x - 0.25) / 1.5
     value = np.exp(-0.5 * d * d)
     np.testing.assert_allclose(g, np.stack([value * d / 1.5, value * d * d / 1.5], 1), rtol=1e-4, atol=1e-6)
+
+
+@_kernel(
+    "resources",
+    """
+struct Vectors { StructuredBuffer<float> x; RWStructuredBuffer<float> y; float factor; };
+[shader("compute")] [numthreads(16, 1, 1)]
+void resources(uint3 id : SV_DispatchThreadID, uniform Vectors v)
+{
+    v.y[id.x] = v.factor * v.x[id.x];
+}
+""",
+)
+def _resources(f: Any) -> None:
+    x, y = _floats(16), np.zeros(16, "float32")
+    f({"factor": 2}, x, y, threads=16)
+    np.testing.assert_array_equal(y, 2 * x)
