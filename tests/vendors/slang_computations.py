@@ -517,3 +517,22 @@ def _resources(f: Any) -> None:
     x, y = _floats(16), np.zeros(16, "float32")
     f({"factor": 2}, x, y, threads=16)
     np.testing.assert_array_equal(y, 2 * x)
+
+
+@_kernel(
+    "dimensions",
+    """
+[shader("compute")] [numthreads(1, 1, 1)]
+void dimensions(uniform StructuredBuffer<float3> v, uniform StructuredBuffer<float2x2> m, uniform StructuredBuffer<float4> w,
+                uniform RWStructuredBuffer<uint> sizes)
+{
+    v.GetDimensions(sizes[0], sizes[1]);
+    m.GetDimensions(sizes[2], sizes[3]);
+    w.GetDimensions(sizes[4], sizes[5]);
+}
+""",
+)
+def _dimensions(f: Any) -> None:
+    sizes = np.zeros(6, "uint32")
+    f(_floats(5, 3), _floats(7, 2, 2), _floats(9, 4), sizes, threads=1)
+    assert sizes.tolist() == [5, 12, 7, 16, 9, 16]
