@@ -536,3 +536,21 @@ def _dimensions(f: Any) -> None:
     sizes = np.zeros(6, "uint32")
     f(_floats(5, 3), _floats(7, 2, 2), _floats(9, 4), sizes, threads=1)
     assert sizes.tolist() == [5, 12, 7, 16, 9, 16]
+
+
+@_kernel(
+    "halves",
+    """
+[shader("compute")] [numthreads(8, 1, 1)]
+void halves(uint3 id : SV_DispatchThreadID, uniform StructuredBuffer<half3> x, uniform RWStructuredBuffer<float> y)
+{
+    y[id.x] = x[id.x].y;
+}
+""",
+)
+def _halves(f: Any) -> None:
+    (param, _) = f.info.interface.params
+    is_padded = param.type == "float16x3"  # else the numbers follow each other
+    x, y = _floats(8, 4 if is_padded else 3).astype("float16"), np.zeros(8, "float32")
+    f(x, y, threads=8)
+    np.testing.assert_array_equal(y, x[:, 1])
