@@ -76,6 +76,18 @@ void half_size(uint3 id : SV_DispatchThreadID, uniform Texture2D<float4> source,
     target.Store(id.xy, source.SampleLevel(nearest, (float2(id.xy) + 0.5) / 8, 0) * 0.5 + exact[id.xy] * 0.25 + add);
 }
 """
+#: Matrices: alone, in arrays, and as the elements of a buffer.
+MATRICES = """
+[shader("compute")] [numthreads(64, 1, 1)]
+void weigh(uint3 id : SV_DispatchThreadID, uniform float2x3 both[2], uniform StructuredBuffer<float4x4> m, uniform StructuredBuffer<float3x2> n,
+           uniform RWStructuredBuffer<float> y)
+{
+    uint i = id.x;
+    if (i < 12) y[i] = both[i / 6][i / 3 % 2][i % 3];
+    else if (i < 44) y[i] = m[(i - 12) / 16][(i - 12) / 4 % 4][i % 4];
+    else if (i < 56) y[i] = n[(i - 44) / 6][(i - 44) / 2 % 3][i % 2];
+}
+"""
 
 
 def check_basics(kind: str) -> None:
@@ -132,6 +144,14 @@ def check_parameters(kind: str) -> None:
     del arguments["old_a"], arguments["old_b"]
     f(**arguments, Legacy={"old_a": 1, "old_b": 1}, grid=1)  # the members of a cbuffer as one record
     assert out[0] == np.float32(value / 17 / 19)
+
+
+def check_matrices(kind: str) -> None:
+    """Pass matrices in arrays and in buffers, as NumPy's arrays."""
+    f = devmod.compile(MATRICES, kind, language="Slang")["weigh"]
+    x, y = np.arange(1, 57, dtype="float32"), np.zeros(56, "float32")
+    f(x[:12].reshape(2, 2, 3), x[12:44].reshape(2, 4, 4), x[44:].reshape(2, 3, 2), y, threads=56)
+    np.testing.assert_array_equal(y, x)
 
 
 def check_images(kind: str) -> None:

@@ -64,6 +64,8 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
     [
         # buffers: the base type
         (buffer("x", "float32"), buffer("x", "float32x4"), True),
+        (buffer("x", "float32x3"), buffer("x", "float32x3"), True),
+        (buffer("x", "float32x3"), buffer("x", "float32"), False),  # an element of three has the memory of four
         (buffer("x", "float32"), buffer("x", "float32", "r"), True),
         (buffer("x", "float32"), buffer("x", ""), True),
         (buffer("x", "uint8"), buffer("x", "uint32"), False),

@@ -110,6 +110,32 @@ def test_the_candidates_of_a_file_agree(tmp_path: Path) -> None:
     assert repr(devmod.load(file).functions["saxpy"]) == repr(modules[0].functions["saxpy"])
 
 
+def test_buffers_of_matrices_have_one_type() -> None:
+    source = kernel("uniform StructuredBuffer<float4x4> m, uniform RWStructuredBuffer<float> y", "y[id.x] = m[0][0][1] + y[0];")
+    modules = [compiled(source, kind) for kind in (*KINDS, "cuda -arch=compute_80")]
+    assert list(devmod.bundle(*modules).functions) == ["f"]
+    assert {repr(module.functions["f"]) for module in modules[:3]} == {"<FunctionInfo f(m: float32x4* r, y: float32* rw) block 8×1×1>"}
+
+
+def test_elements_of_three_numbers_have_other_places_on_other_kinds() -> None:
+    source = kernel("uniform RWStructuredBuffer<float3> y", "y[id.x] = y[0];")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.bundle(compiled(source, "vulkan"), compiled(source, "cuda -arch=compute_80"))
+    assert [line.split() for line in str(caught.value).splitlines()[2:]] == [
+        ["y:", "float32x3*", "rw", "y:", "float32*", "rw", "<-", "differs"]
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_matrices_in_the_order_of_columns(kind: str, project: Path) -> None:
+    parameters = "uniform float3x3 m, uniform RWStructuredBuffer<float> y"
+    compiled("// not column_major\n" + kernel(parameters, "y[id.x] = m[0][1];"), kind)
+    error = "a matrix is column_major, which no argument of devmod can be: omit it, and use transpose()"
+    assert refused(kernel(f"uniform column_major {parameters[8:]}", "y[id.x] = m[0][1];"), kind) == f"<text>:2: {error}"
+    (project / "beside.h").write_text("#define ONE 1\nstruct S { column_major float2x2 m; };\n")
+    assert refused(project / "k.slang", kind, include=[project / "lib"], defines={"MORE": 3}) == f"beside.h:2: {error}"
+
+
 def test_places_do_not_depend_on_other_entry_points() -> None:
     alone = compiled(kernel("uniform RWStructuredBuffer<float> y, uniform float a", "y[id.x] = a;"))
     both = compiled(kernel("uniform RWStructuredBuffer<int> z, uniform int b", "z[id.x] = b;", "g") + alone_source())
@@ -316,6 +342,11 @@ def test_a_kind_that_slang_cannot_reach(tmp_path: Path) -> None:
     ("options", "defines", "error"),
     [
         (["-O2", "-target"], {}, "the webgpu target accepts no options but -DNAME=VALUE, got '-target'"),
+        (
+            ["-matrix-layout-column-major"],
+            {},
+            "the webgpu target accepts no options but -DNAME=VALUE, got '-matrix-layout-column-major'",
+        ),
         (["--compiler=dxc"], {}, "the option '--compiler=dxc' is invalid for Slang; expected slangpy or slangc"),
         ([], {"F(x)": "x"}, "the define 'F(x)' has parameters, which Slang's -D does not take: write a #define in the source"),
     ],

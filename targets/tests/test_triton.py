@@ -217,6 +217,10 @@ def test_an_exception_of_the_file_has_its_place(folder: Path) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compiled(folder)
     assert str(caught.value) == "helpers.py:2: ModuleNotFoundError: No module named 'no_such_package'"
+    (folder / "kernels.py").write_text("import sys\n\nsys.exit(3)\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(folder)
+    assert str(caught.value) == "kernels.py:3: SystemExit: 3"
     (folder / "kernels.py").write_text("import triton\ndef f(:\n")
     with pytest.raises(devmod.CompileError, match=r"^kernels\.py:2: SyntaxError: "):
         compiled(folder)

@@ -500,3 +500,57 @@ def _gradient(f: Any) -> None:
     d = (x - 0.25) / 1.5
     value = np.exp(-0.5 * d * d)
     np.testing.assert_allclose(g, np.stack([value * d / 1.5, value * d * d / 1.5], 1), rtol=1e-4, atol=1e-6)
+
+
+@_kernel(
+    "resources",
+    """
+struct Vectors { StructuredBuffer<float> x; RWStructuredBuffer<float> y; float factor; };
+[shader("compute")] [numthreads(16, 1, 1)]
+void resources(uint3 id : SV_DispatchThreadID, uniform Vectors v)
+{
+    v.y[id.x] = v.factor * v.x[id.x];
+}
+""",
+)
+def _resources(f: Any) -> None:
+    x, y = _floats(16), np.zeros(16, "float32")
+    f({"factor": 2}, x, y, threads=16)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+@_kernel(
+    "dimensions",
+    """
+[shader("compute")] [numthreads(1, 1, 1)]
+void dimensions(uniform StructuredBuffer<float3> v, uniform StructuredBuffer<float2x2> m, uniform StructuredBuffer<float4> w,
+                uniform RWStructuredBuffer<uint> sizes)
+{
+    v.GetDimensions(sizes[0], sizes[1]);
+    m.GetDimensions(sizes[2], sizes[3]);
+    w.GetDimensions(sizes[4], sizes[5]);
+}
+""",
+)
+def _dimensions(f: Any) -> None:
+    sizes = np.zeros(6, "uint32")
+    f(_floats(5, 3), _floats(7, 2, 2), _floats(9, 4), sizes, threads=1)
+    assert sizes.tolist() == [5, 12, 7, 16, 9, 16]
+
+
+@_kernel(
+    "halves",
+    """
+[shader("compute")] [numthreads(8, 1, 1)]
+void halves(uint3 id : SV_DispatchThreadID, uniform StructuredBuffer<half3> x, uniform RWStructuredBuffer<float> y)
+{
+    y[id.x] = x[id.x].y;
+}
+""",
+)
+def _halves(f: Any) -> None:
+    (param, _) = f.info.interface.params
+    is_padded = param.type == "float16x3"  # else the numbers follow each other
+    x, y = _floats(8, 4 if is_padded else 3).astype("float16"), np.zeros(8, "float32")
+    f(x, y, threads=8)
+    np.testing.assert_array_equal(y, x[:, 1])

@@ -293,7 +293,8 @@ def _class_of(param: Param | Member) -> tuple[Any, ...]:
         if not param.type:
             return ("buffer",)
         code, bits, lanes = parse_dtype(param.type)
-        return ("buffer", f"structs of {lanes} bytes") if is_struct else ("buffer", dtype_name((code, bits, 1)))
+        # Three lanes have the memory of four, so that an array for single elements has other places.
+        return ("buffer", f"structs of {lanes} bytes") if is_struct else ("buffer", dtype_name((code, bits, 3 if lanes == 3 else 1)))
     if is_struct or param.members:
         return ("value", "struct", shape)
     if not param.type:

@@ -21,7 +21,7 @@ from devmod_targets.slang._slang_process import symbol_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
@@ -30,11 +30,13 @@ _WHEEL, _PROGRAM = "slangpy", "slangc"
 _EXTRA = "devmod-core[build-slang]"
 _LIBRARY = r"(?:lib)?slang-compiler\.[\w.-]*(?:so|dylib|dll)[\w.-]*"
 #: The options of Slang. Others are those of the kind's own compiler.
-_OPTIONS = re.compile(r"-O[0-3]|-matrix-layout-(?:row|column)-major|-fp-mode=(?:fast|precise|default)")
+_OPTIONS = re.compile(r"-O[0-3]|-matrix-layout-row-major|-fp-mode=(?:fast|precise|default)")
 #: Parameters that Slang moves out of its block of uniform parameters, and entry points that it renames: the reflection has both.
 _IGNORED = ("31106", "31107", "40100")
 #: A file name that is no option and has nothing that Slang reads.
 _PLAIN_NAME = re.compile(r"\w[\w.-]{0,200}")
+#: The qualifier of matrices, outside of comments.
+_COLUMN_MAJOR = re.compile(r"//[^\n]*|/\*.*?\*/|\b(column_major)\b", re.DOTALL)
 _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The error about a generic entry point without arguments.
 _GENERIC = "E38014"
@@ -159,6 +161,7 @@ def translate(
         raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
     files = digests_of(read, tool.folders)
     sources = {request.name: _digest(request), **_names(request, files, roots)}
+    _check_matrices(request, files)
     entries = [each for program in programs for each in _entries(request, *program)]
     for entry in entries:
         check(entry)
@@ -176,6 +179,22 @@ def _check_instance(request: CompileRequest, text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?", text.strip()) or not text.isprintable():
         raise request.error(f"name_expressions= contains {text!r}; expected an entry point, or an instance such as 'scale<float>'")
     return text.strip()
+
+
+def _check_matrices(request: CompileRequest, files: Iterable[str]) -> None:
+    """Raise CompileError for matrices in the order of columns, whose places are not in the reflection."""
+    for name, text in ((request.name, request.text), *((os.path.basename(path), _text_of(path)) for path in files)):
+        match = next((match for match in _COLUMN_MAJOR.finditer(text) if match[1]), None)
+        if match:
+            line = text.count("\n", 0, match.start(1)) + 1
+            raise request.error(
+                f"{name}:{line}: a matrix is column_major, which no argument of devmod can be: omit it, and use transpose()"
+            )
+
+
+def _text_of(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def _digest(request: CompileRequest) -> str:

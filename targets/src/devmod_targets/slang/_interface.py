@@ -319,7 +319,10 @@ class _Reader:
                 return Member(name, "", offset, members, size) if members else None
             if kind == "array":
                 count, stride = type_.get("elementCount"), type_.get("uniformStride")
-                element = self._member(path, name, self._map(type_.get("elementType"), "a type"), offset, 0, depth + 1)
+                inner = self._map(type_.get("elementType"), "a type")
+                # The rows of a matrix fill its place in the array.
+                length = stride if inner.get("kind") == "matrix" and type(stride) is int else 0
+                element = self._member(path, name, inner, offset, length, depth + 1)
                 if type(count) is not int or count < 1 or type(stride) is not int or element is None:
                     raise self._unsupported(path, *_UNSUPPORTED["array"])
                 if element.type == "bool" and stride >= 4:

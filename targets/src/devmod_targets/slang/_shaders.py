@@ -7,10 +7,11 @@ names, the order and what a value is come from Slang's reflection. Both must agr
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import NamedTuple
 
 from devmod import Block, Member, Origin, Param
-from devmod.backend import array_bytes, find_spec, parse_dtype
+from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
@@ -357,6 +358,8 @@ class _Match:
             param = own[0].replace(name=argument.name)
             if argument.type and (argument.type == "uint32" or _is_packed(param.type, argument.type)):
                 param = param.replace(type=argument.type, align=0, members=())
+            elif row := _row_type(param.type, argument.members):
+                return [param.replace(type=row, access=argument.access if self._is_metal else param.access, align=0, members=())]
             if self._is_metal:  # MSL has no access of buffers that Slang would write
                 param = param.replace(access=argument.access)
             return [with_members(param.replace(members=()), argument.members if _agree(param.members, argument.members) else ())]
@@ -409,6 +412,20 @@ class _Match:
 def _is_packed(own: str, type_: str) -> bool:
     """Return whether MSL has packed vectors, which its reader sees as numbers. Those of three numbers have no type of their own."""
     return type_ in (f"{own}x2", f"{own}x4")
+
+
+def _row_type(own: str, members: Sequence[Member]) -> str:
+    """Return the type of the rows of a buffer's matrices or arrays, which are structs in WGSL and MSL; "" for other elements and places.
+
+    Three numbers have the place of four. Without padding, the type is that of a number.
+    """
+    if len(members) != 1 or members[0].name or members[0].members:
+        return ""
+    code, bits, lanes = parse_dtype(members[0].type)
+    row, rest = divmod(array_bytes(parse_dtype(own)), prod(members[0].shape))
+    if rest or row not in (lanes * bits // 8, 4 * bits // 8 if lanes == 3 else 0):
+        return ""
+    return members[0].type if lanes != 3 or row * 8 == 4 * bits else dtype_name((code, bits, 1))
 
 
 def _plain(name: str) -> str:

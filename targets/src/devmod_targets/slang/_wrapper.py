@@ -177,7 +177,13 @@ class Text:
         self.elements[pointee] = None
         declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
         if self.has_counts:
-            return f"{declaration}, ulonglong {_COUNT}{name}", f"{place.expression} = {{({pointee} *){name}, (size_t){_COUNT}{name}}};"
+            # The caller's count is that of the numbers where the elements of the parameter are numbers.
+            number = _number_type(self._request, argument)
+            step = f" / (sizeof({pointee}) / {array_bytes(parse_dtype(number))})" if number else ""
+            return (
+                f"{declaration}, ulonglong {_COUNT}{name}",
+                f"{place.expression} = {{({pointee} *){name}, (size_t){_COUNT}{name}{step}}};",
+            )
         return declaration, f"{place.expression} = {{({pointee} *){name}, 0}};"
 
     def _find(self, argument: Argument, variables: Iterable[Variable]) -> Variable:
@@ -210,6 +216,15 @@ class Text:
             each["name"]: Variable(f"{parent}.{name}", text, {**each["type"], "name": each["name"]})
             for each, (text, name) in zip(own, fields, strict=True)
         }
+
+
+def _number_type(request: CompileRequest, argument: Argument) -> str:
+    """Return the type of a number in a buffer of arrays, of matrices, or of vectors of three without padding; "" for others."""
+    type_ = argument.type or ("" if argument.members[0].name else argument.members[0].type)
+    # CUDA's and HIP's vectors of three halves have the memory of four.
+    is_padded = type_ == "float16x3" and request.target.kind != "hexagon"
+    is_number = not type_ or (argument.type and (not type_.endswith("x3") or is_padded))
+    return "" if is_number else dtype_name((*parse_dtype(type_)[:2], 1))
 
 
 def _unused_type(argument: Argument) -> str:
@@ -375,11 +390,9 @@ def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
         is_number = bool(argument.type) and "x" not in argument.type
         return param.replace(type=argument.type, align=0, members=()) if is_number else with_members(param.replace(members=()), members)
     if argument.type or not argument.members[0].name:
-        # The elements of arrays and matrices are numbers, and those of vectors of three, which have no padding here.
-        type_ = argument.type or argument.members[0].type
-        is_vector = bool(argument.type) and not type_.endswith("x3")
+        type_ = _number_type(request, argument) or argument.type
         if type_:
-            return param.replace(type=type_ if is_vector else dtype_name((*parse_dtype(type_)[:2], 1)), align=0, members=())
+            return param.replace(type=type_, align=0, members=())
     return with_members(param.replace(members=()), argument.members)
 
 

@@ -156,7 +156,7 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
     try:
         try:
             exec(_builtin_compile(request.text, path), vars(module))  # noqa: S102 - the source is a program
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise request.error(
                 f"{_place(error, folders, request.name)}: {describe_error(error)}", log="".join(traceback.format_exception(error))
             ) from error
@@ -191,7 +191,7 @@ def _own_file(module: ModuleType) -> str:
     return path if is_own else ""
 
 
-def _place(error: Exception, folders: list[str], name: str) -> str:
+def _place(error: BaseException, folders: list[str], name: str) -> str:
     """Return the place of an exception in the user's files: that of a syntax error, or of the last frame there."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{os.path.basename(error.filename)}:{error.lineno}"

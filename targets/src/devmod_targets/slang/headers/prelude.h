@@ -282,11 +282,12 @@ SLANG_UNARY(-, T)
 SLANG_UNARY(~, T)
 SLANG_UNARY(!, bool)
 
-/* -- buffers: an address, and the number of elements for GetDimensions. Slang has one type for buffers of words and of bytes. */
+/* -- buffers: an address, and the number of elements for GetDimensions. Slang has one type for buffers of words and of bytes.
+   Both take eight bytes on every processor, as in Slang's reflection. */
 
 template <class T> struct RWStructuredBuffer {
-    T *data;
-    size_t count;
+    alignas(8) T *data;
+    alignas(8) size_t count;
     SLANG_DEVICE T &operator[](size_t index) const { return data[index]; }
     SLANG_DEVICE T &Load(size_t index) const { return data[index]; }
     SLANG_DEVICE void GetDimensions(uint *elements, uint *stride) const
