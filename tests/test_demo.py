@@ -37,7 +37,7 @@ def build(out: Path, *, kinds: Sequence[str] = ("opencl",), only: Sequence[str] 
         digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for module in made}
         modules += made
     devmod.save(devmod.bundle(*modules), out / "kernels.devmod")
-    (out / "digests.json").write_text(json.dumps(digests))
+    (out / "digests.json").write_text(json.dumps({"kernels.devmod": digests}))
 
 
 def run(out: Path, demo: Path = DEMO) -> subprocess.CompletedProcess[str]:
@@ -99,7 +99,8 @@ def test_a_wrong_result_fails_the_demo(tmp_path: Path) -> None:
 def test_other_bytes_fail_the_demo(tmp_path: Path) -> None:
     build(tmp_path, only=("reduction", "softmax"))
     digests = json.loads((tmp_path / "digests.json").read_text())
-    (tmp_path / "digests.json").write_text(json.dumps({"opencl": digests["opencl"] | {"softmax": "0" * 64}}))
+    digests["kernels.devmod"]["opencl"]["softmax"] = "0" * 64
+    (tmp_path / "digests.json").write_text(json.dumps(digests))
     process = run(tmp_path)
     assert process.returncode == 1
     assert "FAILED the opencl module with softmax: the build machine saved other bytes" in process.stdout
