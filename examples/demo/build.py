@@ -2,8 +2,8 @@
 
     python build.py <folder of the repository> <folder to write to>
 
-It writes kernels.devmod, where each kind has a source of its own, and one_source.devmod, where several kinds have the same source. For both it
-writes digests.json, with the SHA-256 of the bytes of each module in this environment.
+It writes kernels.devmod, where each kind has a source of its own, and one_source.devmod, where several kinds have the same source.
+digests.json has the SHA-256 of the bytes of each module in this environment.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def run_file(
     pictures: dict[str, np.ndarray],
     not_run: dict[str, str],
 ) -> list[str]:
-    """Run a file on the devices of its kinds, print its table, and return the failures. Add to the calls, pictures and kinds that did not run."""
+    """Run a file on the devices of its kinds, print its table, and return the failures. Add to `calls`, `pictures` and `not_run`."""
     failures: list[str] = []
     table = Table("kernel", "kind", "device", box=box.ROUNDED, title_justify="left")
     table.title = f"{path.name}: run on the device, compared with NumPy"
