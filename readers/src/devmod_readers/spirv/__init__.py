@@ -8,7 +8,7 @@ reader, or not supported. The error's text continues a sentence that begins with
 from __future__ import annotations
 
 from devmod_readers.spirv._constants import SpirvConstants
-from devmod_readers.spirv._kernels import KERNEL_CAPABILITY, KernelArgument, SpirvKernel, read_imports, read_kernels
+from devmod_readers.spirv._kernels import KernelArgument, SpirvKernel, read_imports, read_kernels
 from devmod_readers.spirv._lengths import read_lengths
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
@@ -16,7 +16,6 @@ from devmod_readers.spirv._sampling import read_samplings
 
 __all__ = [
     "GL_COMPUTE",
-    "KERNEL_CAPABILITY",
     "EntryPoint",
     "KernelArgument",
     "SpirvConstants",

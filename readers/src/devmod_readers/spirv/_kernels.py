@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_readers.spirv._module import SpirvModule
 
-#: The execution model, and the capability of modules with such entries.
-KERNEL, KERNEL_CAPABILITY = 6, 6
+#: The execution model of kernels.
+KERNEL = 6
 _INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLER, _ARRAY, _STRUCT, _POINTER, _FUNCTION = 21, 22, 23, 25, 26, 28, 30, 32, 33
 _CONSTANT = 43
 #: The storage classes of the pointers of a kernel.
