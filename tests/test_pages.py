@@ -27,6 +27,7 @@ PAGES = (
     "build-in-ci.md",
     "bundles.md",
     "cuda.md",
+    "debugging.md",
     "devices.md",
     "errors.md",
     "hexagon.md",
@@ -36,6 +37,8 @@ PAGES = (
     "one_source.md",
     "porting.md",
     "remote.md",
+    "run-and-bench.md",
+    "testing.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
@@ -45,6 +48,7 @@ NOT_RUN = {
     "calling.md": 1,
     "arrays.md": 0,
     "cuda.md": 6,
+    "debugging.md": 0,
     "devices.md": 0,
     "errors.md": 0,
     "hexagon.md": 1,
@@ -55,6 +59,8 @@ NOT_RUN = {
     "porting.md": 0,
     "remote.md": 4,
     "rocm.md": 0,
+    "run-and-bench.md": 0,
+    "testing.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
 MISSING = {"bundles.md": "devmod-cuda", "errors.md": "devmod-cuda"}

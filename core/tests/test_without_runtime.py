@@ -203,3 +203,8 @@ def test_a_runtime_of_another_version_is_refused(tmp_path: Path) -> None:
         f"devmod-runtime {version} needs devmod-core {version}, and devmod-core 0.0.9 is installed. Install both in one version: pip install "
         f"--upgrade devmod-core=={version} devmod-runtime=={version}\n"
     )
+
+
+def test_devmod_testing_names_the_wheels_that_bring_it() -> None:
+    found = run("try:\n    import devmod.testing\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n")
+    assert found.startswith("devmod.testing needs devmod-runtime, which ")

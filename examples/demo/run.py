@@ -80,6 +80,7 @@ def run_file(
     for title in ("time", "largest error", "allowed"):
         table.add_column(title, justify="right")
     module = devmod.load(path)
+    launches = 4 if path.stem == "kernels" else 1
     for kind, device in [(each, device) for each in kinds for device in devices_of(each, not_run)]:
         if device is None:
             table.add_row("all", kind, "[yellow]compiled; no device here[/]", "–", "–", "–", end_section=True)
@@ -90,7 +91,7 @@ def run_file(
         all_cases = {name: case for name, (case, functions) in ONE_SOURCE_CASES.items() if names.issuperset(functions)}
         cases = {name: SMALL_ONE_SOURCE_CASES[name] for name in all_cases} if is_emulated else all_cases
         for name, case in cases.items():
-            timed = Timed(module, device, 0 if is_emulated else 4)
+            timed = Timed(module, device, 0 if is_emulated else launches)
             result = case(timed, device, repository)
             text = "\n".join(dict.fromkeys(timed.calls))
             # On an emulator the sizes differ, and the rest of the call does not.

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from devmod.errors import PluginError as PluginError
     from devmod.errors import RuntimeNotLinkedError as RuntimeNotLinkedError
     from devmod.errors import ToolchainNotFoundError as ToolchainNotFoundError
+    from devmod_runtime import Benchmark as Benchmark
     from devmod_runtime import Device as Device
     from devmod_runtime import Event as Event
     from devmod_runtime import Function as Function
@@ -72,9 +73,12 @@ if TYPE_CHECKING:
     from devmod_runtime import Profile as Profile
     from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
+    from devmod_runtime import Verification as Verification
+    from devmod_runtime import bench as bench
     from devmod_runtime import guard as guard
     from devmod_runtime import profile as profile
     from devmod_runtime import set_compiler as set_compiler
+    from devmod_runtime import verify as verify
 
     __all__: list[str]
 
@@ -108,7 +112,8 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = (
-    "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "Sampler", "Stream", "guard", "profile", "set_compiler",
+    "Benchmark", "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "Sampler", "Stream", "Verification",
+    "bench", "guard", "profile", "set_compiler", "verify",
 )  # fmt: skip
 
 

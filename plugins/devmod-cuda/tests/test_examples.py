@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import check_faults
 from guarded import check_guard
 from one_source import OPENCL_C, SLANG, check_one_source
 from pictures_port import check_pictures
@@ -81,6 +82,11 @@ def test_the_pictures(device: Any, tmp_path: Path) -> None:
 def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
     check_guard(device, f"cuda -arch={arch}")
+
+
+def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_faults(device, f"cuda -arch={arch}", "OpenCL C")
 
 
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import check_faults
 from guarded import check_guard
 from one_source import OPENCL_C, SLANG, check_one_source
 from profiled import check_profile
@@ -56,6 +57,12 @@ def test_the_transformer(device: Any, tmp_path: Path) -> None:
 def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
     check_guard(device, f"rocm -arch={arch}")
+
+
+@pytest.mark.usefixtures("emulator")
+def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
+    check_faults(device, f"rocm -arch={arch}", "OpenCL C")
 
 
 @pytest.mark.usefixtures("emulator")

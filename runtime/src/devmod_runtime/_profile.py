@@ -166,7 +166,7 @@ class Profile:
             nbytes = sum(each.nbytes for each in group)
             rate = f"{nbytes / seconds / 1e9:.3g}" if nbytes and seconds and action in ("launch", "copy") else ""
             label = name if action in ("launch", "copy") else f"{action} {name}"
-            rows.append((label, device, str(len(group)), _text(host), _text(on_device) if times else "", rate))
+            rows.append((label, device, str(len(group)), duration_text(host), duration_text(on_device) if times else "", rate))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
         for row in rows:
@@ -419,7 +419,7 @@ def _classes(base: type) -> Iterator[type]:
         yield from _classes(each)
 
 
-def _text(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"

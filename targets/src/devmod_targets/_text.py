@@ -96,3 +96,21 @@ def header_files(package: str, folder: str = "headers") -> dict[str, str]:
                 yield start + each.name, each.read_text(encoding="utf-8")
 
     return dict(sorted(read(files(package) / folder, "")))
+
+
+#: A comment or a string of GLSL, HLSL and Slang.
+COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
+
+
+def dropped_print(name: str, text: str, spirv: bytes) -> str:
+    """Return the warning about a print of a shader, with its line; "" if the SPIR-V prints nothing."""
+    if b"NonSemantic.DebugPrintf" not in spirv:
+        return ""
+    code = re.sub(COMMENT, lambda match: "\n" * match[0].count("\n"), text)
+    found = re.search(r"\b(?:debugPrintfEXT|printf)\b", code)
+    line = f":{code.count(chr(10), 0, found.start()) + 1}" if found else ""  # none if an include has it
+    what = found[0] if found else "printf"
+    return (
+        f"{name}{line}: warning: {what} prints nothing without Vulkan's validation layers, and nothing on lavapipe with them. Write the "
+        "values to an array (docs/debugging.md)"
+    )

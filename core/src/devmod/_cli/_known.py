@@ -27,7 +27,6 @@ _BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
 SYNONYMS = {
     **dict.fromkeys(("compress", "join", "link", "merge", "pack"), "bundle"),
     **dict.fromkeys(("dump", "info", "list", "show"), "inspect"),
-    "verify": "inspect --verify",
     "open": "view",
     "why": "explain",
     "make": "build",
@@ -50,6 +49,9 @@ KNOWN = {
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
     "doctor": Entry("Check what of devmod works here, and what to do about the rest."),
     "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
+    "run": Entry("Run a function of a file, and compare or save its results.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "bench": Entry("Measure functions side by side.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "verify": Entry("Check a file, and compare its candidates here.", "devmod-runtime", "devmod-opencl[pocl]"),
     "profile": Entry("Run a program, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),

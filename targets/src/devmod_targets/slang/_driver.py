@@ -14,6 +14,7 @@ from typing import NamedTuple
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod_targets._programs import version_of
+from devmod_targets._text import dropped_print
 from devmod_targets.authoring import _library, options_and_defines, warn_caller
 from devmod_targets.authoring._process import compiler_folder, dependencies, digests_of, run_program
 from devmod_targets.slang._slang_process import symbol_of
@@ -164,6 +165,8 @@ def translate(
     if status:
         raise compile_error(request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log)
     _check_entries(request, entries, instances, together=together)
+    if dropped := dropped_print(request.name, request.text, b"".join(each.code for each in entries)):
+        texts.warnings.append(dropped)
     if texts.warnings:
         warn_caller(request, ["\n".join(["the Slang source has warnings:", *texts.warnings])], frames=2)
     return Translation(entries, tool.toolchain, recorded, rest, sources, files)

@@ -13,6 +13,7 @@ from devmod.errors import CompileError, DevmodError, FormatError, ToolchainNotFo
 from devmod.targets.vulkan import SPEC
 from devmod_targets._included import unresolved_names
 from devmod_targets._programs import version_of
+from devmod_targets._text import COMMENT, dropped_print
 from devmod_targets.authoring import (
     CompileRequest,
     Inliner,
@@ -357,8 +358,6 @@ def run(command: Sequence[str], folder: str, meanwhile: Callable[[], None] = lam
 
 _ENTRY = r"(?i)\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?void\s+(\w+)\s*\("
 
-_COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
-
 _MAX_ENTRIES = 256
 
 #: spirv-val's errors for numbers and names that a later version of SPIR-V may define.
@@ -455,6 +454,8 @@ class Build:
             codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
         for code in dict.fromkeys(codes.values()):
             self._disassemble(folder, code)
+        if dropped := dropped_print(request.name, request.text, b"".join(codes.values())):
+            self._warnings[dropped] = None
         if self._warnings:
             self.warnings.append("\n".join([f"the {language} source has warnings:", *self._warnings]))
         return functions, codes
@@ -466,7 +467,7 @@ class Build:
         if command is not None:
             status, printed = run(command, folder)
             text = printed if status == 0 else text  # the compiler reports the errors later
-        entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(_COMMENT, " ", text))))
+        entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(COMMENT, " ", text))))
         name = self.request.name
         if not entries:
             raise self.request.error(f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]")
@@ -631,10 +632,10 @@ def _first_line(output: str, status: object) -> str:
 _LINE_END = r"(?:\r\n?|\n)"
 #: A blank, a joined line or a comment, also one without an end.
 _BLANK = rf"(?:[ \t\v\f]|\\{_LINE_END}|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
-_LINE_COMMENT = rf"(?://(?:[^\r\n\\]|\\{_LINE_END}?)*+)"
+_LINECOMMENT = rf"(?://(?:[^\r\n\\]|\\{_LINE_END}?)*+)"
 #: The start of a GLSL source up to the end of its directive #version.
 _VERSION_LINE = re.compile(
-    rf"(?:{_BLANK}|{_LINE_COMMENT}|[\r\n])*+\#{_BLANK}*+version\b(?:{_BLANK}|{_LINE_COMMENT}|[^\r\n])*+(?:{_LINE_END}|\Z)"
+    rf"(?:{_BLANK}|{_LINECOMMENT}|[\r\n])*+\#{_BLANK}*+version\b(?:{_BLANK}|{_LINECOMMENT}|[^\r\n])*+(?:{_LINE_END}|\Z)"
 )
 
 

@@ -1,0 +1,35 @@
+"""The mark ``devices`` of pytest: a test runs on every device of this machine. docs/testing.md shows the use.
+
+pytest imports this module in every session, so it is outside of `devmod_runtime`, and imports that for the first test with the mark.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark."""
+    config.addinivalue_line(
+        "markers", "devices(*kinds): run the test on every device here, or on those of these kinds; its argument `device` is the device"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a marked test one run for each device. A kind without a device has one run that is skipped, with the reason."""
+    mark = metafunc.definition.get_closest_marker("devices")
+    if mark is None:
+        return
+    if "device" not in metafunc.fixturenames:
+        pytest.fail(f"{metafunc.definition.nodeid} has the mark devices, so it needs the argument `device`", pytrace=False)
+    from devmod.errors import ArgumentError
+    from devmod_runtime.testing import device_parameters
+
+    try:
+        runs = device_parameters(mark.args)
+    except ArgumentError as error:
+        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+    metafunc.parametrize(
+        "device",
+        [pytest.param(each.device, id=each.label, marks=pytest.mark.skip(reason=each.reason) if each.reason else ()) for each in runs],
+    )

@@ -1,0 +1,308 @@
+"""`devmod.bench`: functions of several files, on several devices, with several sizes and blocks, side by side."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from devmod import Module
+from devmod import device as find_device
+from devmod._util.text import escape_line
+from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
+from devmod_runtime._inputs import NotFromInterfaceError, arguments_of, on_device, parameters, read_counts
+from devmod_runtime._profile import duration_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from devmod import Device, Function, Launch
+    from devmod_runtime._inputs import Arguments
+
+    Dims = int | str | Sequence[int] | None
+
+_COLUMNS = ("file", "function", "device", "sizes", "block", "median", "quartile1", "quartile3", "gb_per_s", "clock", "problem")
+_TITLES = ("file", "function", "device", "sizes", "block", "median", "25 %", "75 %", "GB/s", "clock")
+
+
+class Measurement(NamedTuple):
+    """The times of one function on one device.
+
+    Attributes
+    ----------
+    file, function
+        The label of the module, and the function.
+    device
+        The kind and the number of the device, such as "opencl:0".
+    sizes
+        The sizes, as in "N=1024"; "" without sizes.
+    block
+        The block that was given, as in "16,16"; "" for the function's own.
+    median, quartile1, quartile3
+        The seconds of a launch; nan if there is a problem.
+    gb_per_s
+        The bytes of the arrays that the kernel reads and writes, in 1e9 bytes for each second of the median. An array that it may both
+        read and write counts twice. None if an array was made from the interface, or if there is a problem.
+    clock
+        "device" for its own time stamps; "host" for the time from the launch to the end of the wait, if the device has none.
+    problem
+        Why there are no times; "" if there are.
+    """
+
+    file: str
+    function: str
+    device: str
+    sizes: str
+    block: str
+    median: float
+    quartile1: float
+    quartile3: float
+    gb_per_s: float | None
+    clock: str
+    problem: str
+
+    @property
+    def label(self) -> str:
+        """What was measured, as one text."""
+        return " ".join(filter(None, (self.file, self.function, self.device, self.sizes, self.block and f"block {self.block}")))
+
+
+class Benchmark:
+    """The result of `devmod.bench`. Its text is a table.
+
+    Attributes
+    ----------
+    measurements
+        A `Measurement` for each combination.
+    """
+
+    def __init__(self, measurements: Sequence[Measurement]) -> None:
+        self.measurements = tuple(measurements)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the measurements as plain data."""
+        return {"measurements": [each._asdict() for each in self.measurements]}
+
+    def to_csv(self) -> str:
+        """Return the measurements as CSV, with the names of the columns in the first line and times in seconds."""
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows(self.measurements)
+        return text.getvalue()
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write a plot: the median of each measurement with its quartiles. A single size with several values is the axis of lines.
+
+        The suffix of `path` is the format: .svg, .png or .pdf.
+
+        Raises
+        ------
+        ToolchainNotFoundError
+            matplotlib is not installed.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise ToolchainNotFoundError(f"a plot needs matplotlib, which is not installed: {pip_install('matplotlib')}") from None
+        good = [each for each in self.measurements if not each.problem]
+        lines: dict[str, list[tuple[int, Measurement]]] = {}
+        for each in good:
+            if each.sizes.count("=") == 1:
+                lines.setdefault(each._replace(sizes="").label, []).append((int(each.sizes.partition("=")[2]), each))
+        is_curve = bool(lines) and all(len(points) > 1 for points in lines.values())
+        figure = Figure(figsize=(8, 4.5 if is_curve else 1 + 0.4 * len(good)), layout="constrained")
+        axes = figure.add_subplot()
+        if is_curve:
+            for label, points in lines.items():
+                numbers = [size for size, _ in points]
+                axes.plot(numbers, [each.median * 1e3 for _, each in points], marker="o", label=label)
+                axes.fill_between(
+                    numbers, [each.quartile1 * 1e3 for _, each in points], [each.quartile3 * 1e3 for _, each in points], alpha=0.2
+                )
+            axes.set(xlabel=good[0].sizes.partition("=")[0], ylabel="milliseconds", xscale="log", yscale="log")
+            axes.legend()
+        else:
+            errors = [[each.median - each.quartile1 for each in good], [each.quartile3 - each.median for each in good]]
+            axes.barh([each.label for each in good], [each.median * 1e3 for each in good], xerr=np.array(errors) * 1e3, height=0.6)
+            axes.invert_yaxis()
+            axes.set(xlabel="milliseconds")
+        figure.savefig(Path(path))
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [_TITLES]
+        for each in self.measurements:
+            times = [duration_text(seconds) for seconds in (each.median, each.quartile1, each.quartile3)]
+            rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"
+            figures = ["", "", "", "", each.problem] if each.problem else [*times, rate, each.clock]
+            rows.append((each.file, each.function, each.device, each.sizes, each.block, *figures))
+        used = [number for number in range(len(_TITLES)) if number not in (3, 4) or any(row[number] for row in rows[1:])]
+        table = [[escape_line(row[number]) for number in used] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in table), strict=True)]
+        return "\n".join("  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in table)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def bench(
+    modules: Module | Mapping[str, Module],
+    names: str | Sequence[str] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    threads: Dims = None,
+    grid: Dims = None,
+    blocks: Sequence[Dims] = (None,),
+    devices: Sequence[Device | str | None] = (None,),
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    repeat: int = 20,
+    warmup: int = 3,
+) -> Benchmark:
+    """Measure functions by prepared launches: each module, function, device, combination of sizes, and block.
+
+    Parameters
+    ----------
+    modules
+        A module, or several by the labels of their rows.
+    names
+        The functions. Default: all functions of the modules.
+    arguments
+        Name to value. A str is a text as of ``devmod run``, in which the names of `sizes` stand for numbers: "random:float32[N,N]".
+        Missing arguments are made from the interface: arrays of 262,144 random numbers, integers of 16, floats of 0.5.
+    threads, grid
+        As for a call; a str is a text such as "N,N".
+    blocks
+        The blocks; None for the function's own.
+    devices
+        The devices or their names; None for that of a call.
+    sizes
+        The values of each size by its name. Each combination is measured.
+    repeat, warmup
+        The measured launches, and those before them.
+
+    Raises
+    ------
+    ArgumentError
+        An argument is invalid.
+    FunctionNotFoundError
+        No module has such a function.
+    DevmodError
+        As for `devmod.device`.
+
+    Notes
+    -----
+    Each array is copied to the device once, and each launch gets what the one before has written. A combination that cannot be measured,
+    such as a block beyond the limit of a device, has a `problem`.
+    """
+    for name, count, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
+        if not isinstance(count, int) or count < least:
+            raise ArgumentError(f"bench({name}): expected an int of {least} or more, got {count!r}", argument=name)
+    labelled = {"": modules} if isinstance(modules, Module) else dict(modules)
+    wanted = [names] if isinstance(names, str) else names
+    targets = [find_device(each) if isinstance(each, str) else each for each in devices]
+    result: list[Measurement] = []
+    for label, module in labelled.items():
+        for name in wanted if wanted is not None else list(module):
+            if wanted is not None and len(labelled) > 1 and name not in module and any(name in each for each in labelled.values()):
+                continue  # another file has it
+            function = module[name]
+            for target in targets:
+                device = function.default_device() if target is None else target
+                for values in _combinations(sizes or {}):
+                    for block in blocks:
+                        run = _Run(label, name, device, values, block)
+                        result.append(run.measure(function, arguments or {}, threads, grid, repeat, warmup))
+    return Benchmark(result)
+
+
+def _combinations(sizes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
+    for values in product(*sizes.values()):
+        yield dict(zip(sizes, values, strict=True))
+
+
+class _Run(NamedTuple):
+    """One combination."""
+
+    label: str
+    name: str
+    device: Device
+    sizes: dict[str, int]
+    block: Dims
+
+    def measure(self, function: Function, given: Mapping[str, Any], threads: Dims, grid: Dims, repeat: int, warmup: int) -> Measurement:
+        """Return the times, or the problem."""
+        clock, problem, times, nbytes = "", "", [np.nan], 0
+        try:
+            function = function.on(self.device)
+            host = arguments_of(function, given, self.sizes, fill=True)
+            call = on_device(function, host, self.device)
+            nbytes = _moved(function, call) if {name for name, value in host.items() if isinstance(value, np.ndarray)} <= {*given} else 0
+            launch = function.bind(*call.positional, **call.named, **self._launch(function, threads, grid))
+            times, clock = _times(launch, repeat, warmup)
+        except ArgumentError:
+            raise
+        except (DevmodError, NotFromInterfaceError) as error:
+            problem = str(error)
+        low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
+        return Measurement(
+            self.label,
+            self.name,
+            f"{self.device.kind}:{self.device.index}",
+            ",".join(f"{name}={value}" for name, value in self.sizes.items()),
+            "" if self.block is None else self.block if isinstance(self.block, str) else ",".join(map(str, _dims(self.block))),
+            median,
+            low,
+            high,
+            nbytes / median * 1e-9 if nbytes and median > 0 else None,
+            clock,
+            problem,
+        )
+
+    def _launch(self, function: Function, threads: Dims, grid: Dims) -> dict[str, Any]:
+        if not function._launcher.has_grid:
+            return {}
+        given = {"threads": threads, "grid": grid, "block": self.block}
+        return {
+            name: read_counts(value, self.sizes, name) if isinstance(value, str) else value
+            for name, value in given.items()
+            if value is not None
+        }
+
+
+def _dims(value: int | Sequence[int]) -> Sequence[int]:
+    return (value,) if isinstance(value, int) else value
+
+
+def _moved(function: Function, call: Arguments) -> int:
+    """Return the bytes that a launch reads and writes, if it reads and writes each element once."""
+    params = parameters(function)
+    total = 0
+    for name, value in call.items():
+        access = params[name].access if name in params else ""
+        total += getattr(value, "nbytes", 0) * (1 if access in ("r", "w") else 2)
+    return total
+
+
+def _times(launch: Launch, repeat: int, warmup: int) -> tuple[list[float], str]:
+    """Return the seconds of each launch, and whose clock it is."""
+    clock = "device"
+    try:
+        for _ in range(warmup):
+            launch.time()
+        return [launch.time() for _ in range(repeat)], clock
+    except DevmodError:  # a device without time stamps; other errors come again below
+        times = []
+        for _ in range(warmup + repeat):
+            begin = perf_counter()
+            launch()
+            launch.stream.synchronize()
+            times.append(perf_counter() - begin)
+        return times[warmup:], "host"

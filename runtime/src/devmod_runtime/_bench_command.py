@@ -1,0 +1,102 @@
+"""`devmod bench`: measure functions of files side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from devmod._cli._describe import open_file
+from devmod.commands import STDIN, debug_option, echo, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod.errors import ArgumentError, list_names
+from devmod_runtime._bench import bench
+from devmod_runtime._inputs import read_counts, split_assignments
+
+
+@click.command(
+    "bench",
+    short_help="Measure functions side by side.",
+    epilog="""\b
+Examples:
+  devmod bench k.devmod saxpy
+  devmod bench old.devmod new.devmod matmul a=random[N,N] b=random[N,N] c=zeros[N,N] n=N \\
+      --threads N,N --size N=256,512,1024 --plot matmul.svg
+  devmod bench k.devmod saxpy --device opencl --device vulkan --block 64 --block 256
+  devmod bench k.devmod --csv > times.csv
+
+\b
+Exit status:
+  0  everything was measured
+  1  something could not be measured, or an error
+""",
+)
+@click.argument("items", nargs=-1, required=True, metavar="FILE... [FUNCTION]... [NAME=VALUE]...")
+@click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension; names of sizes stand for numbers, as in N,N*2.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads.")
+@click.option("--block", "blocks", multiple=True, metavar="X[,Y[,Z]]", help="The threads of a block. Several are compared.")
+@click.option("--device", "devices", multiple=True, metavar="KIND[:NUMBER]", help="The device. Several are compared.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER[,NUMBER...]", help="What NAME stands for. Several are compared.")
+@click.option("--repeat", type=click.IntRange(1), default=20, show_default=True, help="The number of measured launches.")
+@click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="The number of launches before them.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a plot: .svg, .png or .pdf.")
+@debug_option
+@click.pass_context
+def command(
+    context: click.Context,
+    items: tuple[str, ...],
+    threads: str | None,
+    grid: str | None,
+    blocks: tuple[str, ...],
+    devices: tuple[str, ...],
+    sizes: tuple[str, ...],
+    repeat: int,
+    warmup: int,
+    as_json: bool,
+    as_csv: bool,
+    plot: Path | None,
+) -> None:
+    """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block. Print the median and the quartiles.
+
+    NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. Arguments that are missing are made from the
+    interface. An item that is no NAME=VALUE is a FILE if there is such a file, and else a FUNCTION.
+    """
+    quiet_drivers()
+    given = split_assignments([each for each in items if "=" in each], "bench")
+    others = [each for each in items if "=" not in each]
+    files = [each for each in others if each == STDIN or "://" in each or Path(each).exists()]
+    names = [each for each in others if each not in files]
+    if not files:
+        raise click.UsageError(f"there is no file {names[0]!r}" if names else "expected a file")
+    values = {name: read_counts(text, {}, f"--size {name}") for name, text in split_assignments(sizes, "--size").items()}
+    with plugins_at_work():
+        modules = {each: open_file(each)[1] for each in files}
+        missing = [name for name in names if not any(name in each for each in modules.values())]
+        if missing:
+            known = dict.fromkeys(name for each in modules.values() for name in each)
+            raise ArgumentError(f"there is no file and no function {missing[0]!r}; the functions: {list_names(known)}", argument=missing[0])
+        benchmark = bench(
+            modules,
+            names or None,
+            given,
+            threads=threads,
+            grid=grid,
+            blocks=blocks or (None,),
+            devices=devices or (None,),
+            sizes=values,
+            repeat=repeat,
+            warmup=warmup,
+        )
+        if plot is not None:
+            benchmark.plot(plot)
+    if as_json:
+        print_json(benchmark.to_dict())
+    elif as_csv:
+        echo_lines(benchmark.to_csv().rstrip("\n"))
+    else:
+        echo_lines(str(benchmark))
+        if plot is not None:
+            echo(f"{plot}: a plot of {len(benchmark.measurements)} measurements")
+    if any(each.problem for each in benchmark.measurements):
+        context.exit(1)

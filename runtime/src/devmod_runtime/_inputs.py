@@ -1,0 +1,526 @@
+"""The arguments of `devmod run`, `devmod bench` and `devmod verify`: values from text and files, and inputs from the interface alone."""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from devmod import Local, Param
+from devmod._values.dtypes import describe_value
+from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from devmod import Device, Function
+
+#: ``random``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
+_ARRAY = re.compile(r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?")
+PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
+#: The inputs from an interface: integers are small, so that products of sizes stay inside of the arrays.
+INTEGER, FLOAT, LENGTH = 16, 0.5, 1 << 18
+
+
+class NotFromInterfaceError(Exception):
+    """An argument cannot be made from the interface alone. The text is the reason."""
+
+
+# -- Text.
+
+
+def split_assignments(texts: Sequence[str], subject: str) -> dict[str, str]:
+    """Return texts such as ``x=zeros[16]`` as a dict.
+
+    Raises
+    ------
+    ArgumentError
+        A text has no name, or two have one.
+    """
+    result: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise ArgumentError(f"{subject}: expected NAME=VALUE, got {text!r}", argument=name)
+        if name in result:
+            raise ArgumentError(f"{subject}: {name!r} is given twice", argument=name)
+        result[name] = value
+    return result
+
+
+def read_count(text: str, sizes: Mapping[str, int], argument: str) -> int:
+    """Return the number of a text: a number, a size such as ``N``, or a product such as ``N*4``."""
+    factors = []
+    for part in text.split("*"):
+        part = part.strip()
+        if part in sizes:
+            factors.append(sizes[part])
+        elif part.isascii() and part.isdigit() and len(part) < 19:
+            factors.append(int(part))
+        else:
+            what = "numbers or names of sizes" if sizes else "numbers"
+            raise ArgumentError(f"{argument}: expected {what}, got {text!r}{did_you_mean(part, sizes)}", argument=argument)
+    return prod(factors)
+
+
+def read_counts(text: str, sizes: Mapping[str, int], argument: str) -> tuple[int, ...]:
+    """Return the numbers of a text such as ``16,N``."""
+    return tuple(read_count(part, sizes, argument) for part in text.split(",")) if text else ()
+
+
+def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, int]) -> Any:
+    """Return the value of an argument on the host.
+
+    Parameters
+    ----------
+    name, text
+        The name of the argument, and the text of its value.
+    param
+        The parameter of the interface, whose type and size an array without them has; None if it is unknown.
+    sizes
+        The names that stand for numbers in shapes and scalars.
+
+    Raises
+    ------
+    ArgumentError
+        The text is no value, or the file cannot be read.
+    """
+    if param is not None and param.kind == "sampler":
+        return text
+    match = _ARRAY.fullmatch(text)
+    if match:
+        return _generated(name, match, param, sizes)
+    if text.startswith("local:"):
+        return Local(read_count(text[6:], sizes, name))
+    path, colon, key = text.rpartition(":")
+    if colon and path.endswith(".npz"):
+        return _from_npz(name, path, key)
+    suffix = Path(text).suffix.lower()
+    if suffix in (".npy", ".npz", *PICTURES):
+        return read_array(name, text, param)
+    if text in sizes:
+        return sizes[text]
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise ArgumentError(f"{name}={text}: expected {_FORMS}{did_you_mean(text, sizes)}", argument=name) from None
+
+
+def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Mapping[str, int]) -> Any:
+    typed = param
+    if match["type"]:
+        try:
+            typed = Param(name, "buffer", match["type"])
+        except FormatError as error:
+            raise ArgumentError(f"{name}: {error}", argument=name) from None
+    dtype = typed.dtype if typed is not None else None
+    if dtype is None and param is not None and param.kind == "image":
+        dtype = np.dtype(np.uint8)
+    if dtype is None:
+        raise ArgumentError(
+            f"{name}={match[0]}: the interface has no type for it; give one, as in {name}={match['word']}:float32[1024]", argument=name
+        )
+    if match["shape"] is not None:
+        shape = read_counts(match["shape"], sizes, name)
+    elif param is not None and param.kind == "buffer" and param.size:
+        shape = (-(-param.size // dtype.itemsize),)
+    else:
+        raise ArgumentError(f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]", argument=name)
+    if match["value"]:
+        value = read_value(name, match["value"], None, sizes)
+        try:
+            with np.errstate(all="raise"):
+                return np.full((*shape, *dtype.shape), value, dtype.base)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
+    if match["word"] == "zeros":
+        return np.zeros(shape, dtype)
+    try:
+        return random_array(name, shape, dtype)
+    except NotFromInterfaceError as error:
+        raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
+
+
+# -- Files.
+
+
+def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[Any, Any]:
+    """Return the array of a file: .npy, an .npz with one array or ``FILE.npz:KEY``, or a picture.
+
+    A picture has the shape height × width × channels. It is of uint8; of float32 from 0 to 1 for a parameter of float32; and one uint32
+    or one vector of four channels a pixel for a parameter of such a type.
+
+    Raises
+    ------
+    ArgumentError
+        The file cannot be read.
+    """
+    before, colon, key = path.rpartition(":")
+    if colon and before.endswith(".npz"):
+        return _from_npz(name, before, key)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".npz":
+        return _from_npz(name, path, "")
+    if suffix == ".npy":
+        try:
+            return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
+        except (OSError, ValueError, EOFError) as error:
+            raise _unreadable(name, path, error) from None
+    if suffix in PICTURES:
+        return _picture(name, path, param)
+    raise ArgumentError(f"{name}={path}: expected a file .npy, .npz:KEY or a picture ({', '.join(PICTURES)})", argument=name)
+
+
+def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            if not key and len(arrays.files) == 1:
+                key = arrays.files[0]
+            if key in arrays.files:
+                return arrays[key]  # type: ignore[no-any-return]
+            problem = f"has no array {key!r}" if key else "has several arrays"
+            raise ArgumentError(f"{name}: {path} {problem}; it has {list_names(arrays.files)}", argument=name)
+    except (OSError, ValueError, EOFError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise _unreadable(name, path, error) from None
+
+
+def _unreadable(name: str, path: str, error: Exception) -> ArgumentError:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return ArgumentError(f"{name}: {path} cannot be read: {why}", argument=name)
+
+
+def _pillow(name: str, path: str) -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ArgumentError(f"{name}={path}: a picture needs Pillow, which is missing: {pip_install('pillow')}", argument=name) from None
+    return Image
+
+
+def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
+    dtype = param.dtype if param is not None else None
+    packed = dtype is not None and (dtype.base == np.uint32 or dtype.shape == (4,))
+    pillow = _pillow(name, path)
+    try:
+        with pillow.open(path) as picture:
+            if (
+                packed
+                or picture.mode not in ("L", "RGB", "RGBA")
+                or (param is not None and param.kind == "image" and picture.mode == "RGB")
+            ):
+                picture = picture.convert("RGBA")
+            pixels = np.array(picture)
+    except (OSError, ValueError) as error:
+        raise _unreadable(name, path, error) from None
+    if dtype is not None and dtype.base == np.uint32 and not dtype.shape:
+        return pixels.view(np.uint32)[..., 0]
+    if dtype is not None and dtype.base.kind == "f":
+        return (pixels / np.float32(255)).astype(dtype.base)
+    return pixels
+
+
+def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
+    """Write an array to a file .npy, or as a picture.
+
+    Raises
+    ------
+    ArgumentError
+        The suffix is unknown, or the array is no picture.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix == ".npy":
+        np.save(path, array, allow_pickle=False)
+        return
+    if suffix not in PICTURES:
+        raise ArgumentError(f"--save {name}={path}: expected a file .npy or a picture ({', '.join(PICTURES)})", argument=name)
+    pixels = array
+    if pixels.dtype == np.uint32 and pixels.ndim == 2:  # a pixel is one word, red in the lowest byte
+        pixels = np.ascontiguousarray(pixels).view(np.uint8).reshape(*pixels.shape, 4)
+    if pixels.dtype.kind == "f":
+        pixels = np.rint(np.clip(pixels, 0, 1) * 255)
+    pixels = pixels.astype(np.uint8)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)):
+        raise ArgumentError(
+            f"--save {name}={path}: expected height × width or height × width × 3 or 4 numbers for a picture, got the shape {array.shape}",
+            argument=name,
+        )
+    pillow = _pillow(name, path)
+    picture = pillow.fromarray(pixels)
+    picture = picture.convert("RGB") if suffix in (".jpg", ".jpeg") and picture.mode == "RGBA" else picture
+    picture.save(path)
+
+
+# -- Inputs from the interface alone.
+
+
+def random_array(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return an array that depends on the name, the shape and the type alone: floats from 0 to 1, and integers from 0 to 15.
+
+    Raises
+    ------
+    NotFromInterfaceError
+        The elements are bytes of unknown meaning.
+    """
+    return _random(np.random.default_rng(crc32(name.encode())), tuple(shape), dtype)
+
+
+def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if dtype.subdtype is not None:
+        base, lengths = dtype.subdtype
+        return _random(generator, (*shape, *lengths), base)
+    if dtype.names:
+        result = np.zeros(shape, dtype)
+        for member in dtype.names:
+            result[member] = _random(generator, shape, dtype[member])
+        return result
+    if dtype.type is np.void:
+        raise NotFromInterfaceError(f"its elements are {dtype.itemsize} bytes of unknown meaning")
+    if dtype.kind in "iub":
+        return generator.integers(0, 2 if dtype.kind == "b" else INTEGER, shape).astype(dtype)
+    return generator.random(shape, np.float32).astype(dtype)
+
+
+def _small(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return one value in which each integer is `INTEGER`, and each float `FLOAT`."""
+    if dtype.subdtype is not None:
+        base, lengths = dtype.subdtype
+        return np.broadcast_to(_small(base), lengths)
+    result = np.zeros((), dtype)
+    if dtype.names:
+        for member in dtype.names:
+            result[member] = _small(dtype[member])
+    elif dtype.type is np.void:
+        raise NotFromInterfaceError(f"it is {dtype.itemsize} bytes of unknown meaning")
+    else:
+        result[()] = INTEGER if dtype.kind in "iu" else dtype.kind == "b" or FLOAT
+    return result
+
+
+def default_value(param: Param, length: int = LENGTH) -> Any:
+    """Return a value for a parameter: an array of about `length` random numbers, or more if the kernel declares more, or a small scalar.
+
+    Raises
+    ------
+    NotFromInterfaceError
+        The interface says too little.
+    """
+    if param.kind == "sampler":
+        return None
+    if param.kind == "image":
+        raise NotFromInterfaceError("it is an image, whose size and format the call chooses")
+    if param.kind == "local":
+        raise NotFromInterfaceError("the size of this local memory is unknown")
+    if param.type == "handle":
+        raise NotFromInterfaceError("it is the address of an array")
+    try:
+        dtype = param.dtype
+    except FormatError as error:
+        raise NotFromInterfaceError(str(error)) from None
+    if dtype is None:
+        raise NotFromInterfaceError("its type is unknown")
+    if param.kind == "buffer":
+        # The same numbers for elements of one lane and of several: candidates of one function may differ in that.
+        lanes = prod(dtype.shape)
+        elements = max(length // lanes, -(-param.size // max(dtype.itemsize, 1)))
+        return random_array(param.name, (elements * lanes,), dtype.base).reshape(elements, *dtype.shape)
+    value = _small(dtype)
+    return value[()] if dtype.names else value.tolist()
+
+
+class Arguments(NamedTuple):
+    """The arguments of a call: those in its order, and those by name. One of both is empty."""
+
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Yield each argument by its name, or by its number from 1."""
+        yield from ((str(number), value) for number, value in enumerate(self.positional, 1))
+        yield from self.named.items()
+
+
+def parameters(function: Function) -> dict[str, Param]:
+    """Return the parameters of a function by the names of a call, in their order. A parameter without a name has its number from 1."""
+    interface = function._signature.interface
+    if interface is None:
+        return {str(number): Param("", "buffer" if each == "handle" else "scalar", "" if each == "handle" else each)
+                for number, each in enumerate(function.info.arg_types, 1)}  # fmt: skip
+    names = function._order.names
+    if len(names) != len(interface.params):  # without names, or with the members of structs
+        names = tuple(each.name or str(number) for number, each in enumerate(interface.params, 1))
+    return dict(zip(names, interface.params, strict=True))
+
+
+def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], *, fill: bool) -> Arguments:
+    """Return the arguments of a call on the host.
+
+    Parameters
+    ----------
+    function
+        The function.
+    given
+        Name to value; a str is a text for `read_value`.
+    sizes
+        As for `read_value`.
+    fill
+        Whether missing arguments are made from the interface. Else the call has its defaults, and samplers.
+
+    Raises
+    ------
+    ArgumentError
+        A value is invalid.
+    NotFromInterfaceError
+        A missing argument cannot be made from the interface.
+    """
+    params = parameters(function)
+    records = function._order.records
+    # A parameter called "in" is the keyword in_ of a call.
+    given = {name if name in params or f"{name}_" not in params else f"{name}_": value for name, value in given.items()}
+    for name in given:
+        if name not in params and name not in records:
+            raise ArgumentError(
+                f"{function.label} has no argument {name!r}{did_you_mean(name, [*params, *records])}; its arguments: {list_names(params)}",
+                kind=function._launcher.kind,
+                function=function.name,
+                argument=name,
+            )
+    values = {name: read_value(name, value, params.get(name), sizes) if isinstance(value, str) else value for name, value in given.items()}
+    in_records = {number for name in given if name in records for number in records[name].numbers}
+    for number, (name, param) in enumerate(params.items()):
+        if name in values or number in in_records or param.default is not None:
+            continue
+        if param.kind == "sampler":
+            values[name] = None
+        elif fill:
+            if function._signature.interface is None:
+                raise NotFromInterfaceError("the function has no interface")
+            try:
+                values[name] = default_value(param)
+            except NotFromInterfaceError as error:
+                raise NotFromInterfaceError(f"{name}: {error}") from None
+    if any(name.isdecimal() for name in values):
+        in_order = sorted(values, key=lambda name: int(name) if name.isdecimal() else 0)
+        if in_order != [str(number) for number in range(1, len(values) + 1)]:
+            raise ArgumentError(f"expected all arguments by number, 1=… to {len(params)}=…, got {list_names(values)}", argument=in_order[0])
+        return Arguments(tuple(values[name] for name in in_order), {})
+    return Arguments((), values)
+
+
+def on_device(function: Function, arguments: Arguments, device: Device) -> Arguments:
+    """Return arguments with their arrays, images and samplers on a device."""
+    params = parameters(function)
+
+    def copy(name: str, value: Any) -> Any:
+        param = params.get(name)
+        kind = param.kind if param is not None else "buffer"
+        try:
+            if kind == "sampler":
+                return device.sampler(filter=value or "nearest") if value is None or isinstance(value, str) else value
+            if not isinstance(value, np.ndarray) or not (value.ndim or kind == "buffer") or kind in ("scalar", "uniform"):
+                return value
+            if kind == "image":
+                return device.image_from_numpy(value, param.format or None if param is not None else None)
+            return device.from_numpy(value)
+        except DevmodError as error:
+            raise ArgumentError(f"{name}: {error}", kind=device.kind, function=function.name, argument=name) from None
+
+    return Arguments(
+        tuple(copy(str(number), value) for number, value in enumerate(arguments.positional, 1)),
+        {name: copy(name, value) for name, value in arguments.named.items()},
+    )
+
+
+def results_of(function: Function, arguments: Arguments) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the arrays that a function may have written to, on the host."""
+    params = parameters(function)
+    return {
+        name: value.numpy()
+        for name, value in arguments.items()
+        if hasattr(value, "numpy") and (name not in params or params[name].access != "r")
+    }
+
+
+# -- Comparison.
+
+
+class Difference(NamedTuple):
+    """The worst error of an array.
+
+    Attributes
+    ----------
+    error
+        The absolute difference of the two values: nan if one of them is no number.
+    place
+        Its index.
+    value, expected
+        The two values.
+    is_error
+        Whether it is more than the tolerance.
+    """
+
+    error: float
+    place: tuple[int, ...]
+    value: Any
+    expected: Any
+    is_error: bool
+
+    @property
+    def subscript(self) -> str:
+        """The index as text, such as ``[3, 4]``."""
+        return f"[{', '.join(map(str, self.place))}]"
+
+
+def worst_difference(name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float) -> Difference:
+    """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without one, that of the largest error.
+
+    Raises
+    ------
+    ArgumentError
+        The arrays have other numbers of elements, or structs of other types.
+    """
+    if array.size != expected.size or (array.shape != expected.shape and 1 not in (array.ndim, expected.ndim)):
+        raise ArgumentError(f"{name} has the shape {array.shape}, and the expected array {expected.shape}", argument=name)
+    expected = expected.reshape(array.shape)
+    if not array.size:
+        return Difference(0.0, (), None, None, False)
+    if array.dtype.names or expected.dtype.names:
+        if array.dtype.names != expected.dtype.names:
+            raise ArgumentError(f"{name} is of {array.dtype}, and the expected array of {expected.dtype}", argument=name)
+        members = [worst_difference(f"{name}.{each}", array[each], expected[each], rtol, atol) for each in array.dtype.names or ()]
+        return max(members, key=lambda each: (each.is_error, each.error))
+    wide = np.complex128 if "c" in (array.dtype.kind, expected.dtype.kind) else np.float64
+    with np.errstate(all="ignore"):
+        left, right = array.astype(wide), expected.astype(wide)
+        error = np.abs(left - right)
+        error[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
+        excess = error - (atol + rtol * np.where(np.isfinite(right), np.abs(right), 0))
+        exact = array.dtype.kind in "iub" and expected.dtype.kind in "iub"
+        if exact and not (atol or rtol):  # integers of 64 bits are more exact than float64
+            different = array != expected
+            excess = np.where(different, np.maximum(error, 1), -1)
+        excess = np.where(np.isnan(excess), np.inf, excess)
+    worst = excess if (excess > 0).any() else error
+    index = np.unravel_index(int(np.argmax(worst)), array.shape)
+    place = tuple(int(each) for each in index)
+    return Difference(float(error[place]), place, _number(array[place]), _number(expected[place]), bool(excess[place] > 0))
+
+
+def _number(value: Any) -> Any:
+    try:
+        return value.tolist() if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b" else float(value)
+    except (TypeError, ValueError, AttributeError):
+        return describe_value(value)

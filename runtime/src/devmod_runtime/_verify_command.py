@@ -1,0 +1,64 @@
+"""`devmod verify`: check a file, and compare the results of its candidates on the devices of this machine."""
+
+from __future__ import annotations
+
+import click
+
+from devmod._cli._describe import open_file
+from devmod.commands import debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod_runtime._inputs import read_counts, split_assignments
+from devmod_runtime._verify import verify
+
+
+@click.command(
+    "verify",
+    short_help="Check a file, and compare its candidates here.",
+    epilog="""\b
+Examples:
+  devmod verify k.devmod
+  devmod verify k.devmod matmul
+  devmod verify k.devmod matmul a=random[64,64] b=random[64,64] --threads 64,64
+  devmod verify k.devmod --rtol 1e-2    # for kernels of float16
+  devmod verify k.devmod --json
+
+\b
+Exit status:
+  0  nothing is wrong
+  1  a payload is damaged, a candidate differs, fails or writes outside of its arrays, or an error
+""",
+)
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("function", required=False)
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks.")
+@click.option("--rtol", type=float, default=1e-3, show_default=True, help="The tolerance, relative to the expected value.")
+@click.option("--atol", type=float, default=1e-5, show_default=True, help="The absolute tolerance.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@debug_option
+@click.pass_context
+def command(
+    context: click.Context,
+    file: str,
+    function: str | None,
+    arguments: tuple[str, ...],
+    threads: str | None,
+    rtol: float,
+    atol: float,
+    as_json: bool,
+) -> None:
+    """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of FUNCTION, or of all functions, and compare.
+
+    Each candidate runs on each device of this machine that it fits, under a guard, with the same random inputs from its interface. A
+    function that cannot be called from its interface alone is listed with the reason; NAME=VALUE gives an argument, as for `devmod run`.
+    """
+    quiet_drivers()
+    given = split_assignments(arguments, "verify")
+    sizes = read_counts(threads, {}, "--threads") if threads else None
+    with plugins_at_work():
+        verification = verify(open_file(file)[1], function, given, threads=sizes, rtol=rtol, atol=atol)
+    if as_json:
+        print_json(verification.to_dict())
+    else:
+        echo_lines(str(verification))
+    if not verification.ok:
+        context.exit(1)

@@ -1,0 +1,205 @@
+"""`devmod.testing`: compare kernels with references. docs/testing.md shows the use.
+
+`devmod_pytest` has the mark ``devices`` of pytest, and imports this module for the first test with that mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from devmod._plugins import registry
+from devmod._plugins.devices import probe
+from devmod._values.dtypes import describe_value
+from devmod.backend import find_spec
+from devmod.errors import ArgumentError, DevmodError, did_you_mean
+from devmod_runtime._guard import guard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    import numpy as np
+
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._launch.function import Function
+else:
+    from devmod._util.numpy import np
+
+__all__ = ["assert_kernel"]
+
+#: The keywords of a call that are no arguments of the kernel.
+_LAUNCH = frozenset(("grid", "block", "threads", "stream", "shared_memory"))
+
+
+def assert_kernel(
+    f: Function,
+    reference: Callable[..., Any],
+    cases: Iterable[Mapping[str, Any]],
+    *,
+    rtol: float | None = None,
+    atol: float = 0.0,
+) -> None:
+    """Call a kernel with each case, and compare its arrays with those of a reference.
+
+    Parameters
+    ----------
+    f
+        The function, such as ``module["blur"].on(device)``.
+    reference
+        Called with copies of the case's arguments, by name and without the keywords of the launch. It returns the expected array of the
+        argument that the kernel writes, or a mapping from names of arguments to expected arrays. Other arrays are not compared.
+    cases
+        The keywords of each call, such as ``{"y": y, "x": x, "n": 100, "threads": 100}``. NumPy arrays are copied, so no call changes them.
+    rtol, atol
+        The tolerance: ``abs(result - expected) <= atol + rtol * abs(expected)``. The default of `rtol` is 16 times the type's precision
+        (1.9e-06 for float32), and 0 for integers. A NaN equals a NaN.
+
+    Raises
+    ------
+    AssertionError
+        An element differs by more than the tolerance. The message has the element with the worst error.
+    GuardError
+        The kernel has written outside of an array: each call is made in a `devmod.guard`.
+    ArgumentError
+        There is no case, or the reference returned no expected array.
+    """
+    __tracebackhide__ = True  # pytest shows the line of the caller
+    number = -1
+    for number, case in enumerate(cases):
+        try:
+            _check(f, reference, case, rtol, atol)
+        except (AssertionError, DevmodError) as error:
+            error.add_note(f"in case {number}: {_describe(case)}")
+            raise
+    if number < 0:
+        raise ArgumentError("assert_kernel: expected one case or more, got none", argument="cases")
+
+
+def _check(f: Function, reference: Callable[..., Any], case: Mapping[str, Any], rtol: float | None, atol: float) -> None:
+    __tracebackhide__ = True
+    arguments = {name: value for name, value in case.items() if name not in _LAUNCH}
+    expected = _expected(f, reference(**_copies(arguments)), arguments)
+    results = _copies(case)
+    with guard():
+        f(**results)
+    for name, array in expected.items():
+        _compare(f"{f.__name__}: {name}", name, results[name], np.asarray(array), rtol, atol)
+
+
+def _copies(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+
+
+def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the expected arrays by the names of their arguments."""
+    if not isinstance(value, Mapping):
+        interface = f.info.interface
+        written = [each.name for each in interface.params if each.kind == "buffer" and "w" in each.access] if interface else []
+        if value is None or len(written) != 1:
+            names = ", ".join(written) or "none that is known"
+            raise ArgumentError(
+                f"assert_kernel: the reference returned {describe_value(value)}; expected a mapping from names of arguments to arrays, or "
+                f"the array of the one argument that the kernel writes (it writes: {names})",
+                argument="reference",
+            )
+        value = {written[0]: value}
+    unknown = [name for name in value if not isinstance(arguments.get(name), np.ndarray)]
+    if unknown or not value:
+        raise ArgumentError(
+            f"assert_kernel: the reference returned an array for {unknown[0]!r}, and the case has no NumPy array of that name"
+            if unknown
+            else "assert_kernel: the reference returned no array",
+            argument="reference",
+        )
+    return value
+
+
+def _compare(label: str, name: str, result: Any, expected: Any, rtol: float | None, atol: float) -> None:
+    """Raise AssertionError if an element differs by more than the tolerance."""
+    __tracebackhide__ = True
+    if result.shape != expected.shape:
+        raise AssertionError(f"{label} has the shape {result.shape}, and the reference has {expected.shape}")
+    exact = result.dtype.kind in "biu" and expected.dtype.kind in "biu"
+    if rtol is None:
+        rtol = 0.0 if result.dtype.kind in "biu" else 16 * _precision(result.dtype)
+    # Integers as objects: neither the difference of two uint64 nor that of int64 and uint64 is rounded.
+    wide = object if exact else complex if "c" in (result.dtype.kind, expected.dtype.kind) else float
+    got, want = result.astype(wide), expected.astype(wide)
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.where(got == want, 0, np.abs(got - want)).astype(float)
+        allowed = (atol + rtol * np.abs(want)).astype(float)
+        if not exact:
+            errors[np.isnan(got) & np.isnan(want)] = 0
+            errors[np.isnan(got) ^ np.isnan(want)] = np.inf
+            errors[np.isinf(want) & (got != want)] = np.inf
+            allowed[~np.isfinite(allowed)] = atol
+    wrong = errors > allowed
+    if not wrong.any():
+        return
+    index = np.unravel_index(int(np.argmax(np.where(wrong, errors, -1))), errors.shape)
+    place = f"{name}[{', '.join(map(str, map(int, index)))}]" if index else name
+    raise AssertionError(
+        f"{label} differs from the reference in {int(wrong.sum())} of {result.size} elements; the worst is {place}: got "
+        f"{result[index].tolist()!r}, expected {expected[index].tolist()!r}, an error of {errors[index]:.3g} where {allowed[index]:.3g} is "
+        "allowed"
+    )
+
+
+def _precision(dtype: Any) -> float:
+    """Return the distance from 1 to the next number of a type. bfloat16 and fp8 are types of ml_dtypes."""
+    if dtype.kind in "fc" and dtype.type.__module__ == "numpy":
+        return float(np.finfo(dtype).eps)
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+
+
+def _describe(case: Mapping[str, Any]) -> str:
+    """Return the arguments of a case, with the type and the shape of each array."""
+    return ", ".join(
+        f"{name}={value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else f"{name}={describe_value(value)}"
+        for name, value in case.items()
+    )
+
+
+class DeviceParameter(NamedTuple):
+    """One run of a test with the mark ``devices``.
+
+    Attributes
+    ----------
+    label
+        The name of the run, such as ``opencl:0``.
+    device
+        The device, or None.
+    reason
+        Why there is no device.
+    """
+
+    label: str
+    device: Device | None
+    reason: str = ""
+
+
+def device_parameters(kinds: Sequence[str]) -> list[DeviceParameter]:
+    """Return the devices of these kinds, or else of all installed kinds. A kind without a device has one item with the reason.
+
+    Raises
+    ------
+    ArgumentError
+        A kind is unknown.
+    """
+    installed = registry.registered("devmod.device")
+    for kind in kinds:
+        if kind not in installed and find_spec(kind) is None:
+            known = {*installed, *registry.registered("devmod.targets")}
+            raise ArgumentError(f"the mark devices: unknown kind {kind!r}{did_you_mean(kind, known)}", argument="kinds")
+    result = []
+    for kind in kinds or sorted(installed):
+        try:
+            found, reason = probe(kind), f"there is no {kind} device"
+        except DevmodError as error:
+            found, reason = [], str(error)
+        result += [DeviceParameter(f"{kind}:{each.index}", each) for each in found] or [DeviceParameter(kind, None, reason)]
+    return result or [DeviceParameter("none", None, "no backend of devmod is installed, so there is no device")]

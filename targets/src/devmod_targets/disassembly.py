@@ -1,0 +1,105 @@
+"""What `devmod inspect --disasm` shows: the assembly of payloads, by the disassemblers of wheels and of PATH."""
+
+from __future__ import annotations
+
+import os
+from tempfile import TemporaryDirectory
+
+from pluggy import HookimplMarker
+
+from devmod.backend import find_program, payload_of
+from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, pip_install
+from devmod_readers.nvidia import fatbin_members
+from devmod_targets.authoring._process import own_environment, run_program
+from devmod_targets.cuda import _wheels
+from devmod_targets.vulkan import _slangpy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devmod import Module
+    from devmod.backend import Binary
+
+_FORMATS = ("cubin", "fatbin", "spv", "hsaco", "so")
+#: LLVM's program by its names in PATH: versioned ones are newer than the system's default.
+_OBJDUMPS = (*(f"llvm-objdump-{version}" for version in range(24, 14, -1)), "llvm-objdump")
+
+
+@HookimplMarker("devmod")
+def devmod_disassemble(module: Module) -> dict[str, dict[str, str]] | None:
+    """Return the assembly of each part of a payload: its ``text``, or the ``problem`` why there is none; None for other formats."""
+    payload = payload_of(module)
+    if payload is None or (payload[1] not in _FORMATS and payload[1] not in payload[0].text_formats):
+        return None
+    spec, fmt, _, code = payload
+    result = {}
+    parts = {fmt: code} if isinstance(code, (bytes, memoryview)) else dict(code)
+    for name, data in parts.items():
+        try:
+            for label, text in _texts(spec.kind, fmt, name, data, fmt in spec.text_formats):
+                result[label] = {"text": text}
+        except DevmodError as error:
+            result[name] = {"problem": str(error)}
+    return result
+
+
+def _texts(kind: str, fmt: str, name: str, data: Binary, is_text: bool) -> Iterator[tuple[str, str]]:
+    if is_text:
+        yield name, str(bytes(data).rstrip(b"\0"), "utf-8", "replace")
+    elif fmt == "fatbin":
+        for member in fatbin_members(data):
+            if member.kind in ("ptx", "cubin"):
+                yield from _texts(kind, member.kind, f"{member.kind} {member.arch}", member.data, member.kind == "ptx")
+    elif fmt == "spv":
+        yield name, _spirv(name, bytes(data)[12:])  # behind TVM's header
+    elif fmt == "cubin":
+        yield name, _run([_nvdisasm(), "-c"], data, kind)
+    else:
+        yield name, _run([_objdump(kind), "-d"], data, kind)
+
+
+def _nvdisasm() -> str:
+    program = "nvdisasm.exe" if os.name == "nt" else "nvdisasm"
+    folder = _wheels.folder_of(os.path.join("bin", program))
+    path = os.path.join(folder, "bin", program) if folder else find_program(program)
+    if not path:
+        raise ToolchainNotFoundError(f"a cubin is disassembled by nvdisasm, which is not installed: {pip_install('nvidia-cuda-nvdisasm')}")
+    return path
+
+
+def _objdump(kind: str) -> str:
+    path = next(filter(None, map(find_program, _OBJDUMPS)), "")
+    if not path:
+        raise ToolchainNotFoundError(
+            f"{kind} code is disassembled by llvm-objdump, which is not in PATH. No wheel has it; install LLVM, as in: apt install llvm",
+            kind=kind,
+        )
+    return path
+
+
+def _spirv(name: str, data: bytes) -> str:
+    library = _slangpy.find_library(name)
+    if library is not None:
+        text, messages, failure = library.disassemble(data)
+        if failure:
+            raise FormatError(f"slangpy cannot disassemble {name}: {failure}{messages and f': {messages.strip()}'}", kind="vulkan")
+        return str(text, "utf-8", "replace")
+    path = find_program("spirv-dis")
+    if not path:
+        raise ToolchainNotFoundError(
+            f"SPIR-V is disassembled by spirv-dis, or by the wheel slangpy; none is installed: {pip_install('slangpy')}", kind="vulkan"
+        )
+    return _run([path, "--no-color"], data, "vulkan")
+
+
+def _run(command: list[str], data: Binary, kind: str) -> str:
+    """Return the output of a program for a file with the data."""
+    name = os.path.basename(command[0])
+    with TemporaryDirectory(prefix="devmod-") as folder:
+        with open(os.path.join(folder, "input"), "wb") as file:
+            file.write(data)
+        status, output = run_program([*command, "input"], folder, name=name, kind=kind, environment=own_environment(folder))
+    if status:
+        raise FormatError(f"{name} cannot disassemble it: {output.strip() or f'exit status {status}'}", kind=kind)
+    return output

@@ -1,0 +1,41 @@
+"""A source that prints where nothing prints has a warning, with its line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import devmod
+
+GLSL = """#version 450
+#extension GL_EXT_debug_printf : require
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer Y { float y[]; };
+void main() {
+    /* debugPrintfEXT("a comment");
+    */ debugPrintfEXT("y is %f", y[0]);
+    y[0] = 3;
+}
+"""
+SLANG = """[shader("compute")] [numthreads(1, 1, 1)] void k(RWStructuredBuffer<float> y) {
+    printf("y is %f", y[0]);  // printf
+    y[0] = 3;
+}
+"""
+ENDING = " prints nothing without Vulkan's validation layers, and nothing on lavapipe with them. Write the values to an array (docs/debugging.md)"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "line"), [("GLSL", GLSL, "7: warning: debugPrintfEXT"), ("Slang", SLANG, "2: warning: printf")]
+)
+def test_a_shader_that_prints_has_a_warning(language: str, text: str, line: str) -> None:
+    with pytest.warns(UserWarning, match=re.escape(f"<text>:{line}{ENDING}")):
+        devmod.compile(text, "vulkan", language=language)
+    with pytest.raises(devmod.CompileError, match="--werror turns this warning into an error"):
+        devmod.compile(text, "vulkan", language=language, options=["--werror"])
+
+
+def test_a_shader_that_does_not_print_has_none() -> None:
+    text = GLSL.replace('debugPrintfEXT("y is %f", y[0]);', "// debugPrintfEXT")
+    assert "k" in devmod.compile(text, "vulkan", language="GLSL", name="k")

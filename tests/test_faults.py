@@ -1,0 +1,22 @@
+"""The table of docs/debugging.md: what `devmod.testing` finds. The plugins' tests compare each kind with its column."""
+
+from __future__ import annotations
+
+import pytest
+from faults import FAULTS, FOUND, check_faults, table
+
+import devmod
+
+
+def test_the_table_has_each_fault() -> None:
+    rows = table()
+    assert list(rows) == [fault.label for fault in FAULTS.values()]
+    assert len(rows) == 20
+    assert {cell for row in rows.values() for cell in row.values()} <= set(FOUND)
+
+
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of pyopencl, for any text of a build
+@pytest.mark.devices("opencl", "vulkan", "webgpu", "hexagon")
+def test_what_is_found_on_each_device(device: devmod.Device) -> None:
+    target = {"hexagon": "hexagon -arch=v66"}.get(device.kind, device.kind)
+    check_faults(device, target, "OpenCL C" if device.kind == "opencl" else "Slang")

@@ -1,0 +1,381 @@
+"""`devmod run`, `bench`, `verify` and `inspect --disasm` on real devices."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import devmod
+from devmod._cli import main
+from devmod_conformance.checks import first_device
+
+CL = """
+__kernel void saxpy(__global float *y, __global const float *x, float a, uint n) {
+    uint i = get_global_id(0);
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+SOURCES = {
+    "opencl": CL,
+    "vulkan": """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer Y { float y[]; };
+layout(binding = 1) readonly buffer X { float x[]; };
+layout(push_constant) uniform P { float a; uint n; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < n) y[i] = a * x[i] + y[i]; }
+""",
+    "webgpu": """@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+struct P { a: f32, n: u32 }
+@group(0) @binding(2) var<uniform> p: P;
+@compute @workgroup_size(64) fn saxpy(@builtin(global_invocation_id) id: vec3<u32>) {
+    if (id.x < p.n) { y[id.x] = p.a * x[id.x] + y[id.x]; }
+}
+""",
+    "hexagon": "void saxpy(float *y, const float *x, float a, unsigned n) { for (unsigned i = 0; i < n; ++i) y[i] = a * x[i] + y[i]; }",
+}
+TARGETS = {"hexagon": "hexagon -arch=v67"}
+KINDS = tuple(SOURCES)
+
+
+def saxpy(kind: str, source: str = "") -> Any:
+    return devmod.compile(source or SOURCES[kind], TARGETS.get(kind, kind), name="saxpy")
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = main([*map(str, words)])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with saxpy for OpenCL. The current folder has it."""
+    first_device("opencl")
+    monkeypatch.chdir(tmp_path)
+    devmod.save(saxpy("opencl"), tmp_path / "k.devmod")
+    return Path("k.devmod")
+
+
+# -- run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_compares_and_saves_on_each_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) -> None:
+    device = first_device(kind)
+    devmod.save(saxpy(kind), tmp_path / "k.devmod")
+    x = np.arange(100, dtype="float32")
+    np.savez(tmp_path / "x.npz", x=x, other=x)
+    np.save(tmp_path / "want.npy", 2 * x + 0.5)
+    words = [tmp_path / "k.devmod", "saxpy", "y=fill:0.5[100]", f"x={tmp_path}/x.npz:x", "a=2", "n=100", "--guard"]
+    words += [] if kind == "hexagon" else ["--threads", "100"]
+    results = ["--expect", f"y={tmp_path}/want.npy", "--save", f"y={tmp_path}/y.npy"]
+    status, out, err = call(capsys, "run", *words, *results)
+    first, second, third = out.splitlines()
+    assert (status, err) == (0, "")
+    assert first.startswith(f"saxpy on {kind}:0 ({device.name}): ")
+    assert first.endswith(" on the host")
+    assert second == f"y: float32[100], saved to {tmp_path}/y.npy"
+    assert third == f"y agrees with {tmp_path}/want.npy: worst error 0 at y[0], which is 0.5, expected 0.5"
+    assert np.array_equal(np.load(tmp_path / "y.npy"), 2 * x + 0.5)
+
+    np.save(tmp_path / "want.npy", np.where(x == 7, 15, 2 * x + 0.5))
+    status, out, _ = call(capsys, "run", *words, *results, "--json")
+    report = json.loads(out)
+    assert status == 1
+    expected = {"file": f"{tmp_path}/want.npy", "error": 0.5, "index": [7], "value": 14.5, "expected": 15.0, "agrees": False}
+    assert report["expected"] == {"y": expected}
+    assert (report["device"], report["arrays"]) == (f"{kind}:0", {"y": {"type": "float32", "shape": [100]}})
+    assert report["host"] > 0
+    assert call(capsys, "run", *words, *results, "--atol", "1")[0] == 0
+
+
+def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    kernels = devmod.compile(
+        """
+        __kernel void bytes(__global uchar *out, __global const uchar *in) { out[get_global_id(0)] = 255 - in[get_global_id(0)]; }
+        __kernel void words(__global uint *out, __global const uint *in) { out[get_global_id(0)] = in[get_global_id(0)] ^ 0xFFFFFF; }
+        __kernel void lanes(__global uchar4 *out, __global const uchar4 *in) { out[get_global_id(0)] = in[get_global_id(0)].zyxw; }
+        __kernel void floats(__global float *out, __global const float *in) { out[get_global_id(0)] = 1 - in[get_global_id(0)]; }
+        __kernel void image(__global float4 *out, read_only image2d_t in) {
+            out[get_global_id(0)] = read_imagef(in, (int2)(get_global_id(0) % 5, get_global_id(0) / 5));
+        }
+        """,
+        "opencl",
+    )
+    devmod.save(kernels, tmp_path / "p.devmod")
+    pixels = np.random.default_rng(1).integers(0, 256, (4, 5, 3)).astype("uint8")
+    Image.fromarray(pixels).save(tmp_path / "in.png")
+    inverse = {"bytes": ("[4,5,3]", 60, 3), "words": ("[4,5]", 20, 4), "floats": ("[4,5,3]", 60, 3)}
+    for name, (shape, threads, channels) in inverse.items():
+        words = [
+            f"out=zeros{shape}",
+            f"in={tmp_path}/in.png",
+            "--grid",
+            threads // 20,
+            "--block",
+            20,
+            "--save",
+            f"out={tmp_path}/{name}.png",
+        ]
+        assert call(capsys, "run", tmp_path / "p.devmod", name, *words)[::2] == (0, "")
+        result = np.asarray(Image.open(tmp_path / f"{name}.png"))
+        assert (result.shape, result[..., :3].tolist()) == ((4, 5, channels), (255 - pixels).tolist())
+    for name, order in {"lanes": slice(None, None, -1), "image": slice(None)}.items():
+        words = ["out=zeros[4,5]", f"in={tmp_path}/in.png", "--grid", 1, "--block", 20, "--save", f"out={tmp_path}/{name}.png"]
+        assert call(capsys, "run", tmp_path / "p.devmod", name, *words)[::2] == (0, "")
+        assert np.asarray(Image.open(tmp_path / f"{name}.png"))[..., :3].tolist() == pixels[..., order].tolist()
+
+
+def test_run_with_a_guard_finds_a_write_outside(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    devmod.save(saxpy("opencl", CL.replace("i < n", "i <= n").replace("+ y[i]", "")), file)
+    words = ["run", file, "saxpy", "y=zeros[100]", "x=fill:1[101]", "a=2", "n=100", "--threads", "128"]
+    status, out, err = call(capsys, *words, "--guard")
+    assert (status, out) == (1, "")
+    assert err.startswith("devmod: error: the opencl function 'saxpy' has written outside of argument 1 'y': y[100] is ")
+
+
+FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["y"], "saxpy: expected NAME=VALUE, got 'y'"),
+        (["y=1", "y=2"], "saxpy: 'y' is given twice"),
+        (["yy=zeros[3]"], "the opencl function 'saxpy' has no argument 'yy'. Did you mean 'y'?; its arguments: 'y', 'x', 'a', 'n'"),
+        (["y=zeros"], "y=zeros: it has no shape; give one, as in y=zeros[1024]"),
+        (["y=zeros:flot[3]"], "y: 'flot' is not a type: expected a name such as "),
+        (["y=zeros[3,k]"], "y: expected numbers, got 'k'"),
+        (["y=fill:1e99:int32[3]"], "y=fill:1e99:int32[3]: "),
+        (["x=rondom[3]"], f"x=rondom[3]: expected {FORMS}"),
+        (["x=no.npy"], "x: no.npy cannot be read: No such file or directory"),
+        (["x=k.npz:b"], "x: k.npz has no array 'b'; it has 'a', 'c'"),
+        (["x=k.npz"], "x: k.npz has several arrays; it has 'a', 'c'"),
+        (["x=k.png"], "x: k.png cannot be read: "),
+        (["y=zeros[8]", "x=zeros:int32[8]", "a=1", "n=8"], "the opencl function 'saxpy': argument 2 'x' "),
+        (
+            ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "z=z.npy"],
+            "saxpy has no array 'z' to compare or to save; its arrays: 'y', 'x'",
+        ),
+        (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.txt"], "--save y=y.txt: expected a file .npy or a picture ("),
+        (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.png"], "--save y=y.png: expected height × width or "),
+        (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--expect", "y=k.npz:a"], "y has the shape (8,), and the expected array (2,)"),
+    ],
+)
+def test_the_errors_of_run_name_the_argument(capsys: pytest.CaptureFixture[str], file: Path, words: list[str], text: str) -> None:
+    np.savez("k.npz", a=np.zeros(2), c=np.zeros(2))
+    Path("k.png").write_text("no picture")
+    status, _, err = call(capsys, "run", file, "saxpy", *words, "--threads", "8")
+    assert (status, err[: len(text) + 15]) == (1, f"devmod: error: {text}"), err
+
+
+def test_a_picture_without_pillow_and_a_plot_without_matplotlib_name_the_install(
+    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    status, _, err = call(capsys, "run", file, "saxpy", "x=a.png", "--threads", "8")
+    assert (status, err) == (1, "devmod: error: x=a.png: a picture needs Pillow, which is missing: pip install pillow\n")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    status, _, err = call(capsys, "bench", file, "--threads", "8", "--repeat", "1", "--plot", "p.svg")
+    assert (status, err) == (1, "devmod: error: a plot needs matplotlib, which is not installed: pip install matplotlib\n")
+
+
+def test_run_returns_the_value_of_a_function(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("hexagon")
+    devmod.save(devmod.compile("int add(int a, int b) { return a + b; }", "hexagon -arch=v67"), tmp_path / "k.devmod")
+    status, out, _ = call(capsys, "run", tmp_path / "k.devmod", "add", "a=40", "b=2")
+    assert (status, out.splitlines()[1:]) == (0, ["returned 42"])
+
+
+# -- verify
+
+
+def bundle(kinds: tuple[str, ...], **sources: str) -> Any:
+    for kind in kinds:
+        first_device(kind)
+    return devmod.bundle(*(saxpy(kind, sources.get(kind, "")) for kind in kinds))
+
+
+def test_verify_finds_that_all_candidates_agree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    devmod.save(bundle(KINDS), tmp_path / "k.devmod")
+    status, out, err = call(capsys, "verify", tmp_path / "k.devmod", "--json")
+    data = json.loads(out)
+    assert (status, err, data["ok"]) == (0, "", True)
+    assert [(each["digest"], each["problem"]) for each in data["payloads"]] == [(True, "")] * 4
+    compared = {each["candidate"].partition("/")[0]: each["outcome"] for each in data["functions"]["saxpy"]}
+    assert compared == {"opencl": "reference", "vulkan": "agrees", "webgpu": "agrees", "hexagon": "agrees"}
+    text = call(capsys, "verify", tmp_path / "k.devmod")[1]
+    assert text.startswith("payloads: 4 of 4 intact, 4 compared with a digest\nsaxpy:\n  reference       opencl/cl on opencl:0")
+
+
+def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    wrong = SOURCES["vulkan"].replace("+ y[i]", "- y[i]")
+    outside = SOURCES["webgpu"].replace("y[id.x] = p.a", "y[id.x + 262138u] = p.a")
+    module = bundle(("opencl", "vulkan", "webgpu"), vulkan=wrong, webgpu=outside)
+    verification = devmod.verify(module)
+    first, differs, writes = verification.functions["saxpy"]
+    assert (verification.ok, first.outcome, differs.outcome, writes.outcome) == (False, "reference", "differs", "writes outside")
+    assert " with opencl/cl on opencl:0; they differ by " in differs.text
+    assert differs.text.startswith("y[")
+    assert writes.text.startswith("the webgpu function 'saxpy' has written outside of argument 1 'y': y[262144] is ")
+    devmod.save(module, tmp_path / "k.devmod")
+    assert call(capsys, "verify", tmp_path / "k.devmod")[0] == 1
+    assert call(capsys, "verify", tmp_path / "k.devmod", "saxpy", "--rtol", "1e9")[0] == 1  # the write is still outside
+
+
+def test_verify_compares_vectors_with_numbers() -> None:
+    """One candidate has a buffer of float, another one of float4: both get the same numbers."""
+    vectors = """
+    __kernel void saxpy(__global float4 *y, __global const float4 *x, float a, uint n) {
+        for (uint i = get_global_id(0); i < n / 4; i += get_global_size(0)) y[i] = a * x[i] + y[i];
+    }
+    """
+    verification = devmod.verify(bundle(("opencl", "webgpu"), opencl=vectors))
+    assert [each.outcome for each in verification.functions["saxpy"]] == ["reference", "agrees"]
+
+
+def test_verify_compares_arguments_by_name() -> None:
+    """The candidates take the arguments in different orders."""
+    swapped = "__kernel void two(__global int *b, __global int *a) { a[get_global_id(0)] = 1; b[get_global_id(0)] = 2; }"
+    other = swapped.replace("__global int *b, __global int *a", "__global int *a, __global int *b")
+    verification = devmod.verify(devmod.bundle(saxpy("opencl", swapped), saxpy("opencl", other)))
+    assert [each.outcome for each in verification.functions["two"]] == ["reference", "agrees"]
+
+
+def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:
+    first_device("opencl")
+    module = devmod.compile(
+        """
+        __kernel void image(read_only image2d_t i, __global float *x) { x[0] = read_imagef(i, (int2)(0, 0)).x; }
+        __kernel void shared(__local float *s, __global float *x) { s[get_local_id(0)] = 1; x[0] = s[0]; }
+        __kernel void fine(__global int *x, int n) { if (get_global_id(0) < n) x[get_global_id(0)] = n; }
+        """,
+        "opencl",
+    )
+    functions = devmod.verify(module).functions
+    assert {name: (each.outcome, each.text) for name, (each,) in functions.items()} == {
+        "image": ("not compared", "i: it is an image, whose size and format the call chooses"),
+        "shared": ("not compared", "s: the size of this local memory is unknown"),
+        "fine": ("reference", ""),
+    }
+    given = {"s": "local:4096"}
+    with pytest.raises(devmod.ArgumentError, match=r"^verify: no compared function has an argument 'q'$"):
+        devmod.verify(module, "fine", {"q": 1})
+    (shared,) = devmod.verify(module, "shared", given).functions["shared"]
+    assert (shared.outcome, shared.text) == ("not compared", "its interface has no block of threads")
+    with pytest.raises(devmod.FunctionNotFoundError):
+        devmod.verify(module, "fin")
+
+
+def test_verify_finds_damaged_payloads(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    data = file.read_bytes()
+    at = data.index(b"y[i] = a")
+    file.write_bytes(data[:at] + b"z" + data[at + 1 :])
+    status, out, _ = call(capsys, "verify", file)
+    assert (status, out.splitlines()[0]) == (1, "payloads: 0 of 1 intact, 0 compared with a digest")
+    assert "  damaged opencl/cl: 'k.devmod': the opencl module with 'saxpy' is damaged: its SHA-256 " in out
+    info = devmod.FunctionInfo("f", ["handle"])
+    for kind, fmt, code in (("cuda", "cubin", b"\x7fELF junk"), ("rocm", "hsaco", b"junk"), ("vulkan", "spv", {"f": b"junk" * 8})):
+        (payload,) = devmod.verify(devmod.create_with_fallback(kind, code, fmt, {"f": info})).payloads
+        assert payload.problem, kind
+
+
+# -- bench
+
+
+def test_bench_measures_each_combination(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    devmod.save(bundle(("opencl", "vulkan", "webgpu")), "k.devmod")
+    words = ["bench", "k.devmod", "saxpy", "y=zeros[N]", "x=random[N]", "n=N", "a=1", "--threads", "N", "--size", "N=1024,4096"]
+    words += ["--device", "opencl", "--device", "vulkan", "--device", "webgpu", "--repeat", "3", "--warmup", "1"]
+    status, out, err = call(capsys, *words, "--csv", "--plot", "p.svg")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert (status, err) == (0, "")
+    assert [(row["device"], row["sizes"]) for row in rows] == [
+        (f"{kind}:0", f"N={size}") for kind in ("opencl", "vulkan", "webgpu") for size in (1024, 4096)
+    ]
+    for row in rows:
+        low, median, high = (float(row[name]) for name in ("quartile1", "median", "quartile3"))
+        assert 0 < low <= median <= high < 10
+        moved = 12 * int(row["sizes"][2:])  # y is read and written, and x is read
+        assert float(row["gb_per_s"]) == pytest.approx(moved / median * 1e-9)
+        assert row["clock"] in ("device", "host")
+    assert Path("p.svg").read_text().startswith("<?xml")
+    status, out, _ = call(capsys, *words)
+    assert (status, " ".join(out.split("\n")[0].split())) == (0, "file function device sizes median 25 % 75 % GB/s clock")
+
+
+def test_bench_lists_what_cannot_be_measured(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    status, out, _ = call(capsys, "bench", file, "--threads", "64", "--block", "32", "--block", "1048576", "--repeat", "2", "--json")
+    good, bad = json.loads(out)["measurements"]
+    assert (status, good["block"], good["problem"], good["gb_per_s"]) == (1, "32", "", None)
+    assert (bad["block"], bad["median"]) == ("1048576", "NaN")
+    assert bad["problem"].startswith("the opencl function 'saxpy' cannot be launched on ")
+    status, _, err = call(capsys, "bench", "no.devmod", "--threads", "64")
+    assert (status, err.splitlines()[-1]) == (2, "Error: there is no file 'no.devmod'")
+    status, _, err = call(capsys, "bench", file, "saxpi", "--threads", "64")
+    assert (status, err) == (1, "devmod: error: there is no file and no function 'saxpi'; the functions: 'saxpy'\n")
+
+
+def test_bench_in_a_program_and_on_hexagon() -> None:
+    first_device("hexagon")
+    x = np.ones(256, "float32")
+    benchmark = devmod.bench({"a": saxpy("hexagon"), "b": saxpy("hexagon")}, "saxpy", {"x": x, "y": x, "a": 1, "n": 256}, repeat=2)
+    assert [(each.label, each.clock, each.problem) for each in benchmark.measurements] == [
+        ("a saxpy hexagon:0", "device", ""),
+        ("b saxpy hexagon:0", "device", ""),
+    ]
+    with pytest.raises(devmod.ArgumentError, match=r"^bench\(repeat\): expected an int of 1 or more, got 0$"):
+        devmod.bench(saxpy("hexagon"), repeat=0)
+
+
+# -- inspect --disasm
+
+
+def test_inspect_shows_assembly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cuda = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
+    path = tmp_path / "k.devmod"
+    for module, expected in (
+        (saxpy("vulkan"), "| OpReturn"),
+        (devmod.compile(cuda, "cuda -arch=compute_80"), "  | .visible .entry f("),
+        (saxpy("opencl"), "    |     uint i = get_global_id(0);"),
+    ):
+        devmod.save(module, path)
+        out = call(capsys, "inspect", path, "--disasm")[1]
+        assert any(line.strip().startswith(expected.strip()[:12]) for line in out.splitlines()), out
+    if shutil.which("llvm-objdump") or shutil.which("llvm-objdump-19"):
+        for module, expected in ((devmod.compile(cuda, "rocm -arch=gfx90a"), "s_endpgm"), (saxpy("hexagon"), "memw")):
+            devmod.save(module, path)
+            (assembly,) = json.loads(call(capsys, "inspect", path, "--disasm", "--json")[1])["module"]["disassembly"].values()
+            assert expected in assembly["text"]
+
+
+def test_inspect_names_what_disassembles(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "k.devmod"
+    kernel = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
+    devmod.save(devmod.compile(kernel, "cuda -arch=sm_90"), path)
+    monkeypatch.setattr("devmod_targets.cuda._wheels.folder_of", lambda program: "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    line = "  assembly cubin: a cubin is disassembled by nvdisasm, which is not installed: pip install nvidia-cuda-nvdisasm"
+    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    program = tmp_path / "nvdisasm"
+    program.write_text('#!/bin/sh\necho "$1 $2"\nread -r line < "$2" && exit 0\n')
+    program.chmod(0o755)
+    assert "    | -c input" in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    program.write_text("#!/bin/sh\necho no cubin\nexit 3\n")
+    line = "  assembly cubin: nvdisasm cannot disassemble it: no cubin"
+    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    devmod.save(saxpy("hexagon"), path)
+    assert "llvm-objdump, which is not in PATH" in call(capsys, "inspect", path, "--disasm")[1]

@@ -1,0 +1,142 @@
+"""`devmod.testing`: what `assert_kernel` reports, and the mark `devices` of pytest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+from devmod.testing import assert_kernel
+
+SOURCE = """
+kernel void scale(global float *y, global const float *x, float v) { y[get_global_id(0)] = v * x[get_global_id(0)]; }
+kernel void next(global ulong *y, global const ulong *x) { y[get_global_id(0)] = x[get_global_id(0)] + 1; }
+kernel void both(global float *y, global int *z) { y[get_global_id(0)] = NAN; z[get_global_id(0)] = 3; }
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels() -> devmod.Module:
+    return devmod.compile(SOURCE, "opencl")
+
+
+def message(*args: Any, **options: Any) -> list[str]:
+    with pytest.raises(AssertionError) as caught:
+        assert_kernel(*args, **options)
+    return [str(caught.value), *caught.value.__notes__]
+
+
+@pytest.mark.devices("opencl")
+def test_the_worst_element_is_reported(device: devmod.Device, kernels: devmod.Module) -> None:
+    scale = kernels["scale"].on(device)
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    case = {"y": np.zeros_like(x), "x": x, "v": 2.0, "grid": 12, "block": 1}
+
+    def wrong(y: Any, x: Any, v: float) -> Any:
+        result = v * x
+        result[1, 2] += 1
+        result[2, 1] += 5
+        return result
+
+    assert_kernel(scale, lambda y, x, v: v * x, [case, case | {"v": 3.0}])
+    assert not case["y"].any()
+    assert message(scale, wrong, [case]) == [
+        "scale: y differs from the reference in 2 of 12 elements; the worst is y[2, 1]: got 18.0, expected 23.0, an error of 5 where "
+        "4.39e-05 is allowed",
+        "in case 0: y=float32[3, 4], x=float32[3, 4], v=2.0, grid=12, block=1",
+    ]
+    assert_kernel(scale, wrong, [case], atol=5)
+    assert_kernel(scale, lambda y, x, v: v * x * 1.001, [case], rtol=0.01)
+
+
+def test_integers_are_compared_exactly(kernels: devmod.Module) -> None:
+    x = np.array([2**63, 2**64 - 2], "uint64")
+    case = {"y": np.zeros_like(x), "x": x, "threads": 2}
+    assert_kernel(kernels["next"], lambda y, x: x + 1, [case])
+    text = (
+        "next: y differs from the reference in 2 of 2 elements; the worst is y[0]: got 9223372036854775809, expected 9223372036854775808, "
+        "an error of 1 where 0 is allowed"
+    )
+    assert message(kernels["next"], lambda y, x: x, [case])[0] == text
+
+
+def test_several_arrays_and_nan(kernels: devmod.Module) -> None:
+    case = {"y": np.zeros(2, "float32"), "z": np.zeros(2, "int32"), "threads": 2}
+    nan = np.full(2, np.nan, "float32")
+    assert_kernel(kernels["both"], lambda y, z: {"y": nan, "z": z + 3}, [case])
+    assert message(kernels["both"], lambda y, z: {"z": z + 3, "y": y}, [case])[0] == (
+        "both: y differs from the reference in 2 of 2 elements; the worst is y[0]: got nan, expected 0.0, an error of inf where 0 is allowed"
+    )
+    assert message(kernels["both"], lambda y, z: {"z": z[:1]}, [case])[0] == "both: z has the shape (2,), and the reference has (1,)"
+
+
+@pytest.mark.parametrize(
+    ("reference", "count", "text"),
+    [
+        (None, 0, "assert_kernel: expected one case or more, got none"),
+        (
+            lambda y, z: y,
+            1,
+            "assert_kernel: the reference returned {y}; expected a mapping from names of arguments to arrays, or the array of the one argument "
+            "that the kernel writes (it writes: y, z)",
+        ),
+        (lambda y, z: {"q": y}, 1, "assert_kernel: the reference returned an array for 'q', and the case has no NumPy array of that name"),
+        (lambda y, z: {}, 1, "assert_kernel: the reference returned no array"),
+    ],
+)
+def test_a_wrong_use_is_an_error(kernels: devmod.Module, reference: Any, count: int, text: str) -> None:
+    case = {"y": np.zeros(2, "float32"), "z": np.zeros(2, "int32"), "threads": 2}
+    with pytest.raises(devmod.ArgumentError) as caught:
+        assert_kernel(kernels["both"], reference, [case] * count)
+    head, _, tail = text.partition("{y}")
+    assert str(caught.value).startswith(head)
+    assert str(caught.value).endswith(tail)
+
+
+def test_a_guard_is_active(kernels: devmod.Module) -> None:
+    case = {"y": np.zeros(2, "float32"), "z": np.zeros(4, "int32"), "threads": 4}
+    with pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'") as caught:
+        assert_kernel(kernels["both"], lambda y, z: {"z": z + 3}, [case])
+    assert caught.value.__notes__ == ["in case 0: y=float32[2], z=int32[4], threads=4"]
+
+
+# -- The plugin of pytest.
+
+
+def run(folder: Path, text: str, *options: str) -> str:
+    (folder / "test_it.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-c", "/dev/null", "--rootdir", str(folder), "-p", "no:cacheprovider", *options]
+    return subprocess.run([*command, "test_it.py"], cwd=folder, capture_output=True, text=True, check=False, timeout=120).stdout
+
+
+MARKED = "import pytest\n@pytest.mark.devices({})\ndef test_it({}): print(device.kind)\n"
+
+
+def test_a_marked_test_runs_on_each_device(tmp_path: Path) -> None:
+    count = len([each for each in devmod.devices() if each.kind == "opencl"])
+    done = run(tmp_path, MARKED.format("'opencl', 'metal'", "device"), "-vv", "--strict-markers")
+    assert done.count("::test_it[opencl:") == count
+    assert "::test_it[metal] SKIPPED" in done
+    assert "Metal needs macOS, got linux" in done
+    assert f"{count} passed, 1 skipped" in done
+
+
+@pytest.mark.parametrize(
+    ("kinds", "argument", "text"),
+    [
+        ("'opncl'", "device", "test_it.py::test_it: the mark devices: unknown kind 'opncl'. Did you mean 'opencl'?"),
+        ("", "", "test_it.py::test_it has the mark devices, so it needs the argument `device`"),
+    ],
+)
+def test_a_wrong_mark_is_an_error(tmp_path: Path, kinds: str, argument: str, text: str) -> None:
+    assert text in run(tmp_path, MARKED.format(kinds, argument))
+
+
+def test_without_the_mark_nothing_of_devmod_is_imported(tmp_path: Path) -> None:
+    text = "import sys\ndef test_it(): assert [each for each in sys.modules if each.startswith('devmod')] == ['devmod_pytest']\n"
+    assert "1 passed" in run(tmp_path, text)
