@@ -21,6 +21,7 @@ import cases  # noqa: E402 - the demo's references
 from browser_driver import Browser, decode_array  # noqa: E402
 from browser_images import kernel  # noqa: E402
 from browser_page import DRAWN, PAGE, low_contrast, saved, served, show  # noqa: E402
+from build import compile_one_source  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +82,13 @@ class Shown:
         return lambda **call: None
 
 
-def test_the_blur_on_the_canvas_agrees_with_numpy(page: Browser) -> None:
+def check_blur(page: Browser) -> None:
     shown = Shown(pixels(page, "blur"))
     result = cases.gaussian_blur(shown, shown, ROOT)
     assert result.error <= result.tolerance
 
 
-def test_the_mandelbrot_set_on_the_canvas_has_the_demos_colours(page: Browser) -> None:
+def check_mandelbrot(page: Browser) -> None:
     width, height = 720, 480
     x = np.float32(-2.25) + np.arange(width, dtype=np.float32) * np.float32(0.0048)
     y = np.float32(1.15) - np.arange(height, dtype=np.float32) * np.float32(0.0048)
@@ -107,6 +108,23 @@ def test_the_mandelbrot_set_on_the_canvas_has_the_demos_colours(page: Browser) -
     same = (np.abs(found[..., :3].astype(int) - wanted.astype(int)) <= 2).all(axis=-1)
     assert same.mean() > 0.99
     assert (found[240, 468, :3] == 0).all()
+
+
+def test_the_blur_on_the_canvas_agrees_with_numpy(page: Browser) -> None:
+    check_blur(page)
+
+
+def test_the_mandelbrot_set_on_the_canvas_has_the_demos_colours(page: Browser) -> None:
+    check_mandelbrot(page)
+
+
+@pytest.mark.row("R37")
+def test_kernels_in_slang_on_the_canvas(browser: Browser, tmp_path: Path) -> None:
+    modules = [module for target in ("vulkan", "webgpu") for _, module in compile_one_source(ROOT, "Slang", target)]
+    show(browser, saved(tmp_path / "one_source.devmod", *modules), viewport={"width": 1280, "height": 900})
+    check_blur(browser)
+    check_mandelbrot(browser)
+    assert browser.messages() == []
 
 
 def test_zooming_by_click_button_and_key(page: Browser) -> None:

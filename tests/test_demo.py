@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "examples" / "demo"
 sys.path.insert(0, str(DEMO))
 
-from build import SOURCES, compile_kind  # noqa: E402
+from build import SOURCES, compile_kind, compile_one_source  # noqa: E402
 
 
 def build(out: Path, *, kinds: Sequence[str] = ("opencl",), only: Sequence[str] = (), **replace: tuple[str, str]) -> None:
@@ -37,7 +37,7 @@ def build(out: Path, *, kinds: Sequence[str] = ("opencl",), only: Sequence[str] 
         digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for module in made}
         modules += made
     devmod.save(devmod.bundle(*modules), out / "kernels.devmod")
-    (out / "digests.json").write_text(json.dumps(digests))
+    (out / "digests.json").write_text(json.dumps({"kernels.devmod": digests}))
 
 
 def run(out: Path, demo: Path = DEMO) -> subprocess.CompletedProcess[str]:
@@ -73,6 +73,25 @@ def test_everything_runs_on_every_kind_agrees_and_is_drawn(tmp_path: Path) -> No
     assert process.stdout.count("│ same ") == len(SOURCES)
 
 
+@pytest.mark.row("R37")
+def test_one_file_of_two_languages_runs_on_each_kind(tmp_path: Path) -> None:
+    targets = {"opencl": "OpenCL C", "hexagon -arch=v66": "Slang"}
+    modules = {target.partition(" ")[0]: compile_one_source(ROOT, language, target) for target, language in targets.items()}
+    devmod.save(devmod.bundle(*(module for named in modules.values() for _, module in named)), tmp_path / "one_source.devmod")
+    digests = {
+        kind: {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for _, module in named}
+        for kind, named in modules.items()
+    }
+    (tmp_path / "digests.json").write_text(json.dumps({"one_source.devmod": digests}))
+    process = run(tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+    _, _, calls = process.stdout.partition("the same line of Python on every kind")
+    kinds = "opencl" if "not run, hexagon: " in process.stdout else r"opencl, hexagon \(smaller\)"
+    for name in ("Gaussian blur", "Mandelbrot"):
+        assert re.search(rf"│ {name} +│ .* │ {kinds} +│", calls), calls
+    assert process.stdout.count("│ same ") == 2
+
+
 def test_a_call_that_differs_between_kinds_fails_the_demo(tmp_path: Path) -> None:
     build(tmp_path, kinds=("opencl", "webgpu"), only=("softmax",))
     demo = tmp_path / "demo"
@@ -99,7 +118,8 @@ def test_a_wrong_result_fails_the_demo(tmp_path: Path) -> None:
 def test_other_bytes_fail_the_demo(tmp_path: Path) -> None:
     build(tmp_path, only=("reduction", "softmax"))
     digests = json.loads((tmp_path / "digests.json").read_text())
-    (tmp_path / "digests.json").write_text(json.dumps({"opencl": digests["opencl"] | {"softmax": "0" * 64}}))
+    digests["kernels.devmod"]["opencl"]["softmax"] = "0" * 64
+    (tmp_path / "digests.json").write_text(json.dumps(digests))
     process = run(tmp_path)
     assert process.returncode == 1
     assert "FAILED the opencl module with softmax: the build machine saved other bytes" in process.stdout

@@ -34,6 +34,7 @@ PAGES = (
     "images.md",
     "manifest.md",
     "moving-from-pyopencl.md",
+    "one_source.md",
     "porting.md",
     "remote.md",
     "run-and-bench.md",
@@ -54,6 +55,7 @@ NOT_RUN = {
     "images.md": 0,
     "manifest.md": 2,
     "moving-from-pyopencl.md": 1,
+    "one_source.md": 0,
     "porting.md": 0,
     "remote.md": 4,
     "rocm.md": 0,
@@ -110,5 +112,5 @@ def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkey
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_code_is_run(page: str) -> None:
     text = (DOCS / page).read_text()
-    fences = re.findall(r"^```(python|c|wgsl|toml|console)$", text, re.MULTILINE)
+    fences = re.findall(r"^```(python|c|wgsl|hlsl|toml|console)$", text, re.MULTILINE)
     assert len(fences) == len([mark for mark, _, _ in blocks(text) if mark != "prints"]) + NOT_RUN[page]

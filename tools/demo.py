@@ -1,8 +1,9 @@
-"""`make demo`: real wheels, two environments, one file.
+"""`make demo`: real wheels, two environments, the same files.
 
-Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's matmul, into one bundle. Environment B
-has devmod-core and the runtime wheels. It runs everything from that file on each device, compares with NumPy and draws pictures. ROCm's
-kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
+Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's matmul, into one bundle. The kernels
+that have one source for several kinds go into another. Environment B has devmod-core and the runtime wheels. It runs everything from those
+files on each device, compares with NumPy and draws pictures. ROCm's kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names
+one.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def main() -> None:
         (OUT / folder).mkdir(mode=0o700)
 
     step("environment A, the build box: devmod-core[build], no runtime")
-    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}", *build_side], [core, readers, targets])
+    a = environment("build-box", [f"devmod-core[build,build-cuda-opencl] @ {core.as_uri()}", *build_side], [core, readers, targets])
     run(a, "-m", "devmod", "plugins")
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
     run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")
@@ -96,7 +97,7 @@ def main() -> None:
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
     b = environment("device-box", [*requirements, *BESIDES], [*own.values()])
     run(b, "-m", "devmod", "devices")
-    step("loading the file, running everything")
+    step("loading the files, running everything")
     run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT, variables=rocm_emulator())
     step("done")
     command = b.with_name("devmod").relative_to(ROOT)

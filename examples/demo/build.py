@@ -2,7 +2,8 @@
 
     python build.py <folder of the repository> <folder to write to>
 
-It writes kernels.devmod, and digests.json with the SHA-256 of the bytes of each module in this environment.
+It writes kernels.devmod, where each kind has a source of its own, and one_source.devmod, where several kinds have the same source.
+digests.json has the SHA-256 of the bytes of each module in this environment.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hashlib
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "softmax.hip": {"block": 64},
     "matmul.hip": {"block": (16, 16)},
 }
-#: A Hexagon function is one call without a grid. Its calls differ from those of the kinds above, so it is in another file.
+#: The sources that several kinds have: the pattern of each language's, and what this demo compiles them for. `make test` has further kinds.
+LANGUAGES = {"Slang": "one_source/*.slang", "OpenCL C": "opencl/*.cl"}
+ONE_SOURCE = {"Slang": ("vulkan", "webgpu", "hexagon -arch=v66"), "OpenCL C": ("opencl", "cuda -arch=compute_75", "rocm -arch=gfx1100")}
+#: The sources that a kind cannot have: those with barriers, with images, and with the length of a buffer.
+NOT_FOR = {
+    "hexagon": {"matmul.slang", "reduction.slang", "softmax.slang"},
+    "cuda": {"resize.cl"},
+    "rocm": {"resize.cl"},
+    "metal": {"reduction.slang"},
+}
+#: A function of C for Hexagon is one call without a grid. Its calls differ from those of the kinds above, so it is in another file.
 DSP_TARGET, DSP_OPTIONS = "hexagon -arch=v66", {"brighten.c": ["-mhvx=v66"]}
 BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal", "pycuda", "hip")
 
@@ -56,10 +69,43 @@ def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]
     return modules
 
 
+def compile_one_source(repository: Path, language: str, target: str) -> list[tuple[str, devmod.Module]]:
+    """Return the kernels of a language that a target can have, each with the name of its source."""
+    left_out = NOT_FOR.get(target.partition(" ")[0], ())
+    sources = [source for source in sorted((repository / "examples").glob(LANGUAGES[language])) if source.name not in left_out]
+    return [(source.name, devmod.compile(source, target, **OPTIONS.get(source.name, {}))) for source in sources]
+
+
 def compile_dsp(repository: Path) -> list[tuple[str, devmod.Module]]:
     """Return the examples for Hexagon, each with the name of its source."""
     sources = sorted((repository / "examples" / "hexagon").glob("*.c"))
     return [(source.name, devmod.compile(source, DSP_TARGET, options=DSP_OPTIONS.get(source.name, ()))) for source in sources]
+
+
+def save(path: Path, kinds: dict[str, Callable[[], list[tuple[str, devmod.Module]]]]) -> dict[str, dict[str, str]]:
+    """Compile the modules of each kind, save them in one file, and return their digests."""
+    modules: list[devmod.Module] = []
+    digests: dict[str, dict[str, str]] = {}
+    for kind, compile_modules in kinds.items():
+        try:
+            named_modules = compile_modules()
+        except devmod.ToolchainNotFoundError as error:
+            print(f"  not compiled, {kind}: {error}")
+            continue
+        for name, module in named_modules:
+            assert type(module).__name__ == "FallbackModule", f"{name} is {module!r}, not a fallback"
+            print(f"  {name:21} → {module.kind} {module.format}: {', '.join(module.functions)}")
+            modules.append(module)
+        digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for _, module in named_modules}
+    try:
+        modules[0].get_function(next(iter(modules[0].functions)))
+    except devmod.RuntimeNotLinkedError as error:
+        print(f"  running one here raises: {error}")
+    else:
+        raise AssertionError("a fallback returned a function")
+    devmod.save(devmod.bundle(*modules), path)
+    print(f"  {len(modules)} modules of {len(digests)} kinds in {path.name}, {path.stat().st_size} bytes")
+    return digests
 
 
 def main(repository: Path, out: Path) -> None:
@@ -70,30 +116,18 @@ def main(repository: Path, out: Path) -> None:
     for name in BINDINGS:
         assert importlib.util.find_spec(name) is None, f"{name} is installed; expected an environment without runtimes"
 
-    modules: list[devmod.Module] = []
-    digests: dict[str, dict[str, str]] = {}
-    for kind in SOURCES:
-        try:
-            named_modules = compile_kind(repository, kind)
-        except devmod.ToolchainNotFoundError as error:
-            print(f"  not compiled, {kind}: {error}")
-            continue
-        for name, module in named_modules:
-            assert type(module).__name__ == "FallbackModule", f"{name} is {module!r}, not a fallback"
-            print(f"  {name:19} → {module.kind} {module.format}: {', '.join(module.functions)}")
-            modules.append(module)
-        digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for _, module in named_modules}
-    try:
-        modules[0].get_function(next(iter(modules[0].functions)))
-    except devmod.RuntimeNotLinkedError as error:
-        print(f"  running one here raises: {error}")
-    else:
-        raise AssertionError("a fallback returned a function")
-
-    path = out / "kernels.devmod"
-    devmod.save(devmod.bundle(*modules), path)
+    digests = {
+        "kernels.devmod": save(out / "kernels.devmod", {kind: partial(compile_kind, repository, kind) for kind in SOURCES}),
+        "one_source.devmod": save(
+            out / "one_source.devmod",
+            {
+                target.partition(" ")[0]: partial(compile_one_source, repository, language, target)
+                for language, targets in ONE_SOURCE.items()
+                for target in targets
+            },
+        ),
+    }
     (out / "digests.json").write_text(json.dumps(digests, indent=2))
-    print(f"  {len(modules)} modules of {len(digests)} kinds in one file of {path.stat().st_size} bytes")
     try:
         dsp_modules = compile_dsp(repository)
     except devmod.ToolchainNotFoundError as error:

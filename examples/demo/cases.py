@@ -165,6 +165,34 @@ def tvm_matmul(module: Any, device: Any, _: Path) -> Result:
     return Result(_largest(c.numpy(), left.astype(np.float64) @ right), 1e-4)
 
 
+def fitted_gaussian(module: Any, device: Any, _: Path, *, n: int = 500, steps: int = 6) -> Result:
+    """Gauss and Newton's method. The kernels give the values and their derivatives; the reference has its own derivatives in float64."""
+    places = np.linspace(-3, 3, n, dtype=np.float32)
+    x, y, gradient = device.from_numpy(places), device.empty((n,), "float32"), device.empty((n, 3), "float32")
+
+    def on_device(estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parameters = device.from_numpy(estimate.astype(np.float32))
+        module["gaussian"](x=x, parameters=parameters, y=y, n=n, threads=n)
+        module["gaussian_gradient"](x=x, parameters=parameters, gradient=gradient, n=n, threads=n)
+        return y.numpy(), gradient.numpy()
+
+    def by_numpy(estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        height, mean, width = estimate
+        d = (places.astype(np.float64) - mean) / width
+        e = np.exp(-0.5 * d * d)
+        return height * e, np.stack([e, height * e * d / width, height * e * d * d / width], axis=1)
+
+    measured = by_numpy(np.array([1.5, 0.4, 0.8]))[0] + np.random.default_rng(5).normal(0, 0.05, n)
+    fits = []
+    for model in (on_device, by_numpy):
+        estimate = np.array([1.0, 0.0, 1.0])
+        for _step in range(steps):
+            values, derivatives = model(estimate)
+            estimate = estimate + np.linalg.lstsq(derivatives, measured - values, rcond=None)[0]
+        fits.append(estimate)
+    return Result(_largest(*fits), 1e-5)
+
+
 #: From the name of a case to its function, and the functions of the module that it calls.
 CASES: dict[str, tuple[Callable[..., Result], tuple[str, ...]]] = {
     "softmax": (softmax, ("softmax",)),
@@ -176,6 +204,9 @@ CASES: dict[str, tuple[Callable[..., Result], tuple[str, ...]]] = {
     "TVM's matmul": (tvm_matmul, ("matmul_kernel",)),
 }
 
+#: The cases of examples/one_source/, which also has a kernel that Slang derives from another.
+ONE_SOURCE_CASES = CASES | {"fitted Gaussian": (fitted_gaussian, ("gaussian", "gaussian_gradient"))}
+
 #: The cases with sizes for an emulator, which executes one instruction after another.
 SMALL_CASES: dict[str, Callable[..., Result]] = {
     "softmax": partial(softmax, rows=6, columns=100),
@@ -185,6 +216,7 @@ SMALL_CASES: dict[str, Callable[..., Result]] = {
     "Mandelbrot": partial(mandelbrot, width=96, height=64, steps=50),
     "sum": partial(total, n=3000, groups=4),
 }
+SMALL_ONE_SOURCE_CASES: dict[str, Callable[..., Result]] = SMALL_CASES | {"fitted Gaussian": partial(fitted_gaussian, n=50)}
 
 
 def dsp_softmax(module: Any, device: Any) -> Result:

@@ -1,10 +1,10 @@
-"""The demo's second machine: load the file where the runtimes are installed, run everything on each, compare with NumPy, draw.
+"""The demo's second machine: load the files where the runtimes are installed, run everything on each, compare with NumPy, draw.
 
-    python run.py <folder of the repository> <folder with kernels.devmod>
+    python run.py <folder of the repository> <folder with kernels.devmod, one_source.devmod and digests.json>
 
 Each kernel is one call, the same line of Python on every kind of device. The exit status is 1 if an error exceeds its tolerance, if a
 call differs between two kinds, or if the bytes of the two environments differ. A kind without a device here (Metal on Linux, Vulkan
-without a driver) is listed as compiled, with the reason. An emulator of AMD's RDNA3 runs smaller sizes for ROCm, if there is one.
+without a driver) is listed as compiled, with the reason. Emulators (qemu for Hexagon, one of AMD's RDNA3) run smaller sizes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import hashlib
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from cases import CASES, DSP_CASES, SMALL_CASES, Timed
+from cases import DSP_CASES, ONE_SOURCE_CASES, SMALL_ONE_SOURCE_CASES, Timed
 from PIL import Image
 from rich import box
 from rich.console import Console
@@ -32,40 +33,12 @@ def main(repository: Path, out: Path) -> int:
     failures: list[str] = []
     digests = json.loads((out / "digests.json").read_text())
 
-    table = Table("kernel", "kind", "device", box=box.ROUNDED, title="run on the device, compared with NumPy", title_justify="left")
-    for title in ("time", "largest error", "allowed"):
-        table.add_column(title, justify="right")
     pictures: dict[str, np.ndarray] = {}
     not_run: dict[str, str] = {}
-    calls: dict[str, dict[str, dict[str, None]]] = {name: {} for name in CASES}
-    # The file has each function once for each kind. The device chooses.
-    module = devmod.load(out / "kernels.devmod")
-    for kind, device in [(each, device) for each in digests for device in devices_of(each, not_run)]:
-        if device is None:
-            table.add_row("all", kind, "[yellow]compiled; no device here[/]", "–", "–", "–", end_section=True)
-            continue
-        names = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
-        # ROCm's stand-in runtime executes the machine code of an AMD GPU on the processor, one instruction after another.
-        is_emulated = kind == "rocm" and "no GPU" in device.name
-        all_cases = {name: case for name, (case, functions) in CASES.items() if names.issuperset(functions)}
-        cases = {name: SMALL_CASES[name] for name in all_cases} if is_emulated else all_cases
-        for name, case in cases.items():
-            timed = Timed(module, device, 0 if is_emulated else 4)
-            result = case(timed, device, repository)
-            text = "\n".join(timed.calls)
-            # On an emulator the sizes differ, and the rest of the call does not.
-            same = next((each for each in calls[name] if is_emulated and without_numbers(each) == without_numbers(text)), text)
-            calls[name].setdefault(same, {})[f"{kind} (smaller)" if is_emulated else kind] = None
-            is_within = result.error <= result.tolerance  # False for NaN
-            if not is_within:
-                failures.append(f"{name} on {kind}: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
-            error_text = f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
-            is_last = name == list(cases)[-1]
-            time = "–" if is_emulated else f"{timed.seconds * 1e3:.3f} ms"
-            label = "RDNA3 emulator" if is_emulated else device.name
-            table.add_row(name, kind, label, time, error_text, f"{result.tolerance:g}", end_section=is_last)
-            pictures |= {f"{kind}-{file}": picture for file, picture in result.pictures.items() if not is_emulated}
-    console.print(table)
+    calls: dict[str, dict[str, dict[str, None]]] = {name: {} for name in ONE_SOURCE_CASES}
+    # A file has each function once for each kind. The device chooses.
+    for name, build_digests in digests.items():
+        failures += run_file(console, out / name, build_digests, repository, calls, pictures, not_run)
     failures += [f"the call of {name} is not the same on every kind" for name, texts in calls.items() if len(texts) > 1]
     console.print(table_of_calls(calls))
     if (out / "dsp.devmod").exists():
@@ -73,17 +46,11 @@ def main(repository: Path, out: Path) -> int:
     for kind, reason in not_run.items():
         console.print(f"not run, {kind}: {reason}", soft_wrap=True, markup=False)
 
-    table = Table("kind", "modules", "SHA-256 of their bytes", "fallback = real", box=box.ROUNDED, title_justify="left")
+    table = Table("file", "kind", "modules", "SHA-256 of their bytes", "fallback = real", box=box.ROUNDED, title_justify="left")
     table.title = "the bytes of both environments"
-    for kind, build_digests in digests.items():
-        run_digests = same_bytes(out / "kernels.devmod", kind)
-        differences = [f"the {kind} module with {name} is in one environment alone" for name in run_digests.keys() ^ build_digests.keys()]
-        for name in run_digests.keys() & build_digests.keys():
-            if set(run_digests[name]) != {build_digests[name]}:
-                differences.append(f"the {kind} module with {name}: the build machine saved other bytes")
-        failures += differences
-        digest = hashlib.sha256("".join(stored for stored, _ in run_digests.values()).encode()).hexdigest()
-        table.add_row(kind, str(len(run_digests)), digest[:48] + "…", "[red]DIFFERENT[/]" if differences else "[green]same[/]")
+    for name, build_digests in digests.items():
+        for kind, kind_digests in build_digests.items():
+            failures += compare_bytes(table, out / name, kind, kind_digests)
     console.print(table)
 
     for name, picture in pictures.items():
@@ -95,6 +62,66 @@ def main(repository: Path, out: Path) -> int:
     for line in failures:
         console.print(f"[red]FAILED[/] {line}", soft_wrap=True)
     return bool(failures)
+
+
+def run_file(
+    console: Console,
+    path: Path,
+    kinds: Iterable[str],
+    repository: Path,
+    calls: dict[str, dict[str, dict[str, None]]],
+    pictures: dict[str, np.ndarray],
+    not_run: dict[str, str],
+) -> list[str]:
+    """Run a file on the devices of its kinds, print its table, and return the failures. Add to `calls`, `pictures` and `not_run`."""
+    failures: list[str] = []
+    table = Table("kernel", "kind", "device", box=box.ROUNDED, title_justify="left")
+    table.title = f"{path.name}: run on the device, compared with NumPy"
+    for title in ("time", "largest error", "allowed"):
+        table.add_column(title, justify="right")
+    module = devmod.load(path)
+    launches = 4 if path.stem == "kernels" else 1
+    for kind, device in [(each, device) for each in kinds for device in devices_of(each, not_run)]:
+        if device is None:
+            table.add_row("all", kind, "[yellow]compiled; no device here[/]", "–", "–", "–", end_section=True)
+            continue
+        names = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
+        # ROCm's stand-in runtime and qemu execute the machine code of another processor, one instruction after another.
+        is_emulated = kind == "hexagon" or (kind == "rocm" and "no GPU" in device.name)
+        all_cases = {name: case for name, (case, functions) in ONE_SOURCE_CASES.items() if names.issuperset(functions)}
+        cases = {name: SMALL_ONE_SOURCE_CASES[name] for name in all_cases} if is_emulated else all_cases
+        for name, case in cases.items():
+            timed = Timed(module, device, 0 if is_emulated else launches)
+            result = case(timed, device, repository)
+            text = "\n".join(dict.fromkeys(timed.calls))
+            # On an emulator the sizes differ, and the rest of the call does not.
+            same = next((each for each in calls[name] if is_emulated and without_numbers(each) == without_numbers(text)), text)
+            calls[name].setdefault(same, {})[f"{kind} (smaller)" if is_emulated else kind] = None
+            is_within = result.error <= result.tolerance  # False for NaN
+            if not is_within:
+                failures.append(f"{name} on {kind}: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
+            error_text = f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
+            is_last = name == list(cases)[-1]
+            time = "–" if is_emulated else f"{timed.seconds * 1e3:.3f} ms"
+            label = "RDNA3 emulator" if is_emulated and kind == "rocm" else device.name
+            table.add_row(name, kind, label, time, error_text, f"{result.tolerance:g}", end_section=is_last)
+            prefix = kind if path.stem == "kernels" else f"{path.stem}-{kind}"
+            pictures |= {f"{prefix}-{file}": picture for file, picture in result.pictures.items() if not is_emulated}
+    console.print(table)
+    return failures
+
+
+def compare_bytes(table: Table, path: Path, kind: str, build_digests: dict[str, str]) -> list[str]:
+    """Compare the bytes of a kind's modules with those of the build machine, add a row to the table, and return the differences."""
+    run_digests = same_bytes(path, kind)
+    differences = [f"the {kind} module with {name} is in one environment alone" for name in run_digests.keys() ^ build_digests.keys()]
+    for name in run_digests.keys() & build_digests.keys():
+        if set(run_digests[name]) != {build_digests[name]}:
+            differences.append(f"the {kind} module with {name}: the build machine saved other bytes")
+    digest = hashlib.sha256("".join(stored for stored, _ in run_digests.values()).encode()).hexdigest()
+    same = "[red]DIFFERENT[/]" if differences else "[green]same[/]"
+    table.add_row(path.stem, kind, str(len(run_digests)), digest[:48] + "…", same)
+    return differences
 
 
 def devices_of(kind: str, not_run: dict[str, str]) -> list[devmod.Device | None]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from faults import check_faults
 from guarded import check_guard
+from one_source import OPENCL_C, SLANG, check_one_source
 from pictures_port import check_pictures
 from profiled import check_profile
 from standin_cuda import on_hardware
@@ -57,6 +58,13 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
     case, _ = CASES[name]
     result = case(devmod.loads(payload), device, REPOSITORY)
     assert result.error <= result.tolerance
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize(("language", "names"), [("Slang", SLANG), ("OpenCL C", OPENCL_C)])
+def test_one_source(language: str, names: list[str], device: Any) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_one_source(device, language, f"cuda -arch={arch}", names)
 
 
 @pytest.mark.row("R37")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from guarded import check_guard
+from one_source import PLAIN, check_one_source
 from profiled import check_profile
 from transformer_port import check_transformer
 
@@ -37,6 +38,11 @@ def test_a_kernel_of_some_seconds(loaded: devmod.Module, device: Any) -> None:
     """In qemu-hexagon 7.2, a kernel that a signal handler has interrupted computes wrong results. The runner uses no timer signals."""
     result = dsp_matmul(loaded, device, m=250, n=260, k=270)
     assert result.error <= result.tolerance
+
+
+@pytest.mark.row("R37")
+def test_one_source(device: Any) -> None:
+    check_one_source(device, "Slang", "hexagon -arch=v66", PLAIN)
 
 
 @pytest.mark.row("R37")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from guarded import check_guard
+from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
 from profiled import check_profile
 from transformer_port import check_transformer
@@ -45,6 +46,12 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
     case, _ = CASES[name]
     found = case(module, device, REPOSITORY, **SMALL.get(name, {}))
     assert found.error <= found.tolerance
+
+
+@pytest.mark.row("R37")
+def test_one_source(device: Any) -> None:
+    # Slang gives no length of a buffer on Metal, and `sum` needs it.
+    check_one_source(device, "Slang", "metal", [name for name in SLANG if name != "sum"])
 
 
 @pytest.mark.row("R37")

@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 from guarded import check_guard
+from one_source import OPENCL_C, check_one_source
 from pictures_port import check_pictures
 from profiled import check_profile
 from transformer_port import check_transformer
+
+from devmod_opencl import _driver
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize("target", ["opencl", "opencl -format=il"])
+def test_one_source(target: str, device: Any) -> None:
+    if target != "opencl" and not _driver.takes_il(device.handle):
+        pytest.skip("the device builds no programs from SPIR-V")
+    check_one_source(device, "OpenCL C", target, [*OPENCL_C, "resize"])
 
 
 @pytest.mark.row("R37")

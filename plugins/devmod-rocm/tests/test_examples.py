@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from faults import check_faults
 from guarded import check_guard
+from one_source import OPENCL_C, SLANG, check_one_source
 from profiled import check_profile
 from standin_rocm import on_hardware
 from transformer_port import check_transformer
@@ -35,6 +36,14 @@ def payload() -> bytes:
 def test_example(name: str, payload: bytes, device: Any) -> None:
     result = SMALL_CASES[name](devmod.loads(payload), device, REPOSITORY)
     assert result.error <= result.tolerance
+
+
+@pytest.mark.row("R37")
+@pytest.mark.usefixtures("emulator")
+@pytest.mark.parametrize(("language", "names"), [("Slang", SLANG), ("OpenCL C", OPENCL_C)])
+def test_one_source(language: str, names: list[str], device: Any) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
+    check_one_source(device, language, f"rocm -arch={arch}", names)
 
 
 @pytest.mark.row("R37")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from guarded import check_guard, check_lengths
+from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
 from profiled import check_profile
 from transformer_port import check_transformer
@@ -37,6 +38,11 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
     case, _ = CASES[name]
     found = case(module, device, REPOSITORY)
     assert found.error <= found.tolerance
+
+
+@pytest.mark.row("R37")
+def test_one_source(device: Any) -> None:
+    check_one_source(device, "Slang", "vulkan", SLANG)
 
 
 @pytest.mark.row("R37")

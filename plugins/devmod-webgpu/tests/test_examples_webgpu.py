@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from guarded import check_guard, check_lengths
+from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
 from profiled import check_profile
 from transformer_port import check_transformer
@@ -41,6 +42,11 @@ def test_the_tile_is_an_override(device: Any) -> None:
     c = np.zeros((30, 30), "float32")
     f(a=a, b=b, c=c, m=30, n=30, k=30, threads=(30, 30))
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+@pytest.mark.row("R37")
+def test_one_source(device: Any) -> None:
+    check_one_source(device, "Slang", "webgpu", SLANG)
 
 
 @pytest.mark.row("R37")

@@ -71,9 +71,13 @@ template <class T, int N> struct packed {
     T each[N];
     operator vec2<T>() const requires(N == 2) { return {each[0], each[1]}; }
     operator vec3<T>() const requires(N == 3) { return {each[0], each[1], each[2]}; }
+    packed() = default;
+    explicit packed(vec4<T> v) requires(N == 4) : each{v.x, v.y, v.z, v.w} {}
+    operator vec4<T>() const requires(N == 4) { return {each[0], each[1], each[2], each[3]}; }
 };
 using packed_float2 = packed<float, 2>;
 using packed_float3 = packed<float, 3>;
+using packed_float4 = packed<float, 4>;
 using packed_uint3 = packed<uint, 3>;
 template <class T, int N> struct vec_of;
 template <class T> struct vec_of<T, 2> { using type = vec2<T>; };
@@ -94,6 +98,7 @@ struct Position {
     operator uint2() const { return {x, y}; }
     operator uint3() const { return {x, y, z}; }
 };
+inline uint4 operator&(uint4 a, uint4 b) { return {a.x & b.x, a.y & b.y, a.z & b.z, a.w & b.w}; }
 inline float rsqrt(float v) { return 1 / sqrtf(v); }
 inline float max(float a, float b) { return a > b ? a : b; }
 inline float min(float a, float b) { return a < b ? a : b; }
@@ -101,8 +106,9 @@ inline float3 min(float3 a, float b) { return {min(a.x, b), min(a.y, b), min(a.z
 inline float dot(float3 a, float3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 inline float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
-inline float4 clamp(float4 v, float low, float high) { return {clamp(v.x, low, high), clamp(v.y, low, high), clamp(v.z, low, high), clamp(v.w, low, high)}; }
+inline float4 clamp(float4 v, float4 low, float4 high) { return {clamp(v.x, low.x, high.x), clamp(v.y, low.y, high.y), clamp(v.z, low.z, high.z), clamp(v.w, low.w, high.w)}; }
 inline float4 rint(float4 v) { return {rintf(v.x), rintf(v.y), rintf(v.z), rintf(v.w)}; }
+inline float4 round(float4 v) { return {roundf(v.x), roundf(v.y), roundf(v.z), roundf(v.w)}; }
 namespace precise {
 inline float cos(float v) { return cosf(v); }
 inline float exp(float v) { return expf(v); }
