@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from slang_kernels import check_basics, check_images, check_parameters
+from slang_kernels import check_basics, check_images, check_matrices, check_parameters
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -16,6 +16,10 @@ def test_entry_points_and_instances() -> None:
 @pytest.mark.row("R34")
 def test_parameters_of_every_type() -> None:
     check_parameters("webgpu")
+
+
+def test_matrices() -> None:
+    check_matrices("webgpu")
 
 
 def test_images_and_samplers() -> None:

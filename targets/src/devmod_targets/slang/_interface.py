@@ -205,7 +205,7 @@ class _Reader:
         element = self._map(type_.get("elementType"), "a type")
         layout = self._map(type_.get("elementVarLayout"), "a layout")
         inner, fields = self._places(layout), self._map(layout.get("type"), "a type")
-        if "uniform" in inner:  # with padding that the code need not have
+        if "uniform" in inner and fields.get("kind") not in ("array", "matrix"):  # with padding that the code need not have
             inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
             category, space, index = "descriptorTableSlot", index, 0
@@ -319,7 +319,9 @@ class _Reader:
                 return Member(name, "", offset, members, size) if members else None
             if kind == "array":
                 count, stride = type_.get("elementCount"), type_.get("uniformStride")
-                element = self._member(path, name, self._map(type_.get("elementType"), "a type"), offset, 0, depth + 1)
+                inner = self._map(type_.get("elementType"), "a type")
+                length = stride if type(stride) is int and inner.get("kind") == "matrix" else 0  # the rows of a matrix have padding
+                element = self._member(path, name, inner, offset, length, depth + 1)
                 if type(count) is not int or count < 1 or type(stride) is not int or element is None:
                     raise self._unsupported(path, *_UNSUPPORTED["array"])
                 if element.type == "bool" and stride >= 4:
