@@ -67,6 +67,19 @@ void all(uint3 id : SV_DispatchThreadID, uniform Settings s, uniform float4 c, u
     elements[1].w = elements[0].p.y + elements[0].q.z;
 }
 """
+#: A constant buffer that is a matrix, and arrays of matrices: in such memory a row of three numbers takes 16 bytes.
+MATRIX_BLOCKS = """
+struct Turns { float angle; float2x3 each[2]; };
+ConstantBuffer<float3x3> turn;
+ConstantBuffer<float2x3[2]> turns;
+ConstantBuffer<Turns> record;
+[shader("compute")] [numthreads(18, 1, 1)]
+void copy(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> a, uniform RWStructuredBuffer<float> b)
+{
+    if (id.x < 9) a[id.x] = turn[id.x / 3][id.x % 3];
+    if (id.x < 12) b[id.x] = turns[id.x / 6][id.x / 3 % 2][id.x % 3] + 100 * record.each[id.x / 6][id.x / 3 % 2][id.x % 3];
+}
+"""
 #: Images and a sampler.
 IMAGES = """
 [shader("compute")] [numthreads(8, 8, 1)]
@@ -152,6 +165,16 @@ def check_matrices(kind: str) -> None:
     x, y = np.arange(1, 57, dtype="float32"), np.zeros(56, "float32")
     f(x[:12].reshape(2, 2, 3), x[12:44].reshape(2, 4, 4), x[44:].reshape(2, 3, 2), y, threads=56)
     np.testing.assert_array_equal(y, x)
+
+
+def check_matrix_blocks(kind: str) -> None:
+    """Pass matrices that are constant buffers themselves, and arrays of them."""
+    f = devmod.compile(MATRIX_BLOCKS, kind, language="Slang")["copy"]
+    turn, turns = np.arange(9, dtype="float32").reshape(3, 3), np.arange(12, dtype="float32").reshape(2, 2, 3)
+    a, b = np.zeros(9, "float32"), np.zeros(12, "float32")
+    f(turn, turns, {"angle": 1, "each": turns[::-1]}, a, b, grid=1)
+    assert a.tolist() == turn.ravel().tolist()
+    assert b.tolist() == (turns + 100 * turns[::-1]).ravel().tolist()
 
 
 def check_images(kind: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from slang_kernels import check_basics, check_images, check_parameters
+from slang_kernels import check_basics, check_images, check_matrices, check_matrix_blocks, check_parameters
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -14,6 +14,11 @@ def test_entry_points_and_instances() -> None:
 
 def test_parameters_of_every_type() -> None:
     check_parameters("metal")
+
+
+def test_matrices() -> None:
+    check_matrices("metal")
+    check_matrix_blocks("metal")
 
 
 def test_images_and_samplers() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from slang_kernels import check_basics, check_images, check_matrices, check_parameters
+from slang_kernels import check_basics, check_images, check_matrices, check_matrix_blocks, check_parameters
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -21,6 +21,7 @@ def test_parameters_of_every_type() -> None:
 @pytest.mark.row("R34")
 def test_matrices() -> None:
     check_matrices("webgpu")
+    check_matrix_blocks("webgpu")
 
 
 def test_images_and_samplers() -> None:

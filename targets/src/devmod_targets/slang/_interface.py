@@ -205,7 +205,7 @@ class _Reader:
         element = self._map(type_.get("elementType"), "a type")
         layout = self._map(type_.get("elementVarLayout"), "a layout")
         inner, fields = self._places(layout), self._map(layout.get("type"), "a type")
-        if "uniform" in inner:  # with padding that the code need not have
+        if "uniform" in inner and fields.get("kind") not in ("array", "matrix"):  # with padding that the code need not have
             inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
             category, space, index = "descriptorTableSlot", index, 0
