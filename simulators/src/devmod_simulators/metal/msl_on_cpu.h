@@ -73,6 +73,8 @@ template <class T, int N> struct packed {
     operator vec3<T>() const requires(N == 3) { return {each[0], each[1], each[2]}; }
     packed() = default;
     explicit packed(vec4<T> v) requires(N == 4) : each{v.x, v.y, v.z, v.w} {}
+    T &operator[](int i) { return each[i]; }
+    const T &operator[](int i) const { return each[i]; }
     operator vec4<T>() const requires(N == 4) { return {each[0], each[1], each[2], each[3]}; }
 };
 using packed_float2 = packed<float, 2>;
