@@ -100,7 +100,7 @@ def in_javascript(info: FunctionInfo) -> dict[str, Any]:
     """Return the signature as the package reads it from a file."""
     known = info.interface
     interface = known and {
-        "params": [{**each.to_dict(), "align": 0, "size": 0, "members": [], "least": 0} for each in known.params],
+        "params": [{**each.to_dict(), "align": 0, "size": 0, "members": [], "least": 0, "pack": []} for each in known.params],
         "blocks": [each.to_dict() for each in known.blocks],
         "block": known.block,
         "extra": {},

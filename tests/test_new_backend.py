@@ -179,7 +179,7 @@ def test_the_command_prints_the_next_steps(capsys: pytest.CaptureFixture[str], t
         (["../acme"], "'../acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore"),
         (["devmod-acme"], "expected the name of the kind, 'acme', got 'devmod-acme'. The distribution is devmod-<kind>"),
         (["cuda"], "'cuda' is a kind of devmod-core, and devmod-cuda is its runtime. Choose the name of a new kind"),
-        (["hip"], "'hip' is a format or a file suffix of the kind rocm. Choose the name of a new kind"),
+        (["hip"], "'hip' is a format or a file suffix of the kind cuda. Choose the name of a new kind"),
         (["ptx"], "'ptx' is a format or a file suffix of the kind cuda. Choose the name of a new kind"),
         (["const_loader"], "'const_loader' is reserved for devmod-core. Choose the name of a new kind"),
         (["core"], "'core' is reserved for devmod-core. Choose the name of a new kind"),

@@ -47,6 +47,12 @@ TARGETS = {"hexagon": "hexagon -arch=v67"}
 KINDS = tuple(SOURCES)
 
 
+@pytest.fixture(autouse=True)
+def one_device_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use one device of each kind; some machines have several."""
+    monkeypatch.setenv("DEVMOD_DEVICE", "opencl:0,vulkan:0,webgpu:0")
+
+
 def saxpy(kind: str, source: str = "") -> Any:
     return devmod.compile(source or SOURCES[kind], TARGETS.get(kind, kind), name="saxpy")
 

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+#: The modules of a wheel beside its package: the pytest plugin imports nothing of devmod until it is used.
+BESIDE = {"devmod-runtime": ("devmod_pytest.py",)}
 
 
 def contents(wheel: Path) -> dict[str, bytes]:
@@ -34,7 +36,7 @@ def test_a_wheel_has_the_code_its_types_and_its_licence_and_no_tests(wheels: dic
     assert f"{package}/py.typed" in result
     assert f"{package}/__init__.py" in result
     top = {path.split("/")[0] for path in result}
-    assert top == {package, next(part for part in top if part.endswith(".dist-info"))}
+    assert top == {package, *BESIDE.get(code_distribution, ()), next(part for part in top if part.endswith(".dist-info"))}
     own = [path for path in result if not path.endswith(".tmpl")]  # the templates of `devmod new-backend` lie in the folders of their files
     assert not [path for path in own if "/tests/" in path or path.rpartition("/")[2].startswith(("test_", "conftest"))]
     stray = (".pyc", ".pyo", ".so", ".o", ".cl", ".log", ".orig", ".rej", ".swp", "~", ".DS_Store", ".gitignore")
@@ -50,6 +52,7 @@ def test_a_wheel_contains_the_files_of_its_source_folder(wheels: dict[str, Path]
     written = {
         str(path.relative_to(source)) for path in (source / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts
     }
+    written |= set(BESIDE.get(code_distribution, ()))
     # The page of `devmod view` lies elsewhere in the source tree; tests/test_browser_package.py holds it to that.
     assert {path for path in contents(wheels[code_distribution]) if ".dist-info/" not in path and "/_web/" not in path} == written
 

@@ -83,9 +83,20 @@ def test_name_expressions_have_mangled_names() -> None:
     assert str(caught.value) == ("name_expressions= ('scale<float>', 'absent<int>') does not compile: identifier \"absent\" is undefined")
 
 
+#: A part of another header, and one for which NVIDIA's own headers need C++17.
+PART, NEWER = "hip/devmod_arithmetic.h", "hip/hip_cooperative_groups.h"
+
+
 @pytest.mark.once
-@pytest.mark.parametrize("header", sorted(host_headers()))
-@pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
+@pytest.mark.parametrize(
+    ("standard", "header"),
+    [
+        (standard, header)
+        for standard in ("c++11", "c++17", "c++20")
+        for header in sorted(host_headers())
+        if header != PART and (standard, header) != ("c++11", NEWER)
+    ],
+)
 def test_every_host_header_compiles_by_itself(header: str, standard: str) -> None:
     assert compile_sm90(f"#include <{header}>\n{SAXPY}", f"-std={standard}").log == ""
 

@@ -342,12 +342,11 @@ def test_a_function_that_the_image_does_not_define(device: Any) -> None:
     )
 
 
-def test_shared_memory_is_no_argument_in_cuda(device: Any) -> None:
+def test_an_offset_into_shared_memory_takes_four_bytes(device: Any) -> None:
     info = FunctionInfo("k", ["handle"], (), (), Interface([Param("scratch", "local", "float32")]))
     module = devmod.create("cuda", ptx_of('extern "C" __global__ void k(float *x) {}').encode(), "ptx", {"k": info})
     assert str(error_of(module, "k")) == (
-        "the cuda function 'k' has 'scratch' of kind local, and CUDA kernels take no shared memory as an argument: declare it in the kernel as "
-        "extern __shared__, and pass shared_memory="
+        "the cuda kernel 'k' takes 8 bytes as argument 1, and the payload's fmap has an offset into shared memory of 4 bytes"
     )
 
 

@@ -11,6 +11,7 @@ from devmod._modules.choice import candidate_name
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
+from devmod._plugins.devices import default_device
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
@@ -129,7 +130,7 @@ def verify(
 ) -> Verification:
     """Check the payloads of a module, and compare the results of each function's candidates on the devices of this machine.
 
-    Each candidate is launched on each device that it fits, under `devmod.guard`, with the same inputs from its interface: arrays of random
+    Each candidate is launched on each device that it fits (``DEVMOD_DEVICE`` restricts a kind to one), under `devmod.guard`, with the same inputs from its interface: arrays of random
     numbers, integers of 16, floats of 0.5. The results are compared with those of the first.
 
     Parameters
@@ -269,7 +270,8 @@ class _Comparer:
     def compare(self) -> Iterator[Comparison]:
         """Yield the comparisons."""
         for module in self._candidates:
-            here = [device for device in devices() if device.kind == module.kind]
+            default = default_device(module.kind)
+            here = [device for device in devices() if device.kind == module.kind] if default is None else [default]
             label = _label(module)
             fits = False
             reason = ""

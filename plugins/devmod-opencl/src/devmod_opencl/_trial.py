@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: The seconds after which the process is ended.
 TIMEOUT = 120.0
+#: The seconds after that until the process ends itself.
+_GRACE = 10
 #: What the process reports: the binary is built; a kernel is about to run; all kernels were run.
 BUILT, RUNS, DONE = "built", "runs", "done"
 _CACHE = DiskCache("opencl")
@@ -155,6 +158,9 @@ _THREADS = 64
 
 def main(request: dict[str, Any]) -> None:
     """Read a program from standard input, build it and run its kernels. Exit with status 0 unless the driver crashes."""
+    if hasattr(signal, "alarm"):
+        # If the first process has ended, nothing else ends a driver that hangs.
+        signal.alarm(int(TIMEOUT) + _GRACE)
     data = sys.stdin.buffer.read()
     report = answer_writer()
     from devmod_opencl._device import devices
