@@ -48,7 +48,7 @@ def test_the_shell_commands_of_the_readme(compiled: Path) -> None:
     commands = [shlex.split(line.removeprefix("$ "), comments=True) for line in console.splitlines()]
     ends = [words for words in commands if words[0] == "devmod" and words[1] != "view"]
     outputs = {words[1]: run([sys.executable, "-m", *words], compiled) for words in ends}
-    assert set(outputs) == {"compile", "inspect", "devices", "plugins", "--version"}
+    assert set(outputs) == {"compile", "inspect", "devices", "doctor", "--version"}
     assert ["devmod", "view", "softmax.devmod"] in commands
     assert "softmax(x: float32* r, y: float32* " in outputs["inspect"]
 

@@ -130,8 +130,9 @@ def verify(
 ) -> Verification:
     """Check the payloads of a module, and compare the results of each function's candidates on the devices of this machine.
 
-    Each candidate is launched on each device that it fits (``DEVMOD_DEVICE`` restricts a kind to one), under `devmod.guard`, with the same inputs from its interface: arrays of random
-    numbers, integers of 16, floats of 0.5. The results are compared with those of the first.
+    Each candidate is launched on each device that it fits, under `devmod.guard`, with the same inputs from its interface: arrays of random
+    numbers, integers of 16, floats of 0.5. The results are compared with those of the first. ``DEVMOD_DEVICE`` restricts a kind to one
+    device.
 
     Parameters
     ----------
