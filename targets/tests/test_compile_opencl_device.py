@@ -69,6 +69,7 @@ def test_the_table_has_the_functions() -> None:
 LIBRARY = {"lgamma", "lgamma_r", "tgamma"}
 
 
+@pytest.mark.once  # libdevice is in one environment alone
 @pytest.mark.parametrize("target", [CUDA, ROCM, IL])
 def test_each_function_of_the_table_compiles(target: str) -> None:
     calls = {name: call for name, call in CALLS.items() if target != ROCM or name not in LIBRARY}

@@ -113,6 +113,7 @@ int main()
 """
 
 
+@pytest.mark.once  # nvcc is in one environment alone
 @pytest.mark.parametrize("target", [NVCC, ROCM])
 @pytest.mark.parametrize(("language", "prefix", "header"), [("CUDA C++", "cuda", "_runtime.h"), ("HIP", "hip", "/hip_runtime.h")])
 def test_host_code_in_the_file(language: str, prefix: str, header: str, target: str) -> None:
