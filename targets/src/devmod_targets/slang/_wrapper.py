@@ -16,6 +16,7 @@ from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
+from devmod_targets.slang._driver import function_name
 from devmod_targets.slang._interface import read_arguments
 
 TYPE_CHECKING = False
@@ -314,13 +315,7 @@ def finish(
     found = {info.name: info for info in payload.fmap.values()}
     reflected: dict[str, ReflectedFunction] = {}
     for each in functions:
-        name = request.stem if each.name == "main" else each.name
-        if name in reflected:
-            raise request.error(
-                f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
-                f"{name!r}; pass another name in name=",
-                function=name,
-            )
+        name = function_name(request, each.name, reflected)
         reflected[name] = _function(request, each, found, blocks)
     spec, origin = find_spec(request.target.kind), payload.origin
     assert spec is not None
