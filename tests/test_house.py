@@ -190,6 +190,7 @@ TAKEN = {
     "_modules.variant.variant_of",
     "_plugins.devices.VARIABLE",
     "_plugins.devices.default_device",
+    "_plugins.devices.device_label",
     "_plugins.devices.probe",
     "_plugins.hooks",
     "_plugins.hooks.call",

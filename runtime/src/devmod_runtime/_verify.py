@@ -11,7 +11,7 @@ from devmod._modules.choice import candidate_name
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
-from devmod._plugins.devices import default_device
+from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
@@ -282,7 +282,7 @@ class _Comparer:
                     reason = candidate.text
                     continue
                 fits = True
-                yield Comparison(label, f"{device.kind}:{device.index}", *self._launch(module, device))
+                yield Comparison(label, device_label(device), *self._launch(module, device))
             if not fits:
                 reason = reason or explain(module, self._name).functions[self._name][0].text
                 yield Comparison(label, "", "not compared", reason)
@@ -303,7 +303,7 @@ class _Comparer:
         except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
             return "failed", describe_error(error)
         if self._expected is None:
-            self._expected, self._reference = results, f"{_label(module)} on {device.kind}:{device.index}"
+            self._expected, self._reference = results, f"{_label(module)} on {device_label(device)}"
             return "reference", note
         return self._compared(results, note)
 
