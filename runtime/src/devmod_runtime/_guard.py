@@ -17,7 +17,7 @@ from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import array_bytes, environment_text, escape, parse_dtype
 from devmod.errors import ArgumentError, FormatError, GuardError
-from devmod_runtime._device.device import Device, _shape_of
+from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
@@ -299,14 +299,9 @@ def _methods(zone: int) -> Methods:
         lengths, name = _shape_of(shape), dtype_of(dtype)
         return _guarded(zone, self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
 
-    def from_numpy(original: Callable[..., Any]) -> Callable[..., Array]:
-        def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
-            plain = original(self, array)
-            data = bytearray(plain.nbytes)
-            plain.read(memoryview(data))
-            return _guarded(zone, self, plain.shape, plain.dtype, memoryview(data))
-
-        return from_numpy
+    def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
+        view = _view_to_copy(array)
+        return _guarded(zone, self, view.shape, view.dtype, view.read())
 
     def call(
         self: Function,
@@ -339,7 +334,7 @@ def _methods(zone: int) -> Methods:
     return {
         (Device, "empty"): lambda _: empty,
         (Device, "zeros"): lambda _: zeros,
-        (Device, "from_numpy"): from_numpy,
+        (Device, "from_numpy"): lambda _: from_numpy,
         (Function, "__call__"): lambda _: call,
         (Function, "bind"): lambda _: bind,
     }
