@@ -15,17 +15,8 @@ from devmod._cli._describe import open_file
 from devmod._plugins.devices import device_label
 from devmod.commands import debug_option, echo, plugins_at_work, print_json, quiet_drivers
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_runtime._inputs import (
-    Difference,
-    arguments_of,
-    on_device,
-    read_array,
-    read_counts,
-    results_of,
-    split_assignments,
-    worst_difference,
-    write_array,
-)
+from devmod_runtime._difference import Difference, worst_difference
+from devmod_runtime._inputs import arguments_of, on_device, read_array, read_counts, results_of, split_assignments, write_array
 from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False

@@ -15,8 +15,9 @@ from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
+from devmod_runtime._difference import worst_difference
 from devmod_runtime._guard import guard
-from devmod_runtime._inputs import INTEGER, NotFromInterfaceError, arguments_of, on_device, results_of, worst_difference
+from devmod_runtime._inputs import INTEGER, NotFromInterfaceError, arguments_of, on_device, results_of
 from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
