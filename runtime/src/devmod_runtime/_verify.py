@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from devmod import devices, explain
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name
+from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
-from devmod._modules.variant import variant_of
 from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
@@ -181,7 +180,7 @@ def verify(
 
 
 def _payload(module: Module) -> Payload:
-    label = _label(module)
+    label = describe_candidate(module)
     digest = isinstance(module, StoredModule) and module.has_digest
     try:
         if isinstance(module, StoredModule):
@@ -274,7 +273,7 @@ class _Comparer:
         for module in self._candidates:
             default = default_device(module.kind)
             here = [device for device in devices() if device.kind == module.kind] if default is None else [default]
-            label = _label(module)
+            label = describe_candidate(module)
             fits = False
             reason = ""
             for device in here:
@@ -304,7 +303,7 @@ class _Comparer:
         except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
             return "failed", describe_error(error)
         if self._expected is None:
-            self._expected, self._reference = results, f"{_label(module)} on {device_label(device)}"
+            self._expected, self._reference = results, f"{describe_candidate(module)} on {device_label(device)}"
             return "reference", note
         return self._compared(results, note)
 
@@ -370,7 +369,3 @@ def _info(module: Module, name: str) -> FunctionInfo | None:
         return module.functions.get(name)
     except DevmodError:
         return None
-
-
-def _label(module: Module) -> str:
-    return candidate_name(module.kind, module.format, variant_of(module))
