@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import NamedTuple
 
 from devmod import devices, explain
@@ -21,7 +22,7 @@ from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -166,11 +167,12 @@ def verify(
     given = dict(arguments or {})
     unused = set(given)
     functions = {}
+    listed = cache(devices)
     for each in names if name is None else [name]:
         owner = owner_of(each, module)
         among = owner.candidates if isinstance(owner, BundleModule) else [owner]
         candidates = [leaf for leaf in sound if each in leaf.function_names and leaf in among]
-        functions[each] = tuple(_Comparer(each, candidates, given, unused, threads, rtol, atol).compare())
+        functions[each] = tuple(_Comparer(each, candidates, listed, given, unused, threads, rtol, atol).compare())
     if unused:
         raise ArgumentError(f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused))
     return Verification(payloads, functions)
@@ -255,12 +257,20 @@ _BINARY_READERS = {"cubin": _read_cubin, "fatbin": _read_fatbin, "hsaco": _read_
 
 
 class _Comparer:
-    """The comparison of one function's candidates. The parameters are those of `verify`; used names leave `unused`."""
+    """The comparison of one function's candidates on listed devices. The parameters are those of `verify`; used names leave `unused`."""
 
     def __init__(
-        self, name: str, candidates: Sequence[Module], given: dict[str, Any], unused: set[str], threads: Any, rtol: float, atol: float
+        self,
+        name: str,
+        candidates: Sequence[Module],
+        listed: Callable[[], Sequence[Device]],
+        given: dict[str, Any],
+        unused: set[str],
+        threads: Any,
+        rtol: float,
+        atol: float,
     ) -> None:
-        self._name, self._candidates, self._given, self._unused = name, candidates, given, unused
+        self._name, self._candidates, self._listed, self._given, self._unused = name, candidates, listed, given, unused
         self._threads, self._rtol, self._atol = threads, rtol, atol
         interfaces = [info.interface for each in candidates if (info := _info(each, name)) is not None and info.interface is not None]
         #: The block of a candidate that has none of its own.
@@ -272,7 +282,7 @@ class _Comparer:
         """Yield the comparisons."""
         for module in self._candidates:
             default = default_device(module.kind)
-            here = [device for device in devices() if device.kind == module.kind] if default is None else [default]
+            here = [device for device in self._listed() if device.kind == module.kind] if default is None else [default]
             label = describe_candidate(module)
             fits = False
             reason = ""
