@@ -53,11 +53,12 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     data = request.data or request.text.encode()
     clang = ["clang", "--no-default-config", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
     level = [] if any(option.startswith("-O") for option in options) else ["-O3"]
+    source = {"program.ll": data}
     files, linked = linked_files(request.modules)
     arguments = [*clang, f"-march={arch}", *level, *options, *linked, "program.ll", "-o", "program.ptx"]
-    result = _run(request, arguments, {"program.ll": data, **files}, "program.ptx")
+    result = _run(request, arguments, {**source, **files}, "program.ptx")
     ptx = result.output.decode()
-    text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], {"program.ll": data}, "text.ll").output.decode()
+    text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], source, "text.ll").output.decode()
     unresolved = [name for name in _EXTERN.findall(ptx) if name not in _DRIVERS_OWN]
     if unresolved:
         hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved[0].startswith("__nv_") else ""

@@ -126,8 +126,8 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             if language == "hip"
             else [*machine, "-nogpulib", "-Wno-override-module"]
         )
-        files, linked = linked_files(request.modules)
-        for name, module in files.items():
+        libraries, linked = linked_files(request.modules)
+        for name, module in libraries.items():
             Path(folder, name).write_bytes(module)
         flags = [*target_flags, *version, *linked, *device_library, *options.flags]
         if language != "assembler":

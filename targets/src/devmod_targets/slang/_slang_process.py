@@ -73,8 +73,8 @@ class _Request:
         library = self._library
         if request["folder"]:
             os.chdir(request["folder"])
-        for language, text in request["preludes"].items():
-            _call(self._session, _SET_PRELUDE, None, ctypes.c_int(int(language)), ctypes.c_char_p(text.encode()))
+        for language, prelude in request["preludes"].items():
+            _call(self._session, _SET_PRELUDE, None, ctypes.c_int(int(language)), ctypes.c_char_p(prelude.encode()))
         compile_request = _Pointer(library.spCreateCompileRequest(self._session))
         arguments = [argument.encode() for argument in request["arguments"]]
         status = library.spProcessCommandLineArguments(

@@ -133,6 +133,7 @@ _SPIRV_OUTPUT = ("-c", "-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unro
 class Spirv(Processor):
     header = "devmod_spirv.h"
     spaces: Mapping[int, str] = {0: "private", 1: "global", 2: "constant", 3: "local", 4: "generic"}
+
     def __init__(self, request: CompileRequest, version: str) -> None:
         super().__init__(request)
         self.flags = [f"--target=spirv64v{version}-unknown-unknown"]
