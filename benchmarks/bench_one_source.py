@@ -42,7 +42,7 @@ SLANG = {
     "hexagon -arch=v68": ("mandelbrot", 1.35),
 }
 #: The most that devmod takes of a run of clang. It runs clang once, three and four times, and reads, assembles and links.
-OPENCL = {"opencl -format=il": 2.5, "cuda -arch=sm_80": 9, "rocm -arch=gfx1100": 10}
+OPENCL = {"opencl -format=il": 2.5, "cuda -arch=sm_80": 8, "rocm -arch=gfx1100": 10}
 #: The most of a first compile, of the same calls of Slang in a new process.
 MOST_FIRST = 1.7
 #: Slang alone in a new process, and devmod in one.
