@@ -48,6 +48,15 @@ def test_the_same_bytes_again() -> None:
         assert code_of(build(AXPY, target)) == code_of(build(AXPY, target))
 
 
+@pytest.mark.parametrize("target", [CUDA, ROCM])
+def test_levels_of_optimization(target: str) -> None:
+    none, most, default, disabled = (
+        code_of(build(AXPY, target, options=options)) for options in (["-O0"], ["-O3"], [], ["-cl-opt-disable"])
+    )
+    assert len(none) > len(most)
+    assert (default, disabled) == (most, none)
+
+
 def test_local_memory_is_an_offset() -> None:
     source = "kernel void k(global float *x, local float *tile) { tile[get_local_id(0)] = x[0]; x[1] = tile[3]; }"
     for target in (CUDA, ROCM):

@@ -66,7 +66,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     text, warnings = program.compile([*processor.flags, "-fno-discard-value-names"], "-emit-llvm")
     code, libraries, modules = _link(request, source, processor, adapt(text.decode(), processor.calling_convention))
     declared = {name: FunctionInfo(each.symbol, [_THREE.sub(_bytes, type_) for type_ in each.types]) for name, each in types.items()}
-    level = [] if has_level(rest) else ["-O3"]
+    level = [] if has_level(rest) else ["-O0" if "-cl-opt-disable" in own else "-O3"]
     inner = request.replace(
         text=code,
         data=b"",
@@ -104,7 +104,7 @@ def _bytes(match: re.Match[str]) -> str:
 
 
 def _is_of_opencl(option: str) -> bool:
-    return option.startswith(("-D", "-U")) or option == "-D" or is_supported(option)
+    return (option.startswith(("-D", "-U")) or is_supported(option)) and not has_level([option])
 
 
 def _ir_target(request: CompileRequest) -> Target:
