@@ -20,6 +20,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from devmod._plugins import hooks, registry
+from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Event, Stream
@@ -258,7 +259,7 @@ class Profile:
                 end = perf_counter_ns()
                 local.inside = False
                 action, name, device, nbytes = about(*args)
-                self._entries.append((action, name, _label(device), begin, end, nbytes, get_ident()))
+                self._entries.append((action, name, device_label(device), begin, end, nbytes, get_ident()))
 
         return recorded
 
@@ -315,7 +316,7 @@ class Profile:
 
     def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
         """Return a function that queues a launch and records it."""
-        name, device, kind, local, add = function.name, _label(stream.device), stream.device.kind, self._local, self._entries.append
+        name, device, kind, local, add = function.name, device_label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             local.device = device
@@ -480,10 +481,6 @@ def _provider_of(kind: str, error: Exception) -> str:
                 if getattr(registry.load_claim(claim).devmod_launch, "__code__", None) in codes:
                     return claim.provider if claim.distribution else "this program"
     return "a plugin"
-
-
-def _label(device: Device) -> str:
-    return f"{device.kind}:{device.index}"
 
 
 def _classes(base: type) -> Iterator[type]:
