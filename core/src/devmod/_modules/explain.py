@@ -100,16 +100,13 @@ class Explanation:
         """Return the explanation as plain data."""
         return {"device": self.device, "functions": {name: [each._asdict() for each in all_] for name, all_ in self.functions.items()}}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = []
         for name, candidates in self.functions.items():
             lines.append(f"{name} on {self.device or 'this machine'}:")
             width = max(len(each.name) for each in candidates)
             lines += [f"  {each.outcome:<8} {each.name:<{width}}  {each.text}" for each in candidates]
         return "\n".join(map(escape_line, lines))
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 class _Described:
@@ -190,7 +187,12 @@ def _parse(text: str) -> Device | _Described:
     if not arch or arch.isdecimal():
         return devices.device(text)
     spec = find_spec(kind)
-    if spec is None or (spec.rank is not None and spec.rank(arch, arch) is None):
-        kinds = did_you_mean(kind, KINDS) if spec is None else f": {kind} has no architecture {arch!r}"
-        raise ArgumentError(f"explain(device={text!r}) describes no device{kinds}", argument="device")
-    return _Described(kind, arch)
+    if spec is not None and spec.rank is not None and spec.rank(arch, arch) is not None:
+        return _Described(kind, arch)
+    if spec is None:
+        why = did_you_mean(kind, KINDS)
+    elif spec.rank is None:
+        why = f": {kind} has no architectures. `devmod devices` lists the devices of this machine, such as {kind}:0"
+    else:
+        why = f": {kind} has no architecture {arch!r}"
+    raise ArgumentError(f"explain(device={text!r}) describes no device{why}", argument="device")
