@@ -190,7 +190,7 @@ class Text:
         """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
         roots: dict[str, Variable] = {}
         for variable in variables:
-            if is_constant_buffer(variable) and "name" not in variable.reflected["elementType"]:
+            if is_constant_buffer(variable) and _is_unnamed_struct(variable.reflected["elementType"]):
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
@@ -236,6 +236,11 @@ def _unused_type(argument: Argument) -> str:
     scalar, _, lanes = argument.type.partition("x")
     name = {"float16": "half", "float32": "float", "float64": "double", "bool": "bool", "handle": "void *"}.get(scalar, f"{scalar}_t")
     return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
+
+
+def _is_unnamed_struct(type_: Mapping[str, Any]) -> bool:
+    """Return whether a type of the reflection is that of a cbuffer's members."""
+    return type_["kind"] == "struct" and "name" not in type_
 
 
 def is_constant_buffer(variable: Variable) -> bool:
