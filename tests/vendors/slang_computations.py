@@ -596,7 +596,7 @@ void logic(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<int> bits,
     int3 a = int3(id.x & 1, id.x & 2, id.x & 4), b = int3(0, 2, id.x & 1);
     int3 either = int3(or(bool3(a), bool3(b)));
     bits[id.x] = int(all(int3(a || b))) | int(any(a && b)) << 1 | either.x << 2 | int(all(bool2(id.x > 3, id.x > 5) && bool2(true))) << 3;
-    y[id.x] = rows[id.x & 1][id.x / 2 % 2][id.x % 3] + (float2x3(1, 2, 3, 4, 5, 6) / 2 + rows[id.x / 4])[1][1];
+    y[id.x] = rows[id.x & 1][id.x / 2 % 2][id.x % 3] + (float2x3(1, 2, 3, 4, 5, 6) + rows[id.x / 4])[1][1];
 }
 """,
 )
@@ -609,6 +609,6 @@ def _logic(f: Any) -> None:
         either = [bool(x or z) for x, z in zip(a, b, strict=True)]
         both = [bool(x and z) for x, z in zip(a, b, strict=True)]
         expected.append(all(either) | any(both) << 1 | either[0] << 2 | (i > 5) << 3)
-        values.append(6 * (i & 1) + 3 * (i // 2 % 2) + i % 3 + 6.5 + 6 * (i // 4))
+        values.append(6 * (i & 1) + 3 * (i // 2 % 2) + i % 3 + 9 + 6 * (i // 4))
     assert bits.tolist() == expected
     assert y.tolist() == values
