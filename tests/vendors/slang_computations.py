@@ -389,6 +389,8 @@ def _functions(f: Any) -> None:
     "atomics",
     """
 groupshared uint total;
+RWByteAddressBuffer wide;
+void greatest(RWByteAddressBuffer b, uint place, uint id) { b.InterlockedMaxU64(place, (uint64_t)id << 40); }
 [shader("compute")] [numthreads(32, 1, 1)]
 void atomics(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform RWStructuredBuffer<uint> counts, uniform RWStructuredBuffer<int> extremes,
              uniform RWByteAddressBuffer bytes, uniform RWStructuredBuffer<float> sum)
@@ -402,6 +404,11 @@ void atomics(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform RWS
     InterlockedMin(extremes[1], -int(id.x));
     InterlockedOr(counts[4], 1u << (id.x % 20));
     bytes.InterlockedAdd(4, 2);
+    bytes.InterlockedAddI64(24, 1ll << 31);
+    greatest(bytes, 32, id.x);
+    greatest(wide, 8 * (id.x % 2), id.x);
+    wide.InterlockedAdd(16, 3);
+    wide.InterlockedAddF32(20, 0.5);
     InterlockedAdd(sum[0], 0.5);
     GroupMemoryBarrierWithGroupSync();
     if (t == 0)
@@ -411,11 +418,15 @@ void atomics(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform RWS
     is_plain=False,
 )
 def _atomics(f: Any) -> None:
-    counts, extremes, data, total = np.zeros(5, "uint32"), np.zeros(2, "int32"), np.zeros(5, "uint32"), np.zeros(1, "float32")
-    f(counts, extremes, data, total, threads=96)
+    counts, extremes, data, total = np.zeros(5, "uint32"), np.zeros(2, "int32"), np.zeros(10, "uint32"), np.zeros(1, "float32")
+    wide = np.zeros(6, "uint32")
+    f(wide, counts, extremes, data, total, threads=96)
     assert counts.tolist() == [24, 24, 24, 24, 2**20 - 1]
     assert extremes.tolist() == [285, -95]
-    assert data.tolist() == [0, 192, 496, 496, 496]
+    assert data[:5].tolist() == [0, 192, 496, 496, 496]
+    assert data[6:].view("uint64").tolist() == [96 << 31, 95 << 40]
+    assert wide[:4].view("uint64").tolist() == [94 << 40, 95 << 40]
+    assert (wide[4], wide[5:].view("float32")[0]) == (288, 48)
     assert total.tolist() == [48]
 
 

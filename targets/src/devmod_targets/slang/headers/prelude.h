@@ -304,6 +304,7 @@ template <class T> struct RWStructuredBuffer {
         *stride = sizeof(T);
     }
     SLANG_DEVICE void GetDimensions(uint *bytes) const { *bytes = (uint)(count * sizeof(T)); }
+    template <class V> SLANG_DEVICE RWStructuredBuffer<V> asStructuredBuffer() const { return {(V *)data, count * sizeof(T) / sizeof(V)}; }
     template <class V> SLANG_DEVICE V *_getPtrAt(size_t offset) const { return (V *)((char *)data + offset); }
     /* An element may start at each multiple of four bytes. */
     template <class V> SLANG_DEVICE V Load(size_t offset) const
