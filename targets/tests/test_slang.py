@@ -357,7 +357,7 @@ def test_a_kind_that_slang_cannot_reach(tmp_path: Path) -> None:
         (
             ["-matrix-layout-column-major"],
             {},
-            "the option '-matrix-layout-column-major' is not supported: the matrices of arguments have rows. Omit it, and use transpose()",
+            "the option '-matrix-layout-column-major' is not supported: matrices of arguments have rows. Omit it, and use transpose()",
         ),
         (["--compiler=dxc"], {}, "the option '--compiler=dxc' is invalid for Slang; expected slangpy or slangc"),
         ([], {"F(x)": "x"}, "the define 'F(x)' has parameters, which Slang's -D does not take: write a #define in the source"),

@@ -142,7 +142,8 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
         for name in ("metal_stdlib", "metal_math", "metal_texture"):
             (Path(folder) / name).write_text("")
         (Path(folder) / "k.cpp").write_text(source)
-        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fsingle-precision-constant", "-fPIC", "-shared", f"-I{folder}"]
+        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", f"-I{folder}"]
+        command.append("-fsingle-precision-constant")  # numbers without a suffix are floats in MSL
         process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )

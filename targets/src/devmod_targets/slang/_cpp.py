@@ -62,9 +62,7 @@ def _explained(request: CompileRequest, error: CompileError) -> CompileError:
     why = "Slang's C++ does not have it"
     if use is None or re.search("Barrier|Interlocked|Atomic|Wave|Quad", use[1]):
         why = "the threads of a block run one after the other there, without barriers, atomics and waves"
-    return request.error(
-        f"{what} is not supported on hexagon: {why}. Compile the file without this entry point for hexagon", log=error.log
-    )
+    return request.error(f"{what} is not supported on hexagon: {why}. Compile the file without this entry point for hexagon", log=error.log)
 
 
 def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:

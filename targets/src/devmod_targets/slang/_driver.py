@@ -134,7 +134,7 @@ def translate(
         if option.startswith("--compiler="):
             wanted = option.partition("=")[2]
         elif option == "-matrix-layout-column-major":
-            raise request.error(f"the option {option!r} is not supported: the matrices of arguments have rows. Omit it, and use transpose()")
+            raise request.error(f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()")
         else:
             (own if _OPTIONS.fullmatch(option) else rest).append(option)
     for name in defines:
