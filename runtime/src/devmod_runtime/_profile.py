@@ -19,6 +19,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from devmod._plugins import hooks, registry
+from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, DevmodError
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Event, Stream
@@ -255,7 +256,7 @@ class Profile:
                 end = perf_counter_ns()
                 local.inside = False
                 action, name, device, nbytes = about(*args)
-                self._entries.append((action, name, _label(device), begin, end, nbytes, get_ident()))
+                self._entries.append((action, name, device_label(device), begin, end, nbytes, get_ident()))
 
         return recorded
 
@@ -312,7 +313,7 @@ class Profile:
 
     def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
         """Return a function that queues a launch and records it."""
-        name, device, kind, local, add = function.name, _label(stream.device), stream.device.kind, self._local, self._entries.append
+        name, device, kind, local, add = function.name, device_label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             local.device = device
@@ -452,10 +453,6 @@ def _forget_callers(function: Function) -> None:
     """Let the next call of a function ask for its callers again."""
     function._callers.clear()
     function._host_calls.clear()
-
-
-def _label(device: Device) -> str:
-    return f"{device.kind}:{device.index}"
 
 
 def _classes(base: type) -> Iterator[type]:
