@@ -133,6 +133,8 @@ def translate(
     for option in remaining:
         if option.startswith("--compiler="):
             wanted = option.partition("=")[2]
+        elif option == "-matrix-layout-column-major":
+            raise request.error(f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()")
         else:
             (own if _OPTIONS.fullmatch(option) else rest).append(option)
     for name in defines:

@@ -47,6 +47,8 @@ _TARGETS = {
 #: The categories of Slang for the tables of Metal.
 _METAL_TABLES = {"image": "shaderResource", "sampler": "samplerState"}
 _SLOT = "descriptorTableSlot"
+#: Slang's text for an array that it loads from a ByteAddressBuffer as one word, which neither language accepts.
+_ARRAY_IN_A_WORD = {"WGSL": re.compile(r": array<[^;\n]*> = \w+\[\(u32\("), "MSL": re.compile(r"\bas_type<array<")}
 #: Slang's names of the blocks of uniform parameters.
 _ENTRY_BLOCK, _GLOBAL_BLOCK = "entryPointParams", "globalParams"
 _MAX_SCALARS = 4096
@@ -115,6 +117,12 @@ def _compiled(
     text = ""
     if target.suffix != "spv":
         text = entry.code.decode("utf-8", "replace")
+        if _ARRAY_IN_A_WORD[target.language].search(text):
+            raise request.error(
+                f"the Slang function {entry.name!r} cannot be translated to {target.language}: it loads an array from a ByteAddressBuffer, "
+                "for which Slang returns an invalid text: load each element",
+                function=entry.name,
+            )
     try:
         payload = compiler(
             CompileRequest(

@@ -62,7 +62,8 @@ class Variable(NamedTuple):
 
 
 _BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
-_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<uint(?:32_t)?\s*>")
+#: A ByteAddressBuffer with atomics has the type of one of them.
+_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>")
 _STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
 #: The words that no parameter and no function in C++ can have as its name, and the macros of the prelude.
@@ -171,27 +172,29 @@ class Text:
         place = self._find(argument, variables)
         if argument.kind != "buffer":
             return f"{place.type} {name}", f"{place.expression} = {name};"
-        match = (_BYTES if place.reflected.get("baseShape") == "byteAddressBuffer" else _BUFFER).fullmatch(place.type)
+        is_bytes = place.reflected.get("baseShape") == "byteAddressBuffer"
+        match = (_BYTES if is_bytes else _BUFFER).fullmatch(place.type)
         if match is None:
             raise strange_text(self._request, f"the type {place.type[:80]!r} of {argument.name!r}")
-        pointee = match[1].strip() if match.re is _BUFFER else "uint"
+        element = (match[1] or "uint").strip()
+        pointee = "uint" if is_bytes else element
         self.elements[pointee] = None
         declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
         if self.has_counts:
             # The caller's count is that of the numbers where the elements of the parameter are numbers.
             number = _number_type(self._request, argument)
-            step = f" / (sizeof({pointee}) / {array_bytes(parse_dtype(number))})" if number else ""
+            step = f" / (sizeof({element}) / {array_bytes(parse_dtype(number))})" if number else ""
             return (
                 f"{declaration}, ulonglong {_COUNT}{name}",
-                f"{place.expression} = {{({pointee} *){name}, (size_t){_COUNT}{name}{step}}};",
+                f"{place.expression} = {{({element} *){name}, (size_t){_COUNT}{name}{step}}};",
             )
-        return declaration, f"{place.expression} = {{({pointee} *){name}, 0}};"
+        return declaration, f"{place.expression} = {{({element} *){name}, 0}};"
 
     def _find(self, argument: Argument, variables: Iterable[Variable]) -> Variable:
         """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
         roots: dict[str, Variable] = {}
         for variable in variables:
-            if is_constant_buffer(variable) and "name" not in variable.reflected["elementType"]:
+            if is_constant_buffer(variable) and _is_unnamed_struct(variable.reflected["elementType"]):
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
@@ -237,6 +240,11 @@ def _unused_type(argument: Argument) -> str:
     scalar, _, lanes = argument.type.partition("x")
     name = {"float16": "half", "float32": "float", "float64": "double", "bool": "bool", "handle": "void *"}.get(scalar, f"{scalar}_t")
     return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
+
+
+def _is_unnamed_struct(type_: Mapping[str, Any]) -> bool:
+    """Return whether a type of the reflection is that of a cbuffer's members."""
+    return type_["kind"] == "struct" and "name" not in type_
 
 
 def is_constant_buffer(variable: Variable) -> bool:
