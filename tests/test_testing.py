@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,38 @@ def test_a_guard_is_active(kernels: devmod.Module) -> None:
     with pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'") as caught:
         assert_kernel(kernels["both"], lambda y, z: {"z": z + 3}, [case])
     assert caught.value.__notes__ == ["in case 0: y=float32[2], z=int32[4], threads=4"]
+
+
+@pytest.mark.devices("opencl")
+def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> None:
+    source = "kernel void spoil(global float *y, global const float *x, int at) { y[0] = x[0]; ((global float *)x)[at] = -7; }"
+    spoil = devmod.compile(source, "opencl")["spoil"].on(device)
+    x = np.float32([1, 2, 3, -7])
+    text = (
+        "the opencl function 'spoil' has written to argument 2 'x', which its interface declares read-only: x[2] was 3.0 and is -7.0; "
+        "2 bytes of the array have changed"
+    )
+    with devmod.guard():
+        on_device = [device.zeros(4, "float32"), device.from_numpy(x)]
+        launch = spoil.bind(*on_device, 2, grid=1, block=1)
+        for call in (lambda: spoil(np.zeros(4, "float32"), x, 2, grid=1, block=1), launch, launch.time):
+            on_device[1].copy_from(x)
+            with pytest.raises(devmod.GuardError) as caught:
+                call()
+            error = caught.value
+            assert (str(error), error.argument, error.index, error.value) == (text, "x", 2, -7.0)
+        # The same value, and a write between two launches, are no damage.
+        for _ in range(2):
+            on_device[1].copy_from(x)
+            spoil(*on_device, 3, grid=1, block=1)
+            on_device[1].copy_from(2 * x)
+        # An array that is another argument too, which the kernel may write to.
+        for array in (x.copy(), device.from_numpy(x)):
+            spoil(array, array, 2, grid=1, block=1)
+        # A view of the array of that argument, beside it.
+        whole = device.zeros(2 * 64, "float32")
+        with pytest.raises(devmod.GuardError, match=re.escape("x[1] was 0.0 and is -7.0")):
+            spoil(whole[:64], whole[64:], 1, grid=1, block=1)
 
 
 # -- The plugin of pytest.
