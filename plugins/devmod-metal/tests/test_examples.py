@@ -69,6 +69,7 @@ def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     check_guard(device, "metal")
 
 
+@pytest.mark.volume  # the double compiles 38 kernels, each for itself
 def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
     check_faults(device, "metal", "Slang")
 
