@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import blocks
 
 import devmod
 from devmod.testing import assert_kernel
@@ -136,6 +138,30 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
         whole = device.zeros(2 * 64, "float32")
         with pytest.raises(devmod.GuardError, match=re.escape("x[1] was 0.0 and is -7.0")):
             spoil(whole[:64], whole[64:], 1, grid=1, block=1)
+
+
+# -- The workflow of docs/testing.md.
+
+
+@pytest.mark.once
+@pytest.mark.volume
+def test_the_workflow_of_the_page_runs(environment: Any, wheels: Any) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "testing.md").read_text()
+    steps = [shlex.split(line) for line in re.findall(r"^ +- run: (?!sudo )(.*)$", page, re.MULTILINE)]
+    box = environment()
+    for mark, name, text in blocks(page):
+        if mark == "file":
+            (box.folder / "empty" / name).write_text(text)
+    printed = ""
+    for program, *words in steps:
+        if program == "pip":
+            parts = [re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", word) for word in words[1:]]
+            found = [(each[1], (each[2] or "").split(",")) for each in parts if each]
+            box.install(*[wheels.direct(name, *filter(None, extras)) if name in wheels else name for name, extras in found])
+        else:
+            assert program in ("devmod", "pytest")
+            printed = box.run("-m", program, *words)
+    assert re.search(r"2 passed|[3-9] passed", printed), printed
 
 
 # -- The plugin of pytest.

@@ -69,7 +69,8 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     Notes
     -----
     A launch in the context raises GuardError if a zone has changed, or an array that the interface of the function declares read-only.
-    Arrays that were made before, and those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the size of the zones for a whole program.
+    Arrays that were made before, and those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the size of
+    the zones for a whole program.
     """
     if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
         raise ArgumentError(f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}", argument="bytes")
