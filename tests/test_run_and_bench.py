@@ -401,4 +401,20 @@ def test_inspect_names_what_disassembles(capsys: pytest.CaptureFixture[str], tmp
     line = "  assembly cubin: nvdisasm cannot disassemble it: no cubin"
     assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
     devmod.save(saxpy("hexagon"), path)
-    assert "llvm-objdump, which is not in PATH" in call(capsys, "inspect", path, "--disasm")[1]
+    install = ": apt install llvm-19 (Debian 12 and Ubuntu 24.04, or later)"
+    line = f"  assembly so: hexagon code is disassembled by llvm-objdump, which is not in PATH{install}"
+    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    old = tmp_path / "llvm-objdump"
+    old.write_text("#!/bin/sh\necho no target\nexit 1\n")
+    old.chmod(0o755)
+    line = f"  assembly so: llvm-objdump cannot disassemble it: no target; an older LLVM does not have newer processors{install}"
+    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    # ROCm's own is found outside of PATH, before the one in PATH.
+    rocm = tmp_path / "rocm" / "llvm" / "bin" / "llvm-objdump"
+    rocm.parent.mkdir(parents=True)
+    rocm.write_text("#!/bin/sh\necho s_endpgm\n")
+    rocm.chmod(0o755)
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path / "rocm"))
+    kernel = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
+    devmod.save(devmod.compile(kernel, "rocm -arch=gfx1100"), path)
+    assert "    | s_endpgm" in call(capsys, "inspect", path, "--disasm")[1].splitlines()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import check_faults
 from guarded import check_guard
 from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
@@ -66,6 +67,11 @@ def test_the_pictures(device: Any, tmp_path: Path) -> None:
 
 def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     check_guard(device, "metal")
+
+
+@pytest.mark.volume  # the double compiles 38 kernels, each for itself
+def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
+    check_faults(device, "metal", "Slang")
 
 
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:

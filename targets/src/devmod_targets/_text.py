@@ -111,6 +111,6 @@ def dropped_print(name: str, text: str, spirv: bytes) -> str:
     line = f":{code.count(chr(10), 0, found.start()) + 1}" if found else ""  # none if an include has it
     what = found[0] if found else "printf"
     return (
-        f"{name}{line}: warning: {what} prints nothing without Vulkan's validation layers, and nothing on lavapipe with them. Write the "
-        "values to an array (docs/debugging.md)"
+        f"{name}{line}: warning: {what} prints nothing without Vulkan's validation layers. Enable their printing (docs/debugging.md), or "
+        "write the values to an array"
     )
