@@ -549,7 +549,9 @@ def _forget_callers(function: Function) -> None:
 
 def _bytes_of(values: Sequence[Any]) -> int:
     """Return the bytes of the arrays among arguments, each array counted once."""
-    return sum({id(each): getattr(each, "nbytes", 0) for each in values if type(each) is not Local and getattr(each, "shape", True)}.values())
+    return sum(
+        {id(each): getattr(each, "nbytes", 0) for each in values if type(each) is not Local and getattr(each, "shape", True)}.values()
+    )
 
 
 def _label(device: Device) -> str:
