@@ -144,6 +144,30 @@ def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], 
         assert np.asarray(Image.open(tmp_path / f"{name}.png"))[..., :3].tolist() == pixels[..., order].tolist()
 
 
+def test_run_compares_pictures_in_the_form_in_which_it_saves_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    source = """
+    __kernel void words(__global uint *out) { out[get_global_id(0)] = get_global_id(0) * 1000000; }
+    __kernel void floats(__global float *out) { out[get_global_id(0)] = get_global_id(0) / 20.0f; }
+    __kernel void image(write_only image2d_t out) {
+        write_imagef(out, (int2)(get_global_id(0) % 5, get_global_id(0) / 5), (float4)(get_global_id(0) / 20.0f));
+    }
+    """
+    devmod.save(devmod.compile(source, "opencl"), tmp_path / "p.devmod")
+    for name, value in {"words": "zeros[4,5]", "floats": "zeros[4,5]", "image": "zeros:float32[4,5,4]"}.items():
+        picture = tmp_path / f"{name}.png"
+        words = ["run", tmp_path / "p.devmod", name, f"out={value}", "--grid", 1, "--block", 20, "--atol", "0.003"]
+        assert call(capsys, *words, "--expect", f"out={picture}")[0] == 1
+        assert call(capsys, *words, "--save", f"out={picture}")[0] == 0
+        assert call(capsys, *words, "--expect", f"out={picture}")[0] == 0
+        # What differs is saved.
+        Image.new("RGBA" if name != "floats" else "L", (5, 4)).save(tmp_path / "black.png")
+        again = tmp_path / "again.png"
+        assert call(capsys, *words, "--expect", f"out={tmp_path}/black.png", "--save", f"out={again}")[0] == 1
+        assert again.read_bytes() == picture.read_bytes()
+        again.unlink()
+
+
 def test_run_with_a_guard_finds_a_write_outside(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     devmod.save(saxpy("opencl", CL.replace("i < n", "i <= n").replace("+ y[i]", "")), file)
     words = ["run", file, "saxpy", "y=zeros[100]", "x=fill:1[101]", "a=2", "n=100", "--threads", "128"]
