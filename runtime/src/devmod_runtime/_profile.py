@@ -32,7 +32,7 @@ from devmod_runtime._observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Self
 
     from devmod_runtime._observed import Methods
@@ -50,6 +50,8 @@ _QUEUED_COPIES = {
     "start_read": "queued copy to the host",
     "copy": "copy on the device",
 }
+#: Types of arguments that are no arrays.
+_NO_ARRAYS = frozenset((int, float, bool, Local))
 #: The records of which the times on the device are read together: a driver's events are few.
 _MOST_EVENTS = 4096
 
@@ -311,7 +313,7 @@ class Profile:
             nbytes = data if isinstance(data, int) else data.nbytes
             local.inside = True
             try:
-                return self._queue("copy", name, args[-1], lambda: nbytes, partial(original, *args))
+                return self._queued("copy", name, args[-1], lambda: nbytes, original)(*args)
             finally:
                 local.inside = False
 
@@ -322,7 +324,7 @@ class Profile:
 
         @wraps(original)
         def recorded(function: Function, /, *args: Any, **keywords: Any) -> Any:
-            nbytes = local.nbytes = _bytes_of(args) if not keywords else _bytes_of((*args, *keywords.values()))
+            nbytes = local.nbytes = _bytes_of((*args, *keywords.values()))
             local.device = ""
             begin = perf_counter_ns()
             try:
@@ -373,9 +375,11 @@ class Profile:
                 add(("launch", name, device, begin, perf_counter_ns(), nbytes_of(), get_ident()))
             return result
 
+        with_events = self._queued("launch", name, stream, nbytes_of, original)
+
         def recorded_with_events(*args: Any, **keywords: Any) -> Any:
             local.device = device
-            return self._queue("launch", name, stream, nbytes_of, partial(original, *args, **keywords))
+            return with_events(*args, **keywords)
 
         record = recorded_with_events if self._device_times else recorded
 
@@ -388,22 +392,29 @@ class Profile:
 
         return passed_on if self._hooked else record
 
-    def _queue(self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], enqueue: Callable[[], Any]) -> Any:
-        """Queue a launch or a copy, record it, and return the result of `enqueue`."""
-        with self._order(stream):
-            first = self._event(stream)
-            begin = perf_counter_ns()
-            result = enqueue()
-            if result is NotImplemented:
-                return result
-            entry = (action, name, _label(stream.device), begin, perf_counter_ns(), nbytes_of(), get_ident())
-            last = self._event(stream)
-        self._entries.append(entry)
-        if first is not None and last is not None:
-            self._pending.append(_Pending(entry, stream, first, last))
-            if len(self._pending) >= _MOST_EVENTS:
-                self._read_times()
-        return result
+    def _queued(
+        self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], original: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Return a function that queues a launch or a copy, and records it with an event before and after it."""
+        order, device, event, pending = self._order(stream), _label(stream.device), self._event, self._pending
+
+        def queued(*args: Any, **keywords: Any) -> Any:
+            with order:
+                first = event(stream)
+                begin = perf_counter_ns()
+                result = original(*args, **keywords)
+                if result is NotImplemented:
+                    return result
+                entry = (action, name, device, begin, perf_counter_ns(), nbytes_of(), get_ident())
+                last = event(stream)
+            self._entries.append(entry)
+            if first is not None and last is not None:
+                pending.append(_Pending(entry, stream, first, last))
+                if len(pending) >= _MOST_EVENTS:
+                    self._read_times()
+            return result
+
+        return queued
 
     # -- times on the device
 
@@ -547,11 +558,10 @@ def _forget_callers(function: Function) -> None:
     function._host_calls.clear()
 
 
-def _bytes_of(values: Sequence[Any]) -> int:
+def _bytes_of(values: Iterable[Any]) -> int:
     """Return the bytes of the arrays among arguments, each array counted once."""
-    return sum(
-        {id(each): getattr(each, "nbytes", 0) for each in values if type(each) is not Local and getattr(each, "shape", True)}.values()
-    )
+    arrays = {id(each): each for each in values if type(each) not in _NO_ARRAYS and getattr(each, "shape", True)}
+    return sum([getattr(each, "nbytes", 0) for each in arrays.values()])
 
 
 def _label(device: Device) -> str:
