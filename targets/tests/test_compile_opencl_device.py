@@ -77,6 +77,16 @@ def test_each_function_of_the_table_compiles(target: str) -> None:
     assert len(build(source, target, options=["-cl-std=CL2.0", "-w"]).functions) == len(calls)
 
 
+@pytest.mark.volume  # the parts of devmod's headers that a function alone needs
+@pytest.mark.once
+@pytest.mark.parametrize("target", [CUDA, ROCM])
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_function_compiles_alone(group: str, target: str) -> None:
+    for name in GROUPS[group]:
+        if target != ROCM or name not in LIBRARY:
+            assert build(kernel_of("k", CALLS[name]), target, options=["-cl-std=CL2.0", "-w"]).functions.keys() == {"k"}
+
+
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [

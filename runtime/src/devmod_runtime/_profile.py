@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from devmod import Local
 from devmod._plugins import hooks, registry
+from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, DevmodError
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Event, Stream
@@ -217,7 +218,7 @@ class Profile:
         names = [{"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for name, pid in (("host", 1), ("device", 2))]
         tracks, counts = [], Counter[str]()
         for stream, tid in streams.items():
-            label = _label(stream.device)
+            label = device_label(stream.device)
             counts[label] += 1
             name = label if counts[label] == 1 else f"{label}, stream {counts[label]}"
             tracks.append({"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}})
@@ -286,7 +287,7 @@ class Profile:
                 end = perf_counter_ns()
                 local.inside = False
                 action, name, device, nbytes = about(*args)
-                self._entries.append((action, name, _label(device), begin, end, nbytes, get_ident()))
+                self._entries.append((action, name, device_label(device), begin, end, nbytes, get_ident()))
 
         return recorded
 
@@ -365,7 +366,7 @@ class Profile:
 
     def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
         """Return a function that queues a launch and records it."""
-        name, device, kind, local, add = function.name, _label(stream.device), stream.device.kind, self._local, self._entries.append
+        name, device, kind, local, add = function.name, device_label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             local.device = device
@@ -396,7 +397,7 @@ class Profile:
         self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], original: Callable[..., Any]
     ) -> Callable[..., Any]:
         """Return a function that queues a launch or a copy, and records it with an event before and after it."""
-        order, device, event, pending = self._order(stream), _label(stream.device), self._event, self._pending
+        order, device, event, pending = self._order(stream), device_label(stream.device), self._event, self._pending
 
         def queued(*args: Any, **keywords: Any) -> Any:
             with order:
@@ -562,10 +563,6 @@ def _bytes_of(values: Iterable[Any]) -> int:
     """Return the bytes of the arrays among arguments, each array counted once."""
     arrays = {id(each): each for each in values if type(each) not in _NO_ARRAYS and getattr(each, "shape", True)}
     return sum([getattr(each, "nbytes", 0) for each in arrays.values()])
-
-
-def _label(device: Device) -> str:
-    return f"{device.kind}:{device.index}"
 
 
 def _classes(base: type) -> Iterator[type]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -13,16 +14,16 @@ import numpy as np
 from devmod import Image, Local, devices, dumps, explain, loads
 from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name
+from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
-from devmod._modules.variant import variant_of
 from devmod._plugins import registry
-from devmod._plugins.devices import default_device
+from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.worker import answer_items, answers, can_start_python
+from devmod_runtime._difference import worst_difference
 from devmod_runtime._guard import guard
 from devmod_runtime._inputs import (
     INTEGER,
@@ -32,7 +33,6 @@ from devmod_runtime._inputs import (
     on_device,
     results_of,
     threads_of_images,
-    worst_difference,
 )
 from devmod_runtime._module import source_text
 
@@ -202,7 +202,7 @@ def verify(
 
 
 def _payload(module: Module) -> Payload:
-    label = _label(module)
+    label = describe_candidate(module)
     digest = isinstance(module, StoredModule) and module.has_digest
     try:
         if isinstance(module, StoredModule):
@@ -302,7 +302,7 @@ class _Trials:
     def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any) -> None:
         self._folder, self._unused = folder, unused
         self._threads = threads if threads is None or isinstance(threads, int) else [*map(int, threads)]
-        self._number = count()
+        self._number, self._listed = count(), cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
         self._planned: list[_Planned] = []
@@ -329,7 +329,7 @@ class _Trials:
         planned: list[_Planned] = []
         for module in candidates:
             default = default_device(module.kind)
-            here = [device for device in devices() if device.kind == module.kind] if default is None else [default]
+            here = [device for device in self._listed() if device.kind == module.kind] if default is None else [default]
             reason, fits = "", False
             for device in here:
                 candidate = explain(module, name, device).functions[name][0]
@@ -339,7 +339,7 @@ class _Trials:
                 fits = True
                 planned.append(self._plan(module, name, device, interfaces))
             if not fits:
-                planned.append(_Planned(_label(module), "", reason or explain(module, name).functions[name][0].text, {}, {}))
+                planned.append(_Planned(describe_candidate(module), "", reason or explain(module, name).functions[name][0].text, {}, {}))
         self._planned += planned
         return planned
 
@@ -356,7 +356,7 @@ class _Trials:
         else:
             arguments = {each: text for each, text in self._given.items() if each in order.names or each in order.records}
             self._unused.difference_update(arguments)
-        place = f"{device.kind}:{device.index}"
+        place = device_label(device)
         request = {
             "module": str(path),
             "kind": module.kind,
@@ -369,7 +369,7 @@ class _Trials:
             "block": next((block for each in interfaces if (block := each.block or each.default_block)), None),
             "results": str(self._folder / str(next(self._number))),
         }
-        return _Planned(_label(module), place, "", request, {})
+        return _Planned(describe_candidate(module), place, "", request, {})
 
     def run(self, timeout: float) -> None:
         """Launch all: each in another process, but runtimes that were registered in this process alone."""
@@ -505,7 +505,3 @@ def _info(module: Module, name: str) -> FunctionInfo | None:
         return module.functions.get(name)
     except DevmodError:
         return None
-
-
-def _label(module: Module) -> str:
-    return candidate_name(module.kind, module.format, variant_of(module))

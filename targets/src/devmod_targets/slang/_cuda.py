@@ -41,7 +41,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     translation = translate(request, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
-    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", _shared(text, translation.entries[0])))
+    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", _shared(text, translation.entries[0])))
     wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
     program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
     return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
@@ -94,6 +94,6 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     x, y, z = threads
     kernel = [
         f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({", ".join(declarations)})',
-        *("{", *copies, *lines, f"slang::{kernel_name}({values});", "}", ""),
+        *("{", *copies, *lines, f"slang::kernel_{kernel_name}({values});", "}", ""),
     ]
     return Wrapped(entry.name, symbol, arguments, threads, "\n".join(kernel))

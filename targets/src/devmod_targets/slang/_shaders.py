@@ -15,7 +15,7 @@ from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
-from devmod_targets.slang._driver import translate
+from devmod_targets.slang._driver import function_name, translate
 from devmod_targets.slang._interface import read_arguments
 
 TYPE_CHECKING = False
@@ -71,13 +71,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     payloads: dict[str, Payload] = {}
     for entry in translation.entries:
         payload = _compiled(request, compiler, target, entry, translation.rest)
-        name = request.stem if entry.name == "main" else entry.name
-        if name in functions:
-            raise request.error(
-                f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
-                f"{name!r}; pass another name in name=",
-                function=name,
-            )
+        name = function_name(request, entry.name, functions)
         functions[name] = _Match(request, entry, payload).function()
         payloads[name] = payload
     fmap = merge_declared(spec, functions, request.fmap)

@@ -16,6 +16,7 @@ from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
+from devmod_targets.slang._driver import function_name
 from devmod_targets.slang._interface import read_arguments
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ constexpr constinit const_cast continue co_await co_return co_yield decltype def
 extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
 public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
 thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-main slang threadIdx blockIdx blockDim gridDim warpSize
+main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf malloc free
 """
 _WORDS = frozenset(_WORDS_TEXT.split())
 #: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
@@ -87,8 +88,8 @@ def prelude(text: str) -> str:
 
 
 def symbol_for(name: str) -> str:
-    """Return the symbol of a function: its name, or another one if C's library may have a function of that name."""
-    of_library = name in _WORDS or re.search(rf"::{name}f?\(", header_text(__package__, "headers/prelude.h"))
+    """Return the symbol of a function: its name, or another one if C's library or CUDA may have a function of that name."""
+    of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(", header_text(__package__, "headers/prelude.h"))
     return f"slang_{name}" if of_library else name
 
 
@@ -314,13 +315,7 @@ def finish(
     found = {info.name: info for info in payload.fmap.values()}
     reflected: dict[str, ReflectedFunction] = {}
     for each in functions:
-        name = request.stem if each.name == "main" else each.name
-        if name in reflected:
-            raise request.error(
-                f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
-                f"{name!r}; pass another name in name=",
-                function=name,
-            )
+        name = function_name(request, each.name, reflected)
         reflected[name] = _function(request, each, found, blocks)
     spec, origin = find_spec(request.target.kind), payload.origin
     assert spec is not None

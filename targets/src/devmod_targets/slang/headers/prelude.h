@@ -14,9 +14,26 @@
 #define SLANG_DEVICE
 #define SLANG_ALIGNED(bytes)
 #define SLANG_GPU 0
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+/* C's functions: C++'s math.h would take a third of the time of a compile. */
+#define SLANG_LIBRARY(name)                                                                                             \
+    float name##f(float);                                                                                               \
+    double name(double);
+#define SLANG_LIBRARY2(name)                                                                                            \
+    float name##f(float, float);                                                                                        \
+    double name(double, double);
+extern "C" {
+SLANG_LIBRARY(acos) SLANG_LIBRARY(acosh) SLANG_LIBRARY(asin) SLANG_LIBRARY(asinh) SLANG_LIBRARY(atan) SLANG_LIBRARY(atanh)
+SLANG_LIBRARY(ceil) SLANG_LIBRARY(cos) SLANG_LIBRARY(cosh) SLANG_LIBRARY(exp) SLANG_LIBRARY(exp2) SLANG_LIBRARY(fabs)
+SLANG_LIBRARY(floor) SLANG_LIBRARY(log) SLANG_LIBRARY(log10) SLANG_LIBRARY(log2) SLANG_LIBRARY(rint) SLANG_LIBRARY(sin)
+SLANG_LIBRARY(sinh) SLANG_LIBRARY(sqrt) SLANG_LIBRARY(tan) SLANG_LIBRARY(tanh) SLANG_LIBRARY(trunc)
+SLANG_LIBRARY2(atan2) SLANG_LIBRARY2(fmax) SLANG_LIBRARY2(fmin) SLANG_LIBRARY2(fmod) SLANG_LIBRARY2(pow) SLANG_LIBRARY2(remainder)
+float fmaf(float, float, float);
+double fma(double, double, double);
+float frexpf(float, int *);
+double frexp(double, int *);
+}
 #endif
 #if SLANG_HALF && SLANG_GPU
 #ifdef __HIP__
