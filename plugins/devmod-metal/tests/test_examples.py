@@ -14,7 +14,7 @@ from faults import check_faults
 from guarded import check_guard
 from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -76,3 +76,7 @@ def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
 
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     check_profile(device, "metal", tmp_path)
+
+
+def test_the_times_of_a_busy_queue_are_its_own(device: Any, tmp_path: Path) -> None:
+    check_busy_queue(device, "metal", 1000, tmp_path)
