@@ -59,8 +59,8 @@ class Argument:
     """
 
     __slots__ = (
-        "_base", "accepts_local", "default", "image", "is_address", "is_padded", "kind", "layout", "name", "number", "pack", "packed", "plain_packer",
-        "size", "type", "type_text", "unit", "written",
+        "_base", "accepts_local", "default", "image", "is_address", "is_padded", "kind", "layout", "name", "number", "pack", "packed",
+        "plain_packer", "size", "type", "type_text", "unit", "written",
     )  # fmt: skip
 
     def __init__(

@@ -301,8 +301,8 @@ class Call:
         if argument.lacks_padding(dtype, shape):
             expected = (*(shape if dtype == argument.type else shape[:-1]), 4)
             raise ConversionError(
-                f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an array of "
-                f"{argument.element} of shape {expected}, whose last column the kernel does not read"
+                f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "
+                f"array of {argument.element} of shape {expected}, whose last column the kernel does not read"
             )
         if not argument.accepts_array(dtype, nbytes):
             each = f"{argument.type} of {argument.unit} bytes" if argument.type_text == argument.type else argument.type_text

@@ -48,8 +48,8 @@ def check_program(request: CompileRequest, ptx: str, log: str) -> None:
     attribute = _ATTRIBUTE.search(log)
     if attribute:
         raise request.error(
-            f"{what} has the attribute {attribute[1]}, which NVIDIA's compilers ignore: the type would not be a vector. Use a struct, such as "
-            "float4",
+            f"{what} has the attribute {attribute[1]}, which NVIDIA's compilers ignore: the type would not be a vector. Use a struct, such "
+            "as float4",
             log=log,
         )
     name = unresolved_function(ptx)
@@ -59,5 +59,6 @@ def check_program(request: CompileRequest, ptx: str, log: str) -> None:
     instruction = next((found for inline in _INLINE.findall(ptx) for found in _AMD.findall(inline)), "")
     if instruction:
         raise request.error(
-            f"{what} has inline assembly of AMD's processors: {instruction}. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__", log=ptx
+            f"{what} has inline assembly of AMD's processors: {instruction}. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__",
+            log=ptx,
         )
