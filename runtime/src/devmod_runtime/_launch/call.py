@@ -625,13 +625,13 @@ def local_sizer(
         for number, argument in places:
             value = values[number]
             if type(value) is Local:
-                size = value.bytes_of(threads)
-                sizes.append((argument, value, size))
-                values[number] = launcher.local(size)
+                sizes.append((argument, value, value.bytes_of(threads)))
         if sizes:
             problem = kernel.check_local([size for _, _, size in sizes])
             if problem:
                 raise _too_large(f"{function.label} cannot be launched on {device}: {problem}", function.name, device, sizes, threads)
+            for argument, _, size in sizes:  # after the check: a driver takes no size of 64 bits and more
+                values[argument.number] = launcher.local(size)
 
     return replace_locals
 
