@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -217,7 +218,7 @@ def test_host_code_in_the_file(language: str, prefix: str, header: str, target: 
             "__global__ void k(int *x) { *x = __shfl_down(*x, 1); }",
             "rocm -arch=gfx1100",
             "HIP with waves of 64",
-            "the HIP source does not compile: ./devmod-headers/devmod_hip.h:153:19: error: static assertion failed due to requirement "
+            "the HIP source does not compile: ./devmod-headers/devmod_hip.h: error: static assertion failed due to requirement "
             "'sizeof(int) && 0': gfx10 and gfx11 have no shuffles in waves of 64 lanes: leave out -mwavefrontsize64",
         ),
     ],
@@ -226,7 +227,7 @@ def test_what_one_vendor_lacks_is_an_error_with_its_name(source: str, target: st
     language, _, wide = language.partition(" with ")
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(source, target, language=language, options=["-mwavefrontsize64"] if wide else ())
-    assert str(caught.value) == expected
+    assert re.sub(r"(devmod_hip\.h):\d+:\d+", r"\1", str(caught.value)) == expected
 
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
