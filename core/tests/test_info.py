@@ -190,6 +190,7 @@ def test_a_buffer_may_be_several_values_of_the_kernel() -> None:
         ["ptr:handle", "shape0:int32", "stride1:int32"],
         ["ptr:handle", "nbytes:int32"],
         ["ptr:handle", *(f"shape{axis}:int32" for axis in range(17))],
+        ["ptr:handle", *(f"stride{axis}:int64" for axis in range(1000))],
         ["ptr:handle", 3],
         ["ptr:handle", ["count:int32"]],
         ["ptr:handle:handle"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from devmod_targets.build import read_manifest
 from devmod_targets.build.build import build_manifest
 
 CUDA, ROCM = "cuda -arch=sm_80", "rocm -arch=gfx1100"
+PTX = "cuda -arch=compute_80"
 NVCC = "cuda -arch=sm_80 -compiler=nvcc"
 ADVICE_PTX = (
     "Inline assembly of CUDA C++ is PTX, which AMD's processors do not have. Keep it for CUDA alone, with #ifndef __HIP_PLATFORM_AMD__"
@@ -182,12 +184,63 @@ def test_host_code_in_the_file(language: str, prefix: str, header: str, target: 
             "the HIP source does not compile: the PTX:25: error: Parsing error near 'ret': syntax error. Inline assembly of HIP is that of "
             "AMD's processors. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__",
         ),
+        (
+            '__global__ void k(int *x) { asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory"); asm("mov.u32 %0, %%laneid;" : "=r"(*x)); }',
+            PTX,
+            "HIP",
+            "the HIP source <text> has inline assembly of AMD's processors: s_waitcnt. Keep it for ROCm alone, with #ifdef "
+            "__HIP_PLATFORM_AMD__",
+        ),
+        *(
+            (
+                f"__global__ void k(int *x) {{ *x = {call}(*x, 1, 64); }}",
+                target,
+                "HIP",
+                "the HIP source does not compile: the width of a shuffle is at most the number of lanes of a warp, which is 32 on CUDA",
+            )
+            for call, target in [("__shfl_down", CUDA), ("__shfl", PTX), ("__shfl_up", PTX), ("__shfl_xor", PTX)]
+        ),
+        (
+            "typedef float four __attribute__((ext_vector_type(4)));\n__global__ void k(four *x) { x[1] = x[0]; }",
+            PTX,
+            "HIP",
+            "the HIP source <text> has the attribute ext_vector_type, which NVIDIA's compilers ignore: the type would not be a vector. Use a "
+            "struct, such as float4",
+        ),
+        (
+            'extern "C" __device__ int elsewhere();\n__global__ void k(int *x) { *x = elsewhere(); }',
+            PTX,
+            "CUDA C++",
+            "the CUDA C++ source does not compile: it uses elsewhere, without a definition. Define it in the source or in a header that it "
+            "includes",
+        ),
+        (
+            "__global__ void k(int *x) { *x = __shfl_down(*x, 1); }",
+            "rocm -arch=gfx1100",
+            "HIP with waves of 64",
+            "the HIP source does not compile: ./devmod-headers/devmod_hip.h: error: static assertion failed due to requirement "
+            "'sizeof(int) && 0': gfx10 and gfx11 have no shuffles in waves of 64 lanes: leave out -mwavefrontsize64",
+        ),
     ],
 )
 def test_what_one_vendor_lacks_is_an_error_with_its_name(source: str, target: str, language: str, expected: str) -> None:
+    language, _, wide = language.partition(" with ")
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, target, language=language)
-    assert str(caught.value) == expected
+        devmod.compile(source, target, language=language, options=["-mwavefrontsize64"] if wide else ())
+    assert re.sub(r"(devmod_hip\.h):\d+:\d+", r"\1", str(caught.value)) == expected
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+def test_waves_of_64_lanes_where_32_are_the_default(arch: str) -> None:
+    """The assembler must have the option too. A warp of CUDA is half a wave, and gfx12 has shuffles of whole waves."""
+    language = "CUDA C++" if arch == "gfx1100" else "HIP"
+    module = devmod.compile(
+        "__global__ void k(int *x) { *x = __shfl_down(__any(*x), 1); }",
+        f"rocm -arch={arch}",
+        language=language,
+        options=["-mwavefrontsize64"],
+    )
+    assert module.functions["k"].interface.subgroup == 64  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("head", "line"), [("", 2), ("//devmod: --use_fast_math\n", 3)])

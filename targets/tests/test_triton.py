@@ -109,6 +109,43 @@ def test_a_function_of_a_file(folder: Path, target: str, kind: str, fmt: str) ->
     assert sys.path == before[1]
 
 
+def test_the_variables_of_triton_do_not_change_the_result(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = [
+        *(
+            "TRITON_OVERRIDE_ARCH",
+            "AMDGCN_USE_BUFFER_OPS",
+            "NVPTX_ENABLE_DUMP",
+            "MLIR_ENABLE_DUMP",
+            "DISABLE_PTXAS_OPT",
+            "DISABLE_LLVM_OPT",
+        ),
+        *(
+            "PTXAS_OPTIONS",
+            "USE_IR_LOC",
+            "LLVM_PASS_PLUGIN_PATH",
+            "LLVM_IR_ENABLE_DUMP",
+            "DISABLE_MMA_V3",
+            "ALLOW_LHS_TMEM_LAYOUT_CONVERSION",
+        ),
+    ]
+    expected = devmod.dumps(compiled(folder))
+    seen: dict[str, str] = {}
+    library: Any = sys.modules["triton"]
+    compile_with_triton = library.compile
+
+    def compile_recorded(*args: Any, **keywords: Any) -> Any:
+        seen.update(os.environ)
+        return compile_with_triton(*args, **keywords)
+
+    monkeypatch.setattr(library, "compile", compile_recorded)
+    for name in (*variables, "DISABLE_OWN_THINGS"):
+        monkeypatch.setenv(name, "1")
+    assert devmod.dumps(compiled(folder)) == expected
+    assert seen["DISABLE_OWN_THINGS"] == "1"
+    assert [name for name in variables if name in seen] == []
+    assert all(os.environ[name] == "1" for name in variables)
+
+
 def test_another_name_for_a_function(folder: Path) -> None:
     module = compiled(folder, expression=f"wide = {ADD}")
     assert {name: info.name for name, info in module.functions.items()} == {"wide": "add"}

@@ -112,7 +112,8 @@ def test_buffers_of_vectors_structs_and_atomics(device: Any) -> None:
     assert particles["mass"].tolist() == [0, 1, 2]
     assert count[0] == 9
     assert message_of(devmod.ArgumentError, f, places[:, :3].copy(), particles, count, grid=3) == (
-        "the webgpu function 'k': argument 1 'from_' has 36 bytes, which is not a whole number of float32x3 of 16 bytes"
+        "the webgpu function 'k': argument 1 'from_' has vectors of 12 bytes, and each float32x3 of the kernel takes 16: pass an array of "
+        "float32 of shape (3, 4), whose last column the kernel does not read"
     )
 
 

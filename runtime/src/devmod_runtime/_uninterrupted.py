@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from _thread import start_new_thread
+from collections import deque
 from queue import SimpleQueue  # and not from _queue: it imports threading, for which the first thread that imports it is the main one
 from sys import is_finalizing
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-_requests: SimpleQueue[Any] = SimpleQueue()
-#: An entry for each thread that waits for a request, and for each that executes one.
+#: The calls that no thread has begun, and what wakes a thread that waits for them. A wake without a call does nothing.
+_requests: deque[Any] = deque()
+_wakes: SimpleQueue[None] = SimpleQueue()
+#: An entry for each thread that waits for a call, and for each that executes one.
 _idle: list[bool] = []
 _busy: list[bool] = []
 
@@ -32,9 +35,8 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
     if is_finalizing():  # no other thread runs
         return function(*values)
     answer: SimpleQueue[Any] = SimpleQueue()
-    _requests.put((function, values, answer))
-    if not _idle:
-        start_new_thread(_serve, ())
+    _requests.append((function, values, answer))
+    _wake()
     result, error = answer.get()
     if error is not None:
         raise error
@@ -43,16 +45,30 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
 
 def has_uninterrupted_calls() -> bool:
     """Return whether a call of `call_uninterrupted` is not complete."""
-    return bool(_busy) or not _requests.empty()
+    if _requests:
+        _wake()  # an interrupt may have come before the call has woken a thread
+        return True
+    return bool(_busy)  # after `_requests`: a thread is busy before it takes a call
+
+
+def _wake() -> None:
+    _wakes.put(None)
+    if not _idle:
+        start_new_thread(_serve, ())
 
 
 def _serve() -> None:
     while len(_idle) < 2:
         _idle.append(True)
-        function, values, answer = _requests.get()
+        _wakes.get()
         _busy.append(_idle.pop())
-        if not _idle and not _requests.empty():
-            start_new_thread(_serve, ())  # the request came before this thread was known to be busy
+        try:
+            function, values, answer = _requests.popleft()
+        except IndexError:
+            _busy.pop()
+            continue
+        if _requests:
+            _wake()  # this thread may have been woken for that call, or was not known to be busy
         outcome: tuple[Any, BaseException | None]
         try:
             outcome = function(*values), None
@@ -65,8 +81,9 @@ def _serve() -> None:
 
 def _forget_in_child() -> None:
     """Forget the threads in a forked child, which has none of them."""
-    global _requests
-    _requests = SimpleQueue()
+    global _wakes
+    _wakes = SimpleQueue()
+    _requests.clear()
     _idle.clear()
     _busy.clear()
 

@@ -730,7 +730,33 @@ def test_the_error_for_a_padded_element_has_its_size() -> None:
     f, _ = one(Param("a", "buffer", "float32x3", "rw"))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(np.zeros((2, 3), "float32"), grid=1, block=1)
+    assert str(caught.value) == (
+        "the toy function 'f': argument 1 'a' has vectors of 12 bytes, and each float32x3 of the kernel takes 16: pass an array of float32 of "
+        "shape (2, 4), whose last column the kernel does not read"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(np.zeros(6, "float32"), grid=1, block=1)
     assert str(caught.value) == "the toy function 'f': argument 1 'a' has 24 bytes, which is not a whole number of float32x3 of 16 bytes"
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("on_device", [False, True])
+def test_vectors_without_padding_are_refused_at_each_call(devices: list[toy.ToyDevice], on_device: bool) -> None:
+    """Four vectors of 12 bytes are three of 16: the kernel would read parts of two vectors, and past the end of the array."""
+    f, seen = one(Param("a", "buffer", "float32x3", "rw"))
+    device = devices[0]
+    padded, packed = np.zeros((4, 4), "float32"), np.zeros((4, 3), "float32")
+    given = device.from_numpy if on_device else np.copy
+    for _ in range(3):  # a repeated call checks less
+        f(given(padded), grid=1, block=1)
+        with pytest.raises(devmod.ArgumentError, match=r"shape \(4, 4\), whose last column"):
+            f(given(packed), grid=1, block=1)
+    f(given(padded.reshape(-1)), grid=1, block=1)
+    assert len(seen) == 4
+    if on_device:
+        for call in (f, f.bind):
+            with pytest.raises(devmod.ArgumentError, match=r"shape \(4, 4\), whose last column"):
+                call(device.empty(4, "float32x3"), grid=1, block=1)
 
 
 @pytest.mark.row("R34")

@@ -11,7 +11,7 @@ import threading
 import pytest
 from interruptible import HANGS, run_storm
 
-from devmod_runtime import Pool, call_uninterrupted
+from devmod_runtime import Pool, _uninterrupted, call_uninterrupted, has_uninterrupted_calls
 
 
 class User:
@@ -105,6 +105,20 @@ def test_calls_in_other_threads_do_not_wait_for_each_other() -> None:
     assert len(results) == 4
     with pytest.raises(ZeroDivisionError):
         call_uninterrupted(divmod, 1, 0)
+
+
+def test_a_call_is_seen_while_a_thread_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WebGPU submits in the calling thread if there is no such call: wgpu would then call back for a wait that has just begun."""
+    seen = []
+
+    class Busy(list[bool]):
+        def append(self, value: bool) -> None:
+            seen.append(has_uninterrupted_calls())  # the thread is awake, and not known to be busy
+            super().append(value)
+
+    monkeypatch.setattr(_uninterrupted, "_busy", Busy())
+    call_uninterrupted(int)
+    assert seen[0]
 
 
 UNINTERRUPTED_FORK = """

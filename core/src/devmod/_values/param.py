@@ -372,7 +372,7 @@ def _is_count(value: object) -> TypeGuard[int]:
 
 def _is_pack(values: Sequence[Any]) -> bool:
     """Return whether these are different values of a `Param.pack`. Its shapes are numbered from 0; without shapes, its strides are."""
-    names = [value.partition(":")[0] for value in values if isinstance(value, str)]
+    names = [value.partition(":")[0] for value in values[: 2 * _MAX_DIMENSIONS + 3] if isinstance(value, str)]
     shapes, strides = (min(sum(name.startswith(word) for name in names), _MAX_DIMENSIONS) for word in ("shape", "stride"))
     numbered = [*(f"shape{axis}" for axis in range(shapes)), *(f"stride{axis}" for axis in range(shapes or strides))]
     valid = {"ptr:handle", *(f"{name}:{type_}" for name in ("count", *numbered) for type_ in ("int32", "uint32", "int64", "uint64"))}

@@ -550,7 +550,9 @@ class OpenCLLauncher(ProgramLauncher):
         numbers = [each for each in arguments if each.plain_packer is not None]
         others = [each for each in arguments if each.plain_packer is None]
         # Without an interface, a pointer may be __local, which the function of `caller` checks.
-        return len(numbers) >= _MANY and all(each.kind == "buffer" and not each.size and not each.accepts_local for each in others)
+        return len(numbers) >= _MANY and all(
+            each.kind == "buffer" and not each.size and not each.accepts_local and not each.is_padded for each in others
+        )
 
     def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
         return OpenCLKernel(self.info, self.programs, device)

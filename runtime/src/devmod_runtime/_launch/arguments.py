@@ -59,8 +59,8 @@ class Argument:
     """
 
     __slots__ = (
-        "_base", "accepts_local", "default", "image", "is_address", "kind", "layout", "name", "number", "pack", "packed", "plain_packer",
-        "size", "type", "type_text", "unit", "written",
+        "_base", "accepts_local", "default", "image", "is_address", "is_padded", "kind", "layout", "name", "number", "pack", "packed",
+        "plain_packer", "size", "type", "type_text", "unit", "written",
     )  # fmt: skip
 
     def __init__(
@@ -87,13 +87,16 @@ class Argument:
         self.size = size if kind == "buffer" else 0
         self.type_text = type
         self.plain_packer = plain_packer(type) if kind == "scalar" and not align else None
+        #: Whether it is a buffer of three-vectors, which take four lanes.
+        self.is_padded = False
         if kind == "buffer" and type:
             code, bits, lanes = parse_dtype(type)
             self._base = dtype_name((code, bits, 1))
             if align:
                 self.type_text = f"structs of {lanes} bytes"
             # Packed elements may end within a byte, and a type of no bits has no elements: any number of bytes is valid.
-            padded_type = (code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes)
+            self.is_padded = lanes == 3 and (code, bits) != (1, 8)
+            padded_type = (code, bits, lanes + self.is_padded)
             self.unit = 1 if is_packed(padded_type) else max(array_bytes(padded_type), 1)
         else:
             self._base, self.unit = "", 1
@@ -122,6 +125,10 @@ class Argument:
             # NumPy's records: an array of structs or vectors may have such a type.
             return lanes > 1 and array_bytes((code, bits, lanes)) == self.unit
         return dtype_name((code, bits, 1)) == self._base
+
+    def lacks_padding(self, dtype: str, shape: tuple[int, ...]) -> bool:
+        """Return whether an array's vectors of three numbers follow each other, and those of this buffer take four lanes."""
+        return self.is_padded and (dtype == self.type or (dtype == self._base and len(shape) > 1 and shape[-1] == 3))
 
     def accepts_array(self, dtype: str, nbytes: int) -> bool:
         """Return whether an array of type `dtype` and `nbytes` bytes is a whole number of this buffer's elements."""

@@ -218,7 +218,7 @@ class Call:
         self._check_device(argument, array)
         if argument.layout is not None:
             argument.layout.check(getattr(value, "dtype", None), argument.number)
-        self._check_elements(argument, value, array.dtype, array.nbytes)
+        self._check_elements(argument, value, array.dtype, array.shape, array.nbytes)
         memory = self._memory(argument, value, array)
         return memory if argument.packed is None else (array.device, memory, argument.packed.fields(array.dtype, array.shape))
 
@@ -287,7 +287,7 @@ class Call:
             )
         if argument.layout is not None:
             argument.layout.check(view.array.dtype, argument.number)
-        self._check_elements(argument, value, view.dtype, view.nbytes)
+        self._check_elements(argument, value, view.dtype, view.array.shape, view.nbytes)
         if bound:
             raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
         if argument.written and not view.array.flags.writeable:
@@ -295,9 +295,15 @@ class Call:
         self._host_views.append((argument.number, view, argument.written))
         return None if argument.packed is None else argument.packed.fields(view.dtype, view.array.shape)
 
-    def _check_elements(self, argument: Argument, value: object, dtype: str, nbytes: int) -> None:
+    def _check_elements(self, argument: Argument, value: object, dtype: str, shape: tuple[int, ...], nbytes: int) -> None:
         if not argument.accepts_type(dtype):
             raise ConversionError(f"is an array of {dtype}, and the kernel takes {argument.type_text}{_conversion(argument, dtype, value)}")
+        if argument.lacks_padding(dtype, shape):
+            expected = (*(shape if dtype == argument.type else shape[:-1]), 4)
+            raise ConversionError(
+                f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "
+                f"array of {argument.element} of shape {expected}, whose last column the kernel does not read"
+            )
         if not argument.accepts_array(dtype, nbytes):
             each = f"{argument.type} of {argument.unit} bytes" if argument.type_text == argument.type else argument.type_text
             raise ConversionError(f"has {nbytes} bytes, which is not a whole number of {each}")
@@ -479,7 +485,10 @@ class HostCall:
         return (
             len(buffers) == len(call.transfers)
             and all(type(each) is np.ndarray and each.dtype.isbuiltin == 1 and each.flags.c_contiguous for each in buffers)
-            and all(each.pack is not None or (each.kind == "buffer" and each.layout is None and each.packed is None) for each in arguments)
+            and all(
+                each.pack is not None or (each.kind == "buffer" and each.layout is None and each.packed is None and not each.is_padded)
+                for each in arguments
+            )
         )
 
     def values_of(self, args: Sequence[Any]) -> list[Any] | None:
@@ -616,13 +625,13 @@ def local_sizer(
         for number, argument in places:
             value = values[number]
             if type(value) is Local:
-                size = value.bytes_of(threads)
-                sizes.append((argument, value, size))
-                values[number] = launcher.local(size)
+                sizes.append((argument, value, value.bytes_of(threads)))
         if sizes:
             problem = kernel.check_local([size for _, _, size in sizes])
             if problem:
                 raise _too_large(f"{function.label} cannot be launched on {device}: {problem}", function.name, device, sizes, threads)
+            for argument, _, size in sizes:  # after the check: a driver takes no size of 64 bits and more
+                values[argument.number] = launcher.local(size)
 
     return replace_locals
 

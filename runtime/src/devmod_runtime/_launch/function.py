@@ -628,7 +628,8 @@ def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any
     if argument.packed is not None:
         return DeviceArray, argument.packed.of_array
     if argument.kind == "buffer" or argument.is_address:
-        return argument.type if argument.kind == "buffer" else "", None
+        # No array has the type "-": `Call` checks the shape of an array for vectors with padding.
+        return "-" if argument.is_padded else argument.type if argument.kind == "buffer" else "", None
     if argument.kind == "local":
         return Local, _unchanged
     return argument.plain_packer or ("-", argument.pack)

@@ -11,6 +11,7 @@ from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import linked_files, run_zig, toolchain
+from devmod_targets.cuda._checks import unresolved_function
 from devmod_targets.cuda._declared_kernels import with_entry
 
 TYPE_CHECKING = False
@@ -25,9 +26,6 @@ _LANGUAGE = "LLVM IR"
 _OPTIONS = re.compile(r"-O[0-3s]|--cuda-feature=\+ptx\d\d|-ffp-contract=(?:on|off|fast)")
 _DIAGNOSTIC = re.compile(r"^(?:(?P<place>\S+?:\d+(?::\d+)?): )?(?:\w+: )?(?P<level>fatal error|error|warning): (?P<text>.*)$", re.MULTILINE)
 _CPUS = re.compile(r"valid target CPU values are: (.*)")
-#: A function that another module must define. The driver defines those of its runtime.
-_EXTERN = re.compile(r"^\.extern \.func\s+(?:\([^()]*\)\s*)?([\w$]+)", re.MULTILINE)
-_DRIVERS_OWN = frozenset(("vprintf", "malloc", "free", "__assertfail"))
 
 
 def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
@@ -59,10 +57,10 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     result = _run(request, arguments, {**source, **files}, "program.ptx")
     ptx = result.output.decode()
     text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], source, "text.ll").output.decode()
-    unresolved = [name for name in _EXTERN.findall(ptx) if name not in _DRIVERS_OWN]
+    unresolved = unresolved_function(ptx)
     if unresolved:
-        hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved[0].startswith("__nv_") else ""
-        raise request.error(f"{request.name} calls the function {unresolved[0]!r}, which it does not define{hint}", log=ptx)
+        hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved.startswith("__nv_") else ""
+        raise request.error(f"{request.name} calls the function {unresolved!r}, which it does not define{hint}", log=ptx)
     entries = read_ptx(ptx)
     places = {symbol: ([(each.size, each.align) for each in entry.params or ()], entry.block) for symbol, entry in entries.items()}
     kernels = {symbol: with_entry(kernel, entries[symbol]) for symbol, kernel in ir_kernels(request, text, places).items()}

@@ -18,6 +18,7 @@ from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
+from devmod_targets.cuda._checks import check_program, wide_shuffle
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._image import join, wrap_image
@@ -120,6 +121,8 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
             program = compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions)
         programs.append(program)
     ptx = [program.ptx.decode() for program in programs]
+    for program, each in zip(programs, ptx, strict=True):
+        check_program(request, each, program.log)
     if fmt == "cuda":
         check_visible(request, ptx[0], programs[0].lowered)
     _check_equal(archs, [dict.fromkeys(own_kernels(text, is_nvcc=is_nvcc)) for text in ptx] if len(ptx) > 1 else [{}])
@@ -153,7 +156,9 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
 def _of_hip(text: str) -> str:
     """Return the text of an error of a HIP source, which is compiled as CUDA C++."""
     hint = ". Inline assembly of HIP is that of AMD's processors. Keep it for ROCm alone, with #ifdef __HIP_PLATFORM_AMD__"
-    return text.replace("the CUDA C++ source", "the HIP source", 1) + hint * (" the PTX:" in text)
+    wide = wide_shuffle(text)
+    text = text.replace("the CUDA C++ source", "the HIP source", 1)
+    return f"the HIP source does not compile: {wide}" if wide else text + hint * (" the PTX:" in text)
 
 
 def _functions(

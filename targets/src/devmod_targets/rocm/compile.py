@@ -108,7 +108,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
     options = clang_options(request, SPEC, standard)
     modules = find_modules(libs_folder)
-    machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
+    machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", *wave_options(options.options)]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [object_version(arch)]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
@@ -118,7 +118,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     with compiler_folder() as folder:
         own_headers = headers(request.language) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, own_headers, folder, ending=instance_variables(request.name_expressions))
-        device_library = link_flags(modules, arch, options.toolchain, folder)
+        device_library = link_flags(modules, arch, wave_of(arch, options.options), options.toolchain, folder)
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
         target_flags = (
@@ -203,15 +203,24 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
 
 def hip_flags(arch: str, options: Sequence[str], header: str = "devmod_hip.h") -> list[str]:
     """Return clang's flags of HIP for a processor. `options` are those of the request, and `header` precedes the source."""
-    widths = [64 if option == "-mwavefrontsize64" else 32 for option in options if option.endswith("wavefrontsize64")]
-    wave = (widths or [64 if _major(arch) < 10 else 32])[-1]
     return [
-        f"-DDEVMOD_WAVE={wave}",
+        f"-DDEVMOD_WAVE={wave_of(arch, options)}",
         # The sizes of types are those of the host, which is the same on every build machine.
         *(_HOST, "--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
         *("-include", f"{HEADERS}/{header}"),
     ]
+
+
+def wave_options(options: Sequence[str]) -> list[str]:
+    """Return the options of the size of a wave, which the assembler needs too."""
+    return [option for option in options if option.endswith("wavefrontsize64")]
+
+
+def wave_of(arch: str, options: Sequence[str]) -> int:
+    """Return the number of lanes of a wave."""
+    widths = [64 if option == "-mwavefrontsize64" else 32 for option in wave_options(options)]
+    return (widths or [64 if _major(arch) < 10 else 32])[-1]
 
 
 def _dialect(request: CompileRequest) -> list[str]:
@@ -458,7 +467,7 @@ def describe_modules(modules: list[Path]) -> str:
     return f"device library sha256:{digest.hexdigest()[:16]}"
 
 
-def link_flags(modules: list[Path], arch: str, toolchain: LlvmToolchain, folder: str) -> list[str]:
+def link_flags(modules: list[Path], arch: str, wave: int, toolchain: LlvmToolchain, folder: str) -> list[str]:
     """Return clang's flags that link the library. The control module is written to the folder of the build.
 
     Raises
@@ -468,7 +477,7 @@ def link_flags(modules: list[Path], arch: str, toolchain: LlvmToolchain, folder:
     """
     if not modules:
         return []
-    Path(folder, f"{_CONTROL}.ll").write_text(_control_module(arch), encoding="utf-8")
+    Path(folder, f"{_CONTROL}.ll").write_text(_control_module(arch, wave), encoding="utf-8")
     arguments = ["-x", "ir", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", f"{_CONTROL}.ll", "-o", f"{_CONTROL}.bc"]
     code, output = toolchain.clang(arguments, folder, "rocm")
     if code:
@@ -477,13 +486,13 @@ def link_flags(modules: list[Path], arch: str, toolchain: LlvmToolchain, folder:
     return [part for path in paths for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", path)]
 
 
-def _control_module(arch: str) -> str:
+def _control_module(arch: str, wave: int) -> str:
     constants = [
         ("finite_only_opt", "i8", 0),
         ("unsafe_math_opt", "i8", 0),
         ("daz_opt", "i8", 0),
         ("correctly_rounded_sqrt32", "i8", 1),
-        ("wavefrontsize64", "i8", int(_major(arch) < 10)),
+        ("wavefrontsize64", "i8", int(wave == 64)),
         ("ISA_version", "i32", isa_version(arch)),
         ("ABI_version", "i32", 600 if arch.endswith("-generic") else 500),
     ]

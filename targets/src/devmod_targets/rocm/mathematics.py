@@ -15,6 +15,8 @@ from devmod_targets.rocm.compile import (
     hip_flags,
     link_flags,
     object_version,
+    wave_of,
+    wave_options,
 )
 
 TYPE_CHECKING = False
@@ -31,8 +33,7 @@ _UNDEFINED = re.compile(r"^declare [^@\n]*@(__(?:ocml|ockl)_\w+)\(", re.MULTILIN
 
 def processor_flags(request: CompileRequest) -> list[str]:
     """Return clang's flags for the processor of a request."""
-    wave = [option for option in request.options if option.endswith("wavefrontsize64")]
-    return [f"-mcpu={request.target.arch}", "-nogpulib", object_version(request.target.arch), *wave]
+    return [f"-mcpu={request.target.arch}", "-nogpulib", object_version(request.target.arch), *wave_options(request.options)]
 
 
 def compile_functions(request: CompileRequest, functions: Mapping[str, str]) -> tuple[bytes, list[str], set[str]]:
@@ -72,7 +73,7 @@ def compile_functions(request: CompileRequest, functions: Mapping[str, str]) -> 
     arch = str(request.target.arch)
     with compiler_folder() as folder:
         build = ClangBuild(unit, options.toolchain, "hip", headers("HIP"), folder)
-        libraries = link_flags(modules, arch, options.toolchain, folder)
+        libraries = link_flags(modules, arch, wave_of(arch, request.options), options.toolchain, folder)
         flags = [*hip_flags(arch, request.options, _header(text)), object_version(arch), "-DDEVMOD_COMPLETE", "-fgpu-rdc"]
         flags += [*libraries, *options.flags]
         flags += ["-DDEVMOD_DEVICE_LIBS"] if modules else []

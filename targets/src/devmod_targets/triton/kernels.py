@@ -33,6 +33,11 @@ _HINTS = ("16", "1")
 #: Options of Triton that follow from the target, or that name files.
 _RESERVED = ("arch", "backend_name", "base_arch", "extern_libs", "ir_override", "warp_size")
 _PLACE = re.compile(r"at (\d+):\d+:")
+#: The environment variables that Triton, its MLIR and its LLVM read, in versions 3.2 to 3.9. Some change the code, or load a plugin.
+_VARIABLES = re.compile(
+    r"(?:TRITON|AMDGCN|NVPTX|MLIR)_\w+|(?:DISABLE_(?:LLVM|PTXAS)|LLVM_(?:IR|ENABLE|PASS|EXTRACT)|ALLOW_LHS_TMEM|STORE_TMEM)_\w+"
+    r"|DISABLE_(?:FAST_REDUCTION|MMA_V\d)|PTXAS_OPTIONS|USE_IR_LOC"
+)
 #: Triton reads the environment of the process.
 _lock = Lock()
 
@@ -182,7 +187,7 @@ def _arguments(
 @contextmanager
 def _own_environment() -> Iterator[None]:
     with _lock, TemporaryDirectory(prefix="devmod-") as folder:
-        own = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TRITON_")}
+        own = {name: os.environ.pop(name) for name in list(os.environ) if _VARIABLES.fullmatch(name)}
         # Line information has the folder of the source (R38). The default of the last one depends on Triton's version.
         added = {"TRITON_CACHE_DIR": folder, "TRITON_DISABLE_LINE_INFO": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
         os.environ.update(added)

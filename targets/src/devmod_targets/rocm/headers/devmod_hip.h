@@ -24,7 +24,7 @@
 #define __HIP_PLATFORM_AMD__ 1
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define __managed__ __attribute__((managed))
+#define __managed__ __attribute__((device)) /* the host accesses it by its name alone */
 #ifndef DEVMOD_WAVE /* the lanes of a wave, from the compiler's arguments: clang has no macro for them */
 #define DEVMOD_WAVE 64
 #endif
@@ -132,8 +132,14 @@ devmod_function int __all(int predicate) { return __ballot(!predicate) == 0; }
 devmod_function devmod_mask __activemask() { return __ballot(1); }
 devmod_function int devmod_permute(int lane, int value) { return __builtin_amdgcn_ds_bpermute((lane + devmod_first_lane()) << 2, value); }
 devmod_function int devmod_source(int lane, int width, bool is_inside) { return is_inside ? lane : (int)__lane_id(); }
+#if DEVMOD_WARP == 64 && (defined(__GFX10__) || defined(__GFX11__))
+#define DEVMOD_SHUFFLES 0
+#else
+#define DEVMOD_SHUFFLES 1
+#endif
 template <class T> devmod_function T devmod_shuffle(T value, int lane)
 {
+    static_assert(sizeof(T) && DEVMOD_SHUFFLES, "gfx10 and gfx11 have no shuffles in waves of 64 lanes: leave out -mwavefrontsize64");
     int words[(sizeof(T) + 3) / 4];
     __builtin_memcpy(words, &value, sizeof(T));
     for (int &word : words)

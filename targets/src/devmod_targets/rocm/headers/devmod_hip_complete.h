@@ -53,12 +53,14 @@ template <class T> devmod_function devmod_mask __match_any(T value)
     }
     return result;
 }
-template <class T> devmod_function devmod_mask __match_all(T value, int *is_equal)
+/* Lanes of several masks may call it at once: each compares its value with that of the first lane of its own mask. */
+template <class T> devmod_function devmod_mask devmod_match_all(unsigned long mask, T value, int *is_equal)
 {
-    unsigned long active = __ballot(1);
-    *is_equal = __all(devmod_is_same(devmod_shuffle(value, __builtin_ctzl(active)), value));
+    unsigned long active = mask & __ballot(1);
+    *is_equal = (__ballot(!devmod_is_same(devmod_shuffle(value, __builtin_ctzl(active)), value)) & active) == 0;
     return *is_equal ? active : 0;
 }
+template <class T> devmod_function devmod_mask __match_all(T value, int *is_equal) { return devmod_match_all(~0ul, value, is_equal); }
 template <class M, class T> devmod_function devmod_mask __match_any_sync(M mask, T value)
 {
     DEVMOD_MASK(M);
@@ -67,7 +69,7 @@ template <class M, class T> devmod_function devmod_mask __match_any_sync(M mask,
 template <class M, class T> devmod_function devmod_mask __match_all_sync(M mask, T value, int *is_equal)
 {
     DEVMOD_MASK(M);
-    return __match_all(value, is_equal) & mask;
+    return devmod_match_all(mask, value, is_equal);
 }
 /* Visits the lanes of the mask in turn: a reduction of any subset of the wave. */
 #define DEVMOD_REDUCE(name, expression)                                                                          \

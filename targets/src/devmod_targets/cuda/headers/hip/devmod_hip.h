@@ -37,17 +37,33 @@ template <class T> devmod_function unsigned long long devmod_match_all(T value, 
 {
     return __match_all_sync(__activemask(), value, is_equal);
 }
-template <class T> devmod_function T devmod_shfl(T value, int source, int width = 32) { return __shfl_sync(__activemask(), value, source, width); }
+/* No program has a definition: the call is an error of the build. PTX would ignore all but the last five bits of the width. */
+extern "C" __device__ void devmod_a_shuffle_has_at_most_32_lanes();
+devmod_function void devmod_check_width(int width)
+{
+    if (__builtin_constant_p(width) && width > 32)
+        devmod_a_shuffle_has_at_most_32_lanes();
+    else if (width > 32)
+        __trap();
+}
+template <class T> devmod_function T devmod_shfl(T value, int source, int width = 32)
+{
+    devmod_check_width(width);
+    return __shfl_sync(__activemask(), value, source, width);
+}
 template <class T> devmod_function T devmod_shfl_up(T value, unsigned delta, int width = 32)
 {
+    devmod_check_width(width);
     return __shfl_up_sync(__activemask(), value, delta, width);
 }
 template <class T> devmod_function T devmod_shfl_down(T value, unsigned delta, int width = 32)
 {
+    devmod_check_width(width);
     return __shfl_down_sync(__activemask(), value, delta, width);
 }
 template <class T> devmod_function T devmod_shfl_xor(T value, int mask, int width = 32)
 {
+    devmod_check_width(width);
     return __shfl_xor_sync(__activemask(), value, mask, width);
 }
 #define __lane_id devmod_lane_id
