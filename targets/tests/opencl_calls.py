@@ -92,6 +92,7 @@ CALLS: dict[str, str] = {
     },
     **{f"work_group_{name}": f"work_group_{name}(i)" for name in ("all", "any")},
     "work_group_broadcast": "work_group_broadcast(x, 0)",
+    "printf": 'printf("%f", x)',
 }  # fmt: skip
 
 

@@ -112,9 +112,10 @@ class ClangProgram(NamedTuple):
         warnings = [each[0] for each in _DIAGNOSTIC.finditer(log) if each["level"] == "warning" and each["place"]]
         return result.output, [each for each in warnings if not each.startswith(f"./{_BASE}")]
 
-    def warn(self, warnings: Sequence[str]) -> None:
-        """Issue clang's warnings about the program."""
-        warn_caller(self.request, ["\n".join(["clang has warnings about the OpenCL C source:", *warnings])] if warnings else [])
+    def warn(self, warnings: Sequence[str], frames: int = 0) -> None:
+        """Issue clang's warnings about the program. `frames` is as in `warn_caller`, from the caller of this method."""
+        text = "\n".join(["clang has warnings about the OpenCL C source:", *warnings])
+        warn_caller(self.request, [text] if warnings else [], frames=frames + 1)
 
     @property
     def toolchain(self) -> str:

@@ -219,6 +219,7 @@ GROUPS = {
     "Work-group functions": sorted(
         (*(n for n in _COLLECTIVES if n.startswith("work")), "work_group_all", "work_group_any", "work_group_broadcast")
     ),
+    "Printing": ["printf"],
 }
 
 

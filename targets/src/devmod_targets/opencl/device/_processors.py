@@ -9,12 +9,14 @@ from devmod.errors import CompileError
 from devmod_targets._text import header_text
 from devmod_targets.authoring.zig import run_zig
 from devmod_targets.opencl.clang import UNOPTIMIZED, front_end
+from devmod_targets.opencl.device._prints import define_cuda, define_hip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest
+    from devmod_targets.opencl.device._prints import Print
 
 
 _DECLARED = re.compile(r"^declare [^@\n]*@([\w.$]+)\(", re.MULTILINE)
@@ -70,15 +72,22 @@ class Processor:
             )
         return unit.output.decode()
 
-    def finish(self, text: str) -> tuple[str, list[str], list[bytes]]:
-        """Return the definitions with the memory that they need, the names of the libraries, and the modules in which those are."""
+    def finish(self, text: str, prints: Sequence[Print] = ()) -> tuple[str, list[str], list[bytes]]:
+        """Return the definitions with the memory that they need, the names of the libraries, and the modules in which those are.
+
+        The definitions or the libraries also have the functions of `prints`.
+        """
         if _SCRATCH_DECLARATION.search(text):
             text = _SCRATCH_DECLARATION.sub("", text) + _SCRATCH
         functions = [name for name in _DECLARED.findall(text) if not name.startswith("llvm.")]
-        libraries, modules = self.library(functions, text) if functions else ([], [])
-        return text, libraries, modules
+        libraries, modules = self.library(functions, text, prints) if functions or prints else ([], [])
+        return text + self.prints(prints), libraries, modules
 
-    def library(self, functions: Sequence[str], text: str) -> tuple[list[str], list[bytes]]:
+    def prints(self, prints: Sequence[Print]) -> str:
+        """Return the definitions of functions that print; "" if the library has them."""
+        return ""
+
+    def library(self, functions: Sequence[str], text: str, prints: Sequence[Print]) -> tuple[list[str], list[bytes]]:
         """Return the names and the modules of the library that defines functions."""
         raise NotImplementedError
 
@@ -114,7 +123,12 @@ class Nvptx(Processor):
         features = [option for option in request.options if option.startswith("--cuda-feature=")]
         self.flags = ["--target=nvptx64-nvidia-cuda", f"-march={request.target.archs[0].replace('compute_', 'sm_')}", *features]
 
-    def library(self, functions: Sequence[str], text: str) -> tuple[list[str], list[bytes]]:
+    def prints(self, prints: Sequence[Print]) -> str:
+        return define_cuda(prints)
+
+    def library(self, functions: Sequence[str], text: str, prints: Sequence[Print]) -> tuple[list[str], list[bytes]]:
+        if not functions:
+            return [], []
         from devmod_targets.cuda.libdevice import find_libdevice
 
         data = find_libdevice(self.request)
@@ -131,11 +145,11 @@ class Amdgcn(Processor):
 
         self.flags = ["--target=amdgcn-amd-amdhsa", *processor_flags(request)]
 
-    def library(self, functions: Sequence[str], text: str) -> tuple[list[str], list[bytes]]:
+    def library(self, functions: Sequence[str], text: str, prints: Sequence[Print]) -> tuple[list[str], list[bytes]]:
         from devmod_targets.rocm.mathematics import compile_functions
 
         definitions = {name: _hip_definition(name, _count(text, name)) for name in functions}
-        code, libraries, needed = compile_functions(self.request, definitions)
+        code, libraries, needed = compile_functions(self.request, {**definitions, **define_hip(prints)})
         if needed:
             raise MissingFunctionError(sorted(needed)[0].rpartition("_")[2])
         return libraries, [self._run(["-emit-llvm", "-c", *UNOPTIMIZED], {"program.ll": code.encode()})]
@@ -151,7 +165,7 @@ class Spirv(Processor):
         super().__init__(request)
         self.flags = [f"--target=spirv64v{version}-unknown-unknown"]
 
-    def library(self, functions: Sequence[str], text: str) -> tuple[list[str], list[bytes]]:
+    def library(self, functions: Sequence[str], text: str, prints: Sequence[Print]) -> tuple[list[str], list[bytes]]:
         own = [name for name in functions if not re.match(r"_Z\d+(?:__spirv_|get_)", name)]
         if own:
             raise MissingFunctionError(own[0])

@@ -18,6 +18,7 @@ from devmod_targets.opencl.compile import read
 from devmod_targets.opencl.device._adapt import adapt
 from devmod_targets.opencl.device._definitions import define
 from devmod_targets.opencl.device._names import read_builtins, rename
+from devmod_targets.opencl.device._prints import PrintError, read_prints
 from devmod_targets.opencl.device._processors import PROCESSORS, MissingFunctionError
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.opencl.device._names import Builtin
+    from devmod_targets.opencl.device._prints import Print
     from devmod_targets.opencl.device._processors import Processor
 
 
@@ -64,7 +66,11 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     processor = PROCESSORS[request.target.kind](request.replace(options=rest, target=ir_target))
     program = ClangProgram(request, source, standard)
     text, warnings = program.compile([*processor.flags, "-fno-discard-value-names"], "-emit-llvm")
-    linked, libraries = _link(request, source, processor, adapt(text.decode(), processor.calling_convention))
+    try:
+        changed, prints = read_prints(adapt(text.decode(), processor.calling_convention))
+    except PrintError as error:
+        raise request.error(f"{call_place(request, source, 'printf')}: error: {error}") from None
+    linked, libraries = _link(request, source, processor, changed, prints)
     declared = {name: FunctionInfo(each.symbol, [_THREE.sub(_bytes, type_) for type_ in each.types]) for name, each in types.items()}
     level = [] if has_level(rest) else ["-O3"]
     inner = request.replace(
@@ -85,6 +91,10 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         ptx = request.replace(text=bytes(code).decode(), language="PTX", fmap=declared, options=(), defines={}, include=())
         payload = compiler(ptx)
         tools.append(payload.origin.toolchain if payload.origin else "")
+    if prints and request.target.kind == "rocm":
+        from devmod_targets.rocm.compile import dropped_print
+
+        warnings = [*warnings, *dropped_print(request, call_place(request, source, "printf"))]
     program.warn(warnings)
     spec = find_spec(request.target.kind)
     assert spec is not None
@@ -162,17 +172,18 @@ def _adapted(request: CompileRequest, name: str, kernel: ReflectedFunction) -> R
 _NEEDS: dict[str, tuple[str, ...]] = {}
 
 
-def _link(request: CompileRequest, source: SelfContainedSource, processor: Processor, text: str) -> tuple[str, list[str]]:
+def _link(request: CompileRequest, source: SelfContainedSource, processor: Processor, text: str, prints: Sequence[Print]) -> tuple[str, list[str]]:
     """Return the program with the definitions of the built-in functions, optimized, and the libraries that it has of others."""
-    builtins = read_builtins(text, processor.spaces)
-    if not builtins:
+    own = {each.symbol for each in prints}
+    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol not in own]
+    if not builtins and not prints:
         return text, []
     text, renamed = rename(text, builtins)
     definitions, unknown = define(renamed)
     if unknown:
         raise _missing(request, source, unknown, builtins)
     try:
-        lines, libraries, modules = processor.finish(processor.compile(definitions))
+        lines, libraries, modules = processor.finish(processor.compile(definitions), prints)
     except MissingFunctionError as error:
         name = next((each.name for each in builtins if each.name.rpartition("_")[2] == error.name), error.name)
         from devmod_targets.rocm.compile import ADVICE
@@ -190,7 +201,7 @@ def _missing(request: CompileRequest, source: SelfContainedSource, names: Sequen
     errors = []
     for name in dict.fromkeys(names):
         symbol = next(each.symbol for each in builtins if each.name == name)
-        what = "built-in function" if symbol != name or name == "printf" else "function"
+        what = "built-in function" if symbol != name else "function"
         end = f"which devmod does not have for {kind}" if what != "function" else "which it does not define"
         errors.append(f"{call_place(request, source, name)}: error: the program calls the {what} {name!r}, {end}")
     return compile_error(kind, "OpenCL C", errors, "\n".join(errors))
