@@ -72,7 +72,9 @@ LIBRARY = {"lgamma", "lgamma_r", "tgamma", "printf"}
 @pytest.mark.once  # libdevice is in one environment alone
 @pytest.mark.parametrize("target", [CUDA, ROCM, IL])
 def test_each_function_of_the_table_compiles(target: str) -> None:
-    calls = {name: call for name, call in CALLS.items() if target != ROCM or name not in LIBRARY}
+    # LLVM does not compile a source with printf and the copies of a work-group to SPIR-V.
+    without = LIBRARY if target == ROCM else {"printf"} if target == IL else ()
+    calls = {name: call for name, call in CALLS.items() if name not in without}
     source = "".join(kernel_of(f"call_{name}", call) for name, call in calls.items())
     assert len(build(source, target, options=["-cl-std=CL2.0", "-w"]).functions) == len(calls)
 
