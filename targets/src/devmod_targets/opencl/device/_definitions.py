@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from devmod_targets.opencl.device._images import SAMPLER_FUNCTION, image_body, spelling
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -238,10 +240,13 @@ def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
 
 def _define(builtin: Builtin, number: int) -> str | None:
     name, params, result = builtin.name, builtin.params, builtin.result
-    body = _body(name, params, result)
-    if body is None or any(each.base not in _SIZES and each.base not in _ENUMS for each in params):
-        return None
     function = f"devmod_{number}"
+    if name == SAMPLER_FUNCTION:
+        head = f"constant void *{function}(uint a0)"
+        return f'{head} __asm__("{name}");\n{head} {{ return (constant void *)(size_t)a0; }}'
+    body = _body(name, params, result)
+    if body is None or any(each.base not in _SIZES and each.base not in _ENUMS and not spelling(each.base) for each in params):
+        return None
     taken = ", ".join(f"{_declared(each)} a{index}" for index, each in enumerate(params)) or "void"
     type_ = result.spelling if result.base in (*_SIZES, "void", "bool") else "event_t"
     return f'{type_} {function}({taken}) __asm__("{builtin.symbol}");\n{type_} {function}({taken})\n{{\n{body}\n}}'
@@ -252,10 +257,10 @@ _ENUMS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "event_t", 
 
 
 def _declared(type_: Type) -> str:
-    spelling = _ENUMS.get(type_.base, type_.spelling)
+    name = spelling(type_.base) or _ENUMS.get(type_.base, type_.spelling)
     if not type_.space:
-        return spelling
-    return f"volatile {type_.space} {spelling} *" if type_.atomic else f"{type_.space} {spelling} *"
+        return name
+    return f"volatile {type_.space} {name} *" if type_.atomic else f"{type_.space} {name} *"
 
 
 def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
@@ -279,7 +284,7 @@ def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
         return _atomic(name.partition("_")[2], params)
     if name in _C11:
         return _c11(name, params)
-    return None
+    return image_body(name, params, result)
 
 
 def lanes_of(name: str, lanes: int) -> list[str]:

@@ -61,6 +61,8 @@ class Processor:
     def compile(self, definitions: str) -> str:
         """Return the definitions of built-in functions as LLVM IR text."""
         request = self.request
+        if "devmod_image_ptr" in definitions:
+            definitions = header_text(__package__, "headers/devmod_images.h") + definitions
         flags, output = ["-w", *self.flags], ["-S", "-emit-llvm"]
         unit = front_end(request, definitions, flags, output, standard="2.0", headers=self.headers, declared=False)
         if unit.status:

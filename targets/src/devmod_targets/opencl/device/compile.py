@@ -17,6 +17,7 @@ from devmod_targets.opencl.clang import ClangProgram, call_place, has_level
 from devmod_targets.opencl.compile import read
 from devmod_targets.opencl.device._adapt import adapt
 from devmod_targets.opencl.device._definitions import define
+from devmod_targets.opencl.device._images import GEOMETRIES
 from devmod_targets.opencl.device._names import read_builtins, rename
 from devmod_targets.opencl.device._prints import PrintError, read_prints
 from devmod_targets.opencl.device._processors import PROCESSORS, MissingFunctionError
@@ -153,9 +154,10 @@ def _adapted(request: CompileRequest, name: str, kernel: ReflectedFunction) -> R
     kind = request.target.kind
     types = list(kernel.types)
     for index, param in enumerate(kernel.params):
-        if param.kind in ("image", "sampler"):
+        if (param.kind in ("image", "sampler") and kind != "cuda") or (param.kind == "image" and param.type not in GEOMETRIES):
+            what = param.kind if param.kind == "sampler" or param.type in GEOMETRIES else "image of linear memory, of depths or of samples"
             raise request.error(
-                f"{kernel.location}: the kernel {name!r} takes the {param.kind} {param.name!r}, and devmod has no images of OpenCL C for "
+                f"{kernel.location}: the kernel {name!r} takes the {what} {param.name!r}, which devmod does not have in OpenCL C for "
                 f"{kind}: pass an array and compute the filter in the kernel, or compile for opencl",
                 function=name,
                 argument=param.name,
