@@ -46,14 +46,24 @@ _FORMATS = {"uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32"
 #: CUaddress_mode and CUfilter_mode.
 _ADDRESSES = {"repeat": 0, "clamp": 1, "mirror": 2, "border": 3}
 _FILTERS = {"nearest": 0, "linear": 1}
-#: The description of an image for OpenCL C, which devmod_nvptx.h of devmod-targets declares: textures by the bits of a sampler, the surface,
-#: width, height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
+#: The description of an image for OpenCL C, which devmod_images.h of devmod-targets declares: textures by the bits of a sampler, the
+#: surface, width, height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
 _DESCRIPTION = Struct("<33Q8I")
 #: OpenCL's bits of a sampler, CLK_…, and its channel types and orders.
 _NORMALIZED_BIT, _ADDRESS_BITS, _FILTER_BITS = 1, {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8}, {"nearest": 16, "linear": 32}
 _CHANNEL_TYPES = {
-    **{"8snorm": 4304, "16snorm": 4305, "8unorm": 4306, "16unorm": 4307, "8sint": 4311, "16sint": 4312, "32sint": 4313},
-    **{"8uint": 4314, "16uint": 4315, "32uint": 4316, "16float": 4317, "32float": 4318},
+    "8snorm": 4304,
+    "16snorm": 4305,
+    "8unorm": 4306,
+    "16unorm": 4307,
+    "8sint": 4311,
+    "16sint": 4312,
+    "32sint": 4313,
+    "8uint": 4314,
+    "16uint": 4315,
+    "32uint": 4316,
+    "16float": 4317,
+    "32float": 4318,
 }
 _CHANNEL_ORDERS = {1: 4272, 2: 4274, 4: 4277}
 #: The device attributes that limit an image, by its type: in each dimension, and in layers. An array with surfaces has those of surfaces.

@@ -1,7 +1,7 @@
 """Change the calls of printf in a program in LLVM IR text to calls of functions that CUDA's or HIP's printf implements.
 
-OpenCL C's printf has vectors, a `long` of 64 bits everywhere, and formats and strings that are literals. So each call gets a function of its
-own, with numbers as its parameters: its format has the strings, and a conversion for each element of a vector.
+OpenCL C's printf has vectors, a `long` of 64 bits everywhere, and formats and strings that are literals. So each call gets a function of
+its own, with numbers as its parameters: its format has the strings, and a conversion for each element of a vector.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_prints(text: str) -> tuple[str, list[Print]]:
     """
     if "@printf(" not in text:
         return text, []
-    texts = {match["name"]: _ESCAPE.sub(lambda code: bytes([int(code[1], 16)]), (match["text"] or "").encode()) for match in _TEXT.finditer(text)}
+    texts = {match["name"]: _ESCAPE.sub(_byte, (match["text"] or "").encode()) for match in _TEXT.finditer(text)}
     prints: list[Print] = []
     parts: list[str] = []
     at = 0
@@ -80,6 +80,10 @@ def read_prints(text: str) -> tuple[str, list[Print]]:
     parts.append(text[at:])
     declared = (f"\ndeclare i32 @{each.symbol}({', '.join(each.types)})\n" for each in prints)
     return re.sub(r"^declare [^\n]*@printf\([^\n]*\n", "", "".join(parts), flags=re.MULTILINE) + "".join(declared), prints
+
+
+def _byte(code: re.Match[bytes]) -> bytes:
+    return bytes([int(code[1], 16)])
 
 
 def _split(argument: str) -> tuple[str, str]:
@@ -179,7 +183,5 @@ def define_hip(prints: Iterable[Print]) -> dict[str, str]:
         text = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in each.format)
         taken = ", ".join(f"{types[type_]} a{number}" for number, type_ in enumerate(each.types))
         passed = "".join(f", a{number}" for number in range(len(each.types)))
-        result[each.symbol] = (
-            f"int {each.symbol}({taken})\n{{\n#ifdef DEVMOD_DEVICE_LIBS\nprintf(\"{text}\"{passed});\n#endif\nreturn 0;\n}}"
-        )
+        result[each.symbol] = f'int {each.symbol}({taken})\n{{\n#ifdef DEVMOD_DEVICE_LIBS\nprintf("{text}"{passed});\n#endif\nreturn 0;\n}}'
     return result

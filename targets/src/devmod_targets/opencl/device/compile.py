@@ -174,14 +174,16 @@ def _adapted(request: CompileRequest, name: str, kernel: ReflectedFunction) -> R
 _NEEDS: dict[str, tuple[str, ...]] = {}
 
 
-def _link(request: CompileRequest, source: SelfContainedSource, processor: Processor, text: str, prints: Sequence[Print]) -> tuple[str, list[str]]:
+def _link(
+    request: CompileRequest, source: SelfContainedSource, processor: Processor, text: str, prints: Sequence[Print]
+) -> tuple[str, list[str]]:
     """Return the program with the definitions of the built-in functions, optimized, and the libraries that it has of others."""
     own = {each.symbol for each in prints}
     builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol not in own]
     if not builtins and not prints:
         return text, []
     text, renamed = rename(text, builtins)
-    definitions, unknown = define(renamed)
+    definitions, unknown = define(renamed, has_images=request.target.kind == "cuda")
     if unknown:
         raise _missing(request, source, unknown, builtins)
     try:
