@@ -61,8 +61,8 @@ def image_body(name: str, params: Sequence[Type], result: Type) -> str | None:
     axes, layer = place[:dimensions], place[dimensions] if geometry.startswith("a") else "0"
     if access["way"] == "write":
         bits = "devmod_bits" if number == "float" else f"devmod_{number}_bits"
-        values = ", ".join(f"{bits}(type, a2.{channel})" for channel in "xyzw")
-        stored = f"devmod_packed(DEVMOD_FIELD(a0, bytes), (uint4)({values}))"
+        words = ", ".join(f"{bits}(type, a2.{channel})" for channel in "xyzw")
+        stored = f"devmod_packed(DEVMOD_FIELD(a0, bytes), (uint4)({words}))"
         return f"uint type = DEVMOD_FIELD(a0, type);\ndevmod_store_{geometry}(a0, {_texel(axes, layer, geometry)}, {stored});"
     lines = ["uint channels = DEVMOD_FIELD(a0, channels);"]
     if image["access"] == "rw":
