@@ -108,13 +108,13 @@ def test_each_function_of_the_table_compiles(target: str) -> None:
         (
             "kernel void k(read_only image2d_t image, global float4 *x, sampler_t s) { x[0] = read_imagef(image, s, (float2)(0)); }",
             ROCM,
-            "<text>:1: the kernel 'k' takes the image 'image', which devmod does not have in OpenCL C for rocm: pass an array and compute the "
+            "<text>:1: the kernel 'k' takes 'image', an image, which devmod does not have in OpenCL C for rocm: pass an array and compute the "
             "filter in the kernel, or compile for opencl",
         ),
         (
             "kernel void k(read_only image1d_buffer_t image, global float4 *x) { x[0] = read_imagef(image, 0); }",
             CUDA,
-            "<text>:1: the kernel 'k' takes the image of linear memory, of depths or of samples 'image', which devmod does not have in OpenCL "
+            "<text>:1: the kernel 'k' takes 'image', an image of linear memory, of depths or of samples, which devmod does not have in OpenCL "
             "C for cuda: pass an array",
         ),
         (

@@ -172,6 +172,44 @@ def test_sizes_formats_and_halves(device: Any) -> None:
     np.testing.assert_array_equal(target.numpy(), [[[3, 4, 5, 6]]])
 
 
+RESIZE = """
+constant sampler_t nearest = CLK_NORMALIZED_COORDS_TRUE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
+kernel void resize(read_only image2d_t source, write_only image2d_t result, sampler_t how, int2 size, float part) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    float2 place = (convert_float2(at) + 0.5f) / convert_float2(size);
+    if (all(at < size))
+        write_imagef(result, at, mix(read_imagef(source, how, place), read_imagef(source, nearest, place), part));
+}
+"""
+
+
+def test_one_call_for_opencl_and_cuda(device: Any) -> None:
+    targets = ("opencl", "cuda -arch=compute_80")
+    resize = devmod.bundle(*(devmod.compile(RESIZE, target, language="OpenCL C") for target in targets))["resize"]
+    picture = np.random.default_rng(4).random((6, 8, 4), "float32")
+    results = []
+    for each in (device, *(other for other in devmod.devices() if other.kind == "opencl")):
+        result = each.image((16, 12), "rgba8unorm")
+        resize.on(each)(
+            source=each.image_from_numpy(picture),
+            how=each.sampler(filter="linear", address="mirror"),
+            result=result,
+            size=np.array([16, 12], "int32"),
+            part=0.25,
+            threads=(16, 12),
+        )
+        results.append(result.numpy().astype(int))
+    assert results[0].std() > 30
+    for other in results[1:]:
+        assert np.abs(results[0] - other).max() <= 1  # the weights of CUDA have 8 bits
+
+
+def test_a_sampler_without_an_image(device: Any) -> None:
+    out = np.zeros(1, "float32")
+    kernel("kernel void k(sampler_t how, global float *out) { out[0] = 3; }", "k")(device.sampler(), out, grid=1, block=1)
+    assert out[0] == 3
+
+
 def test_the_arguments_are_those_of_opencl(device: Any) -> None:
     modules = [devmod.compile(SAMPLE, target, language="OpenCL C") for target in ("opencl", "cuda -arch=compute_80")]
     interfaces = [each.functions["sample"].interface for each in modules]

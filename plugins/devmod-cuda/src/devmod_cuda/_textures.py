@@ -240,7 +240,7 @@ class ImagePlaces:
 
     def __init__(self, interface: Interface) -> None:
         self._params = interface.params
-        self._is_combined = any(param.at is not None for param in interface.params if param.kind == "image")
+        self._is_combined = any(param.at is not None for param in interface.params if param.kind in ("image", "sampler"))
         self._textures, self._surfaces = _numbers(interface.params)
         # A parameter may be several values.
         self._texture_values, self._surface_values = _numbers(interface.values)

@@ -155,9 +155,10 @@ def _adapted(request: CompileRequest, name: str, kernel: ReflectedFunction) -> R
     types = list(kernel.types)
     for index, param in enumerate(kernel.params):
         if (param.kind in ("image", "sampler") and kind != "cuda") or (param.kind == "image" and param.type not in GEOMETRIES):
-            what = param.kind if param.kind == "sampler" or param.type in GEOMETRIES else "image of linear memory, of depths or of samples"
+            what = "a sampler" if param.kind == "sampler" else "an image"
+            what += "" if param.kind == "sampler" or param.type in GEOMETRIES else " of linear memory, of depths or of samples"
             raise request.error(
-                f"{kernel.location}: the kernel {name!r} takes the {what} {param.name!r}, which devmod does not have in OpenCL C for "
+                f"{kernel.location}: the kernel {name!r} takes {param.name!r}, {what}, which devmod does not have in OpenCL C for "
                 f"{kind}: pass an array and compute the filter in the kernel, or compile for opencl",
                 function=name,
                 argument=param.name,
