@@ -90,7 +90,7 @@ rows: setup  ## write docs/rows.md anew: which test shows each row of the contra
 commands: setup  ## write docs/commands.md anew: every command with its options
 	@$(BIN)/python tools/commands.py
 
-pictures: setup test-setup  ## draw the pictures of docs/ anew: a build, an inspection, the page of devmod view
+pictures: setup test-setup  ## draw the pictures of docs/ anew: terminals, a plot, the page of devmod view, a trace
 	@$(BIN)/python tools/pictures.py
 
 performance: setup  ## write the tables and pictures of docs/performance.md from the figures of make bench

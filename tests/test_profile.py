@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from distributions import install
 from pluggy import HookimplMarker
 
 import devmod
+from devmod_conformance.checks import run_python
 from devmod_runtime import Device, Function, Launch, Stream
 
 SOURCE = "__kernel void add(__global float *x, float v) { x[get_global_id(0)] += v; }"
@@ -81,6 +84,39 @@ def test_tracers_get_each_launch_by_a_hook() -> None:
     with devmod.profile():
         add(x, 1.0, threads=64)
     assert [(each.action, each.name, each.device, each.nbytes) for each in Tracer.records] == [("launch", "add", "opencl:0", 256)]
+
+
+FAILING_HOOK = """
+from pluggy import HookimplMarker
+@HookimplMarker("devmod")
+def devmod_launch(record):
+    raise ValueError(f"no tracer for {record.name}")
+"""
+
+
+@pytest.mark.parametrize("made", ["calls", "prepared"])
+def test_a_hook_that_fails_is_one_warning_and_the_launches_go_on(tmp_path: Path, made: str) -> None:
+    install(tmp_path, "acme-tracer", groups={"devmod.hooks": {"devmod_launch": "acme_tracer"}}, modules={"acme_tracer": FAILING_HOOK})
+    launch = {"calls": "add(x, 1.0, threads=64)", "prepared": "launch()"}[made]
+    program = f"""
+import warnings
+import devmod
+add = devmod.compile({SOURCE!r}, "opencl")["add"]
+x = devmod.device("opencl").zeros(64, "float32")
+launch = add.bind(x, 1.0, threads=64)
+with warnings.catch_warnings(record=True) as found, devmod.profile() as p:
+    warnings.simplefilter("always")
+    for _ in range(3):
+        {launch}
+print(x.numpy()[0], [each.action for each in p.records].count("launch"))
+print(*(f"{{each.category.__name__}}: {{each.message}}" for each in found), sep="\\n")
+"""
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    assert run_python(program, PYTHONPATH=path).splitlines() == [
+        "3.0 3",
+        "RuntimeWarning: the hook devmod_launch of acme-tracer 1.0 failed: ValueError: no tracer for add. The launch is not affected; the "
+        "profile hides further errors of the hook",
+    ]
 
 
 def test_a_profile_of_several_threads_has_all_launches() -> None:

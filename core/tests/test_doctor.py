@@ -81,24 +81,22 @@ def test_a_kind_that_is_named_must_be_installed(tmp_path: Path) -> None:
     )
 
 
-def test_no_driver_is_the_drivers_own_sentence(register: Register) -> None:
-    def devices() -> list[devmod.Device]:
-        raise devmod.DeviceNotFoundError("no NPU: libnpu.so.2 is not found in /opt/npu; apt install npu-driver", kind="npu")
+def test_no_driver_is_the_drivers_own_sentence(site: Path, tmp_path: Path) -> None:
+    text = "no NPU: libnpu.so.2 is not found in /opt/npu. Install it: apt install npu-driver"
+    npu(site, f"raise devmod.DeviceNotFoundError({text!r})")
+    code, out = doctor(site, tmp_path / "cache", "npu")
+    assert (code, out) == (1, f"npu  no device      devmod-npu 1.0\n       devices: {text}\n1 problem.\n")
 
-    register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
-    register("devmod.device", "npu", devices)
-    assert checked(devmod.doctor(["npu"]), "npu") == [
-        ("runtime", "ok", "registered in this process"),
-        ("devices", "no device", "no NPU: libnpu.so.2 is not found in /opt/npu; apt install npu-driver"),
-    ]
+
+LOOK = f""". To see where: {Path(sys.executable).name} -X faulthandler -c "import devmod; devmod.device('npu')\""""
 
 
 @pytest.mark.parametrize(
     ("body", "end"),
     [
-        ("os._exit(3)", "listing them ends the process with exit status 3"),
-        ("os.kill(os.getpid(), 11)", "listing them ends the process with signal 11"),
-        ("import time; time.sleep(100)", "listing them takes longer than 3 s"),
+        ("os._exit(3)", "listing them ends the process with exit status 3" + LOOK),
+        ("os.kill(os.getpid(), 11)", "listing them ends the process with signal 11" + LOOK),
+        ("import time; time.sleep(100)", "listing them takes longer than 3 s" + LOOK),
         ("raise OSError('wrong ELF class')", "devmod.device.npu of devmod-npu 1.0 failed: OSError: wrong ELF class"),
         (
             "return [3]",
@@ -121,8 +119,13 @@ def test_two_plugins_for_a_kind_are_a_problem(site: Path, tmp_path: Path) -> Non
     npu(site, "return [Npu()]", "devmod-rival")
     code, out = doctor(site, tmp_path / "cache", "npu")
     assert code == 1
-    assert out.startswith("npu  problem\n       runtime: devmod.create.npu is claimed by ")
-    assert "DEVMOD_PLUGINS_CHOOSE" in out
+    assert out in {
+        f"npu  problem\n       runtime: devmod.create.npu is claimed by {one} 1.0 and {other} 1.0. Uninstall one, or choose one by the "
+        f"environment variable: DEVMOD_PLUGINS_CHOOSE={one} or DEVMOD_PLUGINS_CHOOSE={other}\n1 problem.\n"
+        for one, other in (("devmod-npu", "devmod-rival"), ("devmod-rival", "devmod-npu"))
+    }
+    code, out = doctor(site, tmp_path / "cache", "npu", extra={"DEVMOD_PLUGINS_CHOOSE": "devmod-rival"})
+    assert (code, out) == (0, "npu  ok             devmod-rival 1.0; NPU 7 (driver 2.1)\nNo problems.\n")
 
 
 def test_versions_that_differ_are_a_problem(site: Path, tmp_path: Path) -> None:
@@ -137,21 +140,27 @@ def test_versions_that_differ_are_a_problem(site: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    open_to_all = tmp_path / "open"
-    open_to_all.mkdir(mode=0o777)
-    open_to_all.chmod(0o777)
-    for folder, problem in [
-        (tmp_path / "file" / "cache", f"{str(tmp_path / 'file' / 'cache')!r} cannot be read (Not a directory)"),
-        (open_to_all, f"other users can write to {str(open_to_all)!r} (mode 0777); to mend it: chmod go-w {open_to_all}"),
-    ]:
-        monkeypatch.setenv("DEVMOD_CACHE_DIR", str(folder))
-        (found,) = (each for each in devmod.doctor().checks if each.part == "caches")
-        assert (found.state, found.text) == (
-            "problem",
-            f"{str(folder)!r} is not used, so every process reads and compiles again: {problem}. Or name another folder in DEVMOD_CACHE_DIR",
-        )
+@pytest.mark.parametrize("problem", ["a file", "other users", "read-only"])
+def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, problem: str) -> None:
+    folder = tmp_path / "cache"
+    if problem == "a file":
+        folder.write_text("")
+        why = f"[Errno 17] File exists: {str(folder)!r}"
+    elif problem == "other users":
+        folder.mkdir()
+        folder.chmod(0o777)
+        why = f"other users can write to {str(folder)!r} (mode 0777); to mend it: chmod go-w {folder}"
+    else:
+        folder = Path("/sys/kernel/devmod")  # root cannot write there either
+        if not folder.parent.is_dir():
+            pytest.skip("this system has no such folder")
+        why = "[Errno "
+    program = "import devmod\n(found,) = (each for each in devmod.doctor().checks if each.part == 'caches')\nprint(found.state)\nprint(found.text)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], folder))
+    state, text = done.stdout.splitlines()
+    assert state == "problem"
+    assert text.startswith(f"{str(folder)!r} is not used, so every process reads and compiles again: {why}")
+    assert text.endswith(". To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)")
 
 
 def test_plugins_take_part_by_a_hook(register: Register) -> None:
@@ -175,6 +184,27 @@ def test_plugins_take_part_by_a_hook(register: Register) -> None:
     )
     Plugin.rows = 3
     assert checked(devmod.doctor(["npu"]), "npu")[-1][:2] == ("hook", "problem")
+
+
+HOOK = """
+import os
+from pluggy import HookimplMarker
+@HookimplMarker("devmod")
+def devmod_doctor(kind):
+    {}
+"""
+
+
+def test_a_crash_of_a_hook_is_named_and_loses_no_other_check(site: Path, tmp_path: Path) -> None:
+    npu(site, "return [Npu()]")
+    hook = {"devmod.hooks": {"devmod_doctor.npu": "devmod_npu_doctor"}}
+    install(site, "devmod-npu-tools", groups=hook, modules={"devmod_npu_doctor": HOOK.format("os.kill(os.getpid(), 11)")})
+    code, out = doctor(site, tmp_path / "cache", "npu")
+    assert (code, out) == (
+        1,
+        "npu  problem        devmod-npu 1.0; NPU 7 (driver 2.1)\n"
+        "       hook: devmod_doctor of devmod-npu-tools 1.0 ends the process with signal 11. DEVMOD_PLUGINS_DENY with the name of a distribution excludes it\n1 problem.\n",
+    )
 
 
 def test_an_unknown_kind_is_an_error() -> None:

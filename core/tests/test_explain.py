@@ -112,6 +112,13 @@ def test_the_order_is_that_of_a_call(register: Register, monkeypatch: pytest.Mon
         ("cuda:sm_x", "explain(device='cuda:sm_x') describes no device: cuda has no architecture 'sm_x'"),
         ("cuad:sm_80", "explain(device='cuad:sm_80') describes no device. Did you mean 'cuda'?"),
         ("hexagon:sm_80", "explain(device='hexagon:sm_80') describes no device: hexagon has no architecture 'sm_80'"),
+        ("rocm:sm_80", "explain(device='rocm:sm_80') describes no device: rocm has no architecture 'sm_80'"),
+        ("vulkan:typo", "explain(device='vulkan:typo') describes no device: vulkan has no architecture 'typo'"),
+        (
+            "opencl:typo",
+            "explain(device='opencl:typo') describes no device: opencl has no architectures. `devmod devices` lists the devices of this "
+            "machine, such as opencl:0",
+        ),
     ],
 )
 def test_a_wrong_description_is_an_error(device: str, message: str) -> None:
@@ -157,19 +164,19 @@ def test_the_command_prints_the_table_and_fails_without_a_candidate(
 
 def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "k.devmod"
-    devmod.save(made("opencl"), file)
-    code, out, _ = run(capsys, file, "--device", "opencl:any", "--json")
+    devmod.save(ptx("sm_75"), file)
+    code, out, _ = run(capsys, file, "--device", "cuda:sm_80", "--json")
     found: dict[str, Any] = {
-        "kind": "opencl",
-        "format": "cl",
-        "variant": "",
+        "kind": "cuda",
+        "format": "ptx",
+        "variant": "compute_75:ptx8.0",
         "outcome": "best",
         "compiles": True,
-        "device": "opencl:any",
+        "device": "cuda:sm_80",
         "reason": "",
-        "text": "it fits opencl:any" + THERE,
+        "text": "it fits cuda:sm_80" + THERE,
     }
-    assert (code, json.loads(out)) == (0, {"device": "opencl:any", "functions": {"f": [found]}})
+    assert (code, json.loads(out)) == (0, {"device": "cuda:sm_80", "functions": {"f": [found]}})
 
 
 def test_the_command_reports_errors_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,8 +102,10 @@ def test_introspection_reads_the_names_that_a_build_box_has() -> None:
         "from devmod import *\n"
         "print(load is devmod.load, compile is devmod.compile, 'Device' in globals())\n"
         "print([name for name, value in inspect.getmembers(devmod.interop)])\n"
+        "from devmod.interop import *\n"
+        "print(tvm is devmod.interop.tvm, 'triton' in globals())\n"
     )
-    assert found.splitlines() == ["[] []", "True", "True True False", "['tvm']"]
+    assert found.splitlines() == ["[] []", "True", "True True False", "['tvm']", "True False"]
 
 
 @pytest.mark.row("R4")

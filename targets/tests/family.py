@@ -10,6 +10,14 @@ import numpy as np
 import devmod
 
 FOLDER = Path(__file__).parent / "kernels/family"
+#: The examples for CUDA that are examples for ROCm too, each with its case of the demo.
+EXAMPLES = {
+    "gaussian_blur": "Gaussian blur",
+    "mandelbrot": "Mandelbrot",
+    "matmul": "tiled matmul",
+    "reduction": "sum",
+    "softmax": "softmax",
+}
 
 
 def compiled(name: str, *targets: str) -> devmod.Module:

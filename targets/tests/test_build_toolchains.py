@@ -44,7 +44,7 @@ def test_each_kind_has_the_versions_of_devmod_and_of_its_wheels(target: str) -> 
     names = [line.partition(" ")[0] for line in key(target).splitlines()]
     assert names[:3] == ["devmod-core", "devmod-readers", "devmod-targets"]
     wheels = {
-        "opencl": ["libclang"],
+        "opencl": ["libclang", "ziglang"],
         "metal": ["libclang"],
         "vulkan": ["slangpy"],
         "rocm": ["libclang", "ziglang"],

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import devmod
+from devmod_targets.authoring import clang
 
 VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "tvm"
 BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -260,11 +261,15 @@ def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(monke
 
 
 @pytest.mark.parametrize("kind", ["metal", "opencl"])
-@pytest.mark.parametrize("deep", ["- ", "(int)", "1?1:", "x[0]=", "1+"])
+@pytest.mark.parametrize(
+    "deep",
+    ["- ", "(int)", "1?1:", "x[0]=", "1+", "/*\n#define */" + "1+" * 900, '"\\\n#define "[0]+' + "1+" * 900],
+    ids=["minus", "cast", "choice", "assignment", "sum", "comment", "string"],
+)
 def test_deep_nesting_in_clang_raises_and_does_not_end_the_process(kind: str, deep: str) -> None:
     space, language = ("device", "Metal") if kind == "metal" else ("global", "OpenCL C")
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(f"kernel void k({space} float *x) {{ x[0] = {deep * 50_000}1; }}", kind)
+        devmod.compile(f"kernel void k({space} float *x) {{ x[0] = {deep * (250_000 // len(deep))}1; }}", kind)
     assert str(caught.value) == (
         f"libclang crashes on the {language} source <text>: an expression, a statement or brackets are nested too deeply. "
         "Split it into steps, with variables or a loop"
@@ -278,6 +283,15 @@ def test_deep_nesting_in_clang_raises_and_does_not_end_the_process(kind: str, de
 def test_generated_sources_are_read(kind: str, statement: str) -> None:
     space = "device" if kind == "metal" else "global"
     assert list(devmod.compile(f"kernel void k({space} float *x) {{ {statement} }}", kind).functions) == ["k"]
+
+
+def test_a_list_of_macros_is_read_without_a_trial_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trial(_: object) -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr(clang, "_survives", trial)
+    macros = "".join(f"#define A{number}(x) \\\n ((x) + {number})\n" for number in range(500))
+    assert list(compiled(f"{macros}kernel void k(device float *x) {{ x[0] = A7(1); }}").functions) == ["k"]
 
 
 def test_at_most_a_thousand_errors_are_reported() -> None:
@@ -579,6 +593,7 @@ def test_without_libclang_a_declared_fmap_is_enough(tmp_path: Path) -> None:
 import sys
 sys.modules["clang"] = None
 import devmod
+from devmod_targets.authoring import clang
 source = "kernel void k(device float *x, constant int &n) {}"
 m = devmod.compile(source, "metal", fmap={"k": devmod.FunctionInfo("k", ["handle", "int32"])})
 print(m.functions["k"].arg_types, m.functions["k"].interface, repr(m.origin.toolchain))

@@ -48,6 +48,15 @@ def test_the_same_bytes_again() -> None:
         assert code_of(build(AXPY, target)) == code_of(build(AXPY, target))
 
 
+@pytest.mark.parametrize("target", [CUDA, ROCM])
+def test_levels_of_optimization(target: str) -> None:
+    none, most, default, disabled = (
+        code_of(build(AXPY, target, options=options)) for options in (["-O0"], ["-O3"], [], ["-cl-opt-disable"])
+    )
+    assert len(none) > len(most)
+    assert (default, disabled) == (most, none)
+
+
 def test_local_memory_is_an_offset() -> None:
     source = "kernel void k(global float *x, local float *tile) { tile[get_local_id(0)] = x[0]; x[1] = tile[3]; }"
     for target in (CUDA, ROCM):
@@ -78,6 +87,16 @@ def test_each_function_of_the_table_compiles(target: str) -> None:
     calls = {name: call for name, call in (CALLS | images).items() if name not in without}
     source = "".join(kernel_of(f"call_{name}", call) for name, call in calls.items())
     assert len(build(source, target, options=["-cl-std=CL2.0", "-w"]).functions) == len(calls)
+
+
+@pytest.mark.volume  # the parts of devmod's headers that a function alone needs
+@pytest.mark.once
+@pytest.mark.parametrize("target", [CUDA, ROCM])
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_function_compiles_alone(group: str, target: str) -> None:
+    for name in GROUPS[group]:
+        if target != ROCM or name not in LIBRARY:
+            assert build(kernel_of("k", CALLS[name]), target, options=["-cl-std=CL2.0", "-w"]).functions.keys() == {"k"}
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,18 @@ def test_errors_have_the_file_the_line_and_the_words_of_slang(project: Path) -> 
             "the Slang function 'f' takes 'y', an array of resources, which is no argument of devmod: declare each one",
         ),
         (
+            kernel("uniform RWByteAddressBuffer y, uniform uint n", "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);"),
+            "webgpu",
+            "the Slang function 'f' cannot be translated to WGSL: it loads an array from a ByteAddressBuffer, for which Slang returns an "
+            "invalid text: load each element",
+        ),
+        (
+            kernel("uniform RWByteAddressBuffer y, uniform uint n", "float4 v[2] = y.Load<float4[2]>(0); y.Store(32, v[n]);"),
+            "metal",
+            "the Slang function 'f' cannot be translated to MSL: it loads an array from a ByteAddressBuffer, for which Slang returns an "
+            "invalid text: load each element",
+        ),
+        (
             kernel("uniform RWBuffer<float> y", "y[id.x] = 1;"),
             "vulkan",
             "the Slang function 'f' takes 'y', a texel buffer, which is no argument of devmod: use a StructuredBuffer",
@@ -345,7 +357,7 @@ def test_a_kind_that_slang_cannot_reach(tmp_path: Path) -> None:
         (
             ["-matrix-layout-column-major"],
             {},
-            "the webgpu target accepts no options but -DNAME=VALUE, got '-matrix-layout-column-major'",
+            "the option '-matrix-layout-column-major' is not supported: matrices of arguments have rows. Omit it, and use transpose()",
         ),
         (["--compiler=dxc"], {}, "the option '--compiler=dxc' is invalid for Slang; expected slangpy or slangc"),
         ([], {"F(x)": "x"}, "the define 'F(x)' has parameters, which Slang's -D does not take: write a #define in the source"),

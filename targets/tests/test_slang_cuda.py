@@ -132,8 +132,22 @@ def test_what_the_kinds_lack(kind: str, parameters: str, name: str, what: str) -
 
 def test_barriers_on_hexagon() -> None:
     assert refused(BASICS, "hexagon") == (
-        "<text>:14: GroupMemoryBarrierWithGroupSync is not supported on hexagon, where the threads of a block run one after the other: "
-        "barriers, atomics and waves are not available. Compile the file without this entry point for hexagon"
+        "<text>:14: GroupMemoryBarrierWithGroupSync is not supported on hexagon: the threads of a block run one after the other there, "
+        "without barriers, atomics and waves. Compile the file without this entry point for hexagon"
+    )
+
+
+def test_a_function_that_cpp_does_not_have() -> None:
+    source = kernel("uniform RWStructuredBuffer<uint> y, uniform float a", "\ny[id.x] = f32tof16_(a);")
+    assert refused(source, "hexagon") == (
+        "<text>:3: f32tof16_ is not supported on hexagon: Slang's C++ does not have it. Compile the file without this entry point for hexagon"
+    )
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_arrays_of_buffers(kind: str) -> None:
+    assert refused(kernel("uniform RWStructuredBuffer<float> y[2]", "y[1][0] = 1;"), kind) == (
+        "the Slang function 'f' takes 'y', an array of resources, which is no argument of devmod: declare each one"
     )
 
 

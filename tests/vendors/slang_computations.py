@@ -389,6 +389,8 @@ def _functions(f: Any) -> None:
     "atomics",
     """
 groupshared uint total;
+RWByteAddressBuffer wide;
+void greatest(RWByteAddressBuffer b, uint place, uint id) { b.InterlockedMaxU64(place, (uint64_t)id << 40); }
 [shader("compute")] [numthreads(32, 1, 1)]
 void atomics(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform RWStructuredBuffer<uint> counts, uniform RWStructuredBuffer<int> extremes,
              uniform RWByteAddressBuffer bytes, uniform RWStructuredBuffer<float> sum)
@@ -402,6 +404,11 @@ void atomics(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform RWS
     InterlockedMin(extremes[1], -int(id.x));
     InterlockedOr(counts[4], 1u << (id.x % 20));
     bytes.InterlockedAdd(4, 2);
+    bytes.InterlockedAddI64(24, 1ll << 31);
+    greatest(bytes, 32, id.x);
+    greatest(wide, 8 * (id.x % 2), id.x);
+    wide.InterlockedAdd(16, 3);
+    wide.InterlockedAddF32(20, 0.5);
     InterlockedAdd(sum[0], 0.5);
     GroupMemoryBarrierWithGroupSync();
     if (t == 0)
@@ -411,11 +418,15 @@ void atomics(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform RWS
     is_plain=False,
 )
 def _atomics(f: Any) -> None:
-    counts, extremes, data, total = np.zeros(5, "uint32"), np.zeros(2, "int32"), np.zeros(5, "uint32"), np.zeros(1, "float32")
-    f(counts, extremes, data, total, threads=96)
+    counts, extremes, data, total = np.zeros(5, "uint32"), np.zeros(2, "int32"), np.zeros(10, "uint32"), np.zeros(1, "float32")
+    wide = np.zeros(6, "uint32")
+    f(wide, counts, extremes, data, total, threads=96)
     assert counts.tolist() == [24, 24, 24, 24, 2**20 - 1]
     assert extremes.tolist() == [285, -95]
-    assert data.tolist() == [0, 192, 496, 496, 496]
+    assert data[:5].tolist() == [0, 192, 496, 496, 496]
+    assert data[6:].view("uint64").tolist() == [96 << 31, 95 << 40]
+    assert wide[:4].view("uint64").tolist() == [94 << 40, 95 << 40]
+    assert (wide[4], wide[5:].view("float32")[0]) == (288, 48)
     assert total.tolist() == [48]
 
 
@@ -539,18 +550,76 @@ def _dimensions(f: Any) -> None:
 
 
 @_kernel(
-    "halves",
+    "threes",
     """
 [shader("compute")] [numthreads(8, 1, 1)]
-void halves(uint3 id : SV_DispatchThreadID, uniform StructuredBuffer<half3> x, uniform RWStructuredBuffer<float> y)
+void threes(uint3 id : SV_DispatchThreadID, uniform StructuredBuffer<half3> x, uniform RWStructuredBuffer<float> y)
 {
     y[id.x] = x[id.x].y;
 }
 """,
 )
-def _halves(f: Any) -> None:
+def _threes(f: Any) -> None:
     (param, _) = f.info.interface.params
     is_padded = param.type == "float16x3"  # else the numbers follow each other
     x, y = _floats(8, 4 if is_padded else 3).astype("float16"), np.zeros(8, "float32")
     f(x, y, threads=8)
     np.testing.assert_array_equal(y, x[:, 1])
+
+
+@_kernel(
+    "constants",
+    """
+struct Both { float2x3 each[2]; half3x3 small; half2 pair; };
+ConstantBuffer<float3x2> m;
+ConstantBuffer<int2x3> k;
+ConstantBuffer<float3> v;
+ConstantBuffer<Both> both;
+ConstantBuffer<float> a;
+[shader("compute")] [numthreads(1, 1, 1)]
+void constants(uniform RWStructuredBuffer<float4> y)
+{
+    float3x2 left = m;
+    int2x3 right = k;
+    float3 factors = v;
+    half3x3 small = both.small;
+    [ForceUnroll] for (int r = 0; r < 3; r++)
+        [ForceUnroll] for (int c = 0; c < 2; c++)
+            y[2 * r + c] = float4(left[r][c] * factors[r], a * right[c][r], both.each[1][c][r], small[r][c] + both.pair[c]);
+}
+""",
+)
+def _constants(f: Any) -> None:
+    m, k, v, each = _floats(3, 2), _rng.integers(-9, 9, (2, 3), "int32"), _floats(3), _floats(2, 2, 3)
+    small, y = (_floats(3, 3) * 8).astype("int32").astype("float16"), np.zeros((6, 4), "float32")
+    f(m, k, v, {"each": each, "small": small, "pair": [0.5, 2]}, 1.5, y, grid=1)
+    expected = np.stack([m * v[:, None], k.T * np.float32(1.5), each[1].T, small[:, :2] + np.array([0.5, 2], "float16")], -1)
+    np.testing.assert_allclose(y, expected.reshape(6, 4), rtol=1e-6)
+
+
+@_kernel(
+    "logic",
+    """
+static const float2x3 rows[2] = { float2x3(0, 1, 2, 3, 4, 5), float2x3(float3(6, 7, 8), float3(9, 10, 11)) };
+[shader("compute")] [numthreads(8, 1, 1)]
+void logic(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<int> bits, uniform RWStructuredBuffer<float> y)
+{
+    int3 a = int3(id.x & 1, id.x & 2, id.x & 4), b = int3(0, 2, id.x & 1);
+    int3 either = int3(or(bool3(a), bool3(b)));
+    bits[id.x] = int(all(int3(a || b))) | int(any(a && b)) << 1 | either.x << 2 | int(all(bool2(id.x > 3, id.x > 5) && bool2(true))) << 3;
+    y[id.x] = rows[id.x & 1][id.x / 2 % 2][id.x % 3] + (float2x3(1, 2, 3, 4, 5, 6) + rows[id.x / 4])[1][1];
+}
+""",
+)
+def _logic(f: Any) -> None:
+    bits, y = np.zeros(8, "int32"), np.zeros(8, "float32")
+    f(bits, y, grid=1)
+    expected, values = [], []
+    for i in range(8):
+        a, b = (i & 1, i & 2, i & 4), (0, 2, i & 1)
+        either = [bool(x or z) for x, z in zip(a, b, strict=True)]
+        both = [bool(x and z) for x, z in zip(a, b, strict=True)]
+        expected.append(all(either) | any(both) << 1 | either[0] << 2 | (i > 5) << 3)
+        values.append(6 * (i & 1) + 3 * (i // 2 % 2) + i % 3 + 9 + 6 * (i // 4))
+    assert bits.tolist() == expected
+    assert y.tolist() == values

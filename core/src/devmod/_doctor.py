@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from devmod._plugins import hooks, registry
 from devmod._plugins.claim import CORE
 from devmod._plugins.devices import GROUP, probe
 from devmod._plugins.lookup import lookup
-from devmod._util.cache_folder import cache_dir, folder_problem
+from devmod._util.cache_folder import cache_dir, folder_problem, make_folder
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, NotRegisteredError, describe_error, did_you_mean, pip_install
 from devmod.targets import KINDS
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 STATES = ("ok", "not installed", "no device", "problem")
 #: The wheels that need core in their own version.
 _WHEELS = ("devmod-runtime", "devmod-targets", "devmod-conformance")
+#: The state of a part whose plugin raises an error of a class. For other classes it is "problem".
+_FAILURES = ((NotRegisteredError, "not installed"), (DeviceNotFoundError, "no device"))
+_OTHER_FOLDER = "To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)"
 #: The groups of a kind's entries.
 _GROUPS = ("devmod.create", GROUP, "devmod.targets")
 
@@ -38,7 +42,8 @@ class Check(NamedTuple):
     kind
         The kind of backend, or "devmod".
     part
-        "runtime", "devices" or "compiler" of a kind, or another word of a plugin's; "versions" or "caches" of devmod.
+        "runtime", "devices", "driver" (its libraries, with each place where they were looked for) or "compiler" of a kind, "hook" for a
+        plugin's check that failed, or another word of a plugin's; "versions" or "caches" of devmod.
     state
         "ok", "not installed", "no device" or "problem".
     text
@@ -72,7 +77,7 @@ class Report:
         """Return the report as plain data."""
         return {"checks": [each._asdict() for each in self.checks], "problems": len(self.problems)}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         kinds: dict[str, list[Check]] = {}
         for each in self.checks:
             kinds.setdefault(each.kind, []).append(each)
@@ -89,9 +94,6 @@ class Report:
         lines.append(f"{count} problem{'s' if count > 1 else ''}." if count else "No problems.")
         return "\n".join(map(escape_line, lines))
 
-    def __repr__(self) -> str:
-        return str(self)
-
 
 def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     """Check devmod's installation: versions, caches, and for each kind the runtime, the driver with its devices, and the compiler.
@@ -104,7 +106,7 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     kinds
         The kinds to check, or one. A runtime of theirs that is not installed is a problem. Default: all known kinds.
     timeout
-        The limit for one kind in seconds.
+        The limit in seconds for the devices of one kind, and for the plugins' checks of it.
 
     Raises
     ------
@@ -120,45 +122,46 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
             )
     checks = [] if kinds else [_versions(), _caches()]
     in_process = {claim.name for group in _GROUPS for claim in registry.claims(group) if claim.object is not None}
-    remote = [kind for kind in wanted if kind not in in_process] if can_start_python() else []
+    steps = [(step, kind) for kind in wanted for step in _STEPS]
+    remote = [each for each in steps if each[1] not in in_process] if can_start_python() else []
     remote_answers = answers(__name__, remote, timeout)
-    for kind in wanted:
-        if kind in remote:
+    for step, kind in steps:
+        if (step, kind) in remote:
             answer, end = next(remote_answers)
-            late = [(kind, "devices", "problem", f"listing them {end}")]
-            checks += [Check(*each) for each in (late if answer is None else answer)]
+            checks += [_crash(step, kind, end)] if answer is None else [Check(*each) for each in answer]
         else:
-            checks += check_kind(kind)
+            checks += _STEPS[step](kind)
     if kinds:
         checks = [each._replace(state="problem") if (each.part, each.state) == ("runtime", "not installed") else each for each in checks]
     return Report(checks)
 
 
 def main(request: dict[str, Any]) -> None:
-    """Run in the new process: answer with the checks of each kind."""
-    answer_items(request, check_kind)
+    """Run in the new process: answer with the checks of each step and kind."""
+    answer_items(request, lambda item: _STEPS[item[0]](item[1]))
 
 
-def check_kind(kind: str) -> list[Check]:
-    """Return the checks of one kind. It imports the plugin, opens the driver and calls the hooks, and raises nothing."""
+def _check_devices(kind: str) -> list[Check]:
+    """Return the checks of a kind's runtime and devices. It imports the plugin and opens the driver, and raises nothing."""
     checks: list[Check] = []
+    part = "runtime"
     try:
         lookup("devmod.create", kind)
         claim = registry.used_claim("devmod.create", kind)
-        checks.append(Check(kind, "runtime", "ok", claim.provider if claim is not None else "registered in this process"))
-    except NotRegisteredError as error:
-        checks.append(Check(kind, "runtime", "not installed", str(error).partition(" is not registered: ")[2] or str(error)))
-    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything when it is imported
-        checks.append(_problem(kind, "runtime", error))
-    if checks[0].state == "ok" and registry.is_claimed(GROUP, kind):
-        try:
+        checks.append(Check(kind, part, "ok", claim.provider if claim is not None else "registered in this process"))
+        part = "devices"
+        if registry.is_claimed(GROUP, kind):
             devices = probe(kind)
             names = ", ".join(f"{each.name} (driver {each.driver_version or 'unknown'})" for each in devices)
-            checks.append(Check(kind, "devices", "ok", names) if devices else Check(kind, "devices", "no device", "the driver lists none"))
-        except DeviceNotFoundError as error:
-            checks.append(Check(kind, "devices", "no device", str(error)))
-        except BaseException as error:  # noqa: BLE001 - as above, for drivers
-            checks.append(_problem(kind, "devices", error))
+            checks.append(Check(kind, part, "ok", names) if devices else Check(kind, part, "no device", "the driver lists none"))
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything when it is imported, and a driver
+        checks.append(_failure(kind, part, error))
+    return checks
+
+
+def _check_hooks(kind: str) -> list[Check]:
+    """Return the checks of a kind by the plugins' hooks. It raises nothing."""
+    checks: list[Check] = []
     try:
         for rows in hooks.call("devmod_doctor", kind=kind):
             for part, state, text in rows:
@@ -166,14 +169,31 @@ def check_kind(kind: str) -> list[Check]:
                     raise DevmodError(f"a devmod_doctor hook returned the state {state!r}; a state is one of {', '.join(STATES)}")
                 checks.append(Check(kind, str(part), state, str(text)))
     except BaseException as error:  # noqa: BLE001 - as above, for hooks
-        checks.append(_problem(kind, "hook", error))
+        checks.append(_failure(kind, "hook", error))
     return checks
 
 
-def _problem(kind: str, part: str, error: BaseException) -> Check:
+#: What is checked of a kind in the new process. A crash of one step loses its checks alone.
+_STEPS = {"devices": _check_devices, "hook": _check_hooks}
+
+
+def _crash(step: str, kind: str, end: str) -> Check:
+    """Return the check of a step that ended its process, or took too long."""
+    if step == "devices":
+        command = f'{os.path.basename(sys.executable)} -X faulthandler -c "import devmod; devmod.device({kind!r})"'
+        return Check(kind, step, "problem", f"listing them {end}. To see where: {command}")
+    names = [each.provider for each in registry.claims("devmod.hooks") if each.name in ("devmod_doctor", f"devmod_doctor.{kind}")]
+    advice = "DEVMOD_PLUGINS_DENY with the name of a distribution excludes it"
+    return Check(kind, step, "problem", f"devmod_doctor of {' or '.join(names)} {end}. {advice}")
+
+
+def _failure(kind: str, part: str, error: BaseException) -> Check:
+    """Return the check of a part whose plugin raised an error."""
     if isinstance(error, KeyboardInterrupt):
         raise error
-    return Check(kind, part, "problem", str(error) if isinstance(error, DevmodError) else describe_error(error))
+    state = next((state for family, state in _FAILURES if isinstance(error, family)), "problem")
+    text = str(error) if isinstance(error, DevmodError) else describe_error(error)
+    return Check(kind, part, state, text.partition(" is not registered: ")[2] or text)
 
 
 def _versions() -> Check:
@@ -200,14 +220,15 @@ def _caches() -> Check:
     """Check that the cache folder can be written, and that no other user can write to it."""
     folder = cache_dir()
     if not folder:
-        return Check("devmod", "caches", "problem", "this user has no home folder; name a folder for caches in DEVMOD_CACHE_DIR")
-    problem = folder_problem(folder)
-    existing = folder
-    while not os.path.lexists(existing):
-        existing = os.path.dirname(existing)
-    if not problem and not (os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)):
-        problem = f"{existing!r} is {'not writable' if os.path.isdir(existing) else 'no folder'}"
+        return Check("devmod", "caches", "problem", f"this user has no home folder. {_OTHER_FOLDER}")
+    try:
+        make_folder(folder)
+        problem = folder_problem(folder)
+        if not problem:
+            TemporaryFile(dir=folder).close()
+    except OSError as error:
+        problem = str(error)
     if problem:
-        text = f"{folder!r} is not used, so every process reads and compiles again: {problem}. Or name another folder in DEVMOD_CACHE_DIR"
+        text = f"{folder!r} is not used, so every process reads and compiles again: {problem}. {_OTHER_FOLDER}"
         return Check("devmod", "caches", "problem", text)
     return Check("devmod", "caches", "ok", f"caches in {folder}")

@@ -100,8 +100,8 @@ def test_no_driver_library() -> None:
     if on_hardware():
         pytest.skip("the hardware has the driver")
     assert CUDA.error_of_opening(LD_LIBRARY_PATH="") == (
-        f"{NO_DEVICE}: libcuda.so.1 cannot be opened (libcuda.so.1: cannot open shared object file: No such file or directory). It is part "
-        "of NVIDIA's driver, which the system's package manager installs and pip does not. In a container, start the container with the GPU"
+        f"{NO_DEVICE}: libcuda.so.1 cannot be opened (the system has no such library). It is part of NVIDIA's driver, which pip does not "
+        "install (Ubuntu: sudo ubuntu-drivers install; Debian: apt install nvidia-driver). A container needs the option --gpus all"
     )
 
 

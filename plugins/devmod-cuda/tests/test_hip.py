@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from family import check, compiled
+from family import EXAMPLES, check, compiled
 
 import devmod
 
@@ -30,16 +30,7 @@ def test_a_kept_source(device: Any) -> None:
 
 
 @pytest.mark.row("R37")
-@pytest.mark.parametrize(
-    ("stem", "case"),
-    [
-        ("gaussian_blur", "Gaussian blur"),
-        ("mandelbrot", "Mandelbrot"),
-        ("matmul", "tiled matmul"),
-        ("reduction", "sum"),
-        ("softmax", "softmax"),
-    ],
-)
+@pytest.mark.parametrize(("stem", "case"), EXAMPLES.items())
 def test_an_example_for_rocm(stem: str, case: str, device: Any) -> None:
     source = REPOSITORY / "examples/rocm" / f"{stem}.hip"
     # Some have #pragma clang fp contract(off), which NVRTC ignores.

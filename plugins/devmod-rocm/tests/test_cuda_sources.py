@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from family import check, compiled
+from family import EXAMPLES, check, compiled
 from standin_rocm import on_hardware
 
 import devmod
@@ -32,16 +32,7 @@ def test_one_source_of_both_vendors(name: str, device: Any) -> None:
 
 @pytest.mark.row("R37")
 @pytest.mark.usefixtures("emulator")
-@pytest.mark.parametrize(
-    ("stem", "case"),
-    [
-        ("gaussian_blur", "Gaussian blur"),
-        ("mandelbrot", "Mandelbrot"),
-        ("matmul", "tiled matmul"),
-        ("reduction", "sum"),
-        ("softmax", "softmax"),
-    ],
-)
+@pytest.mark.parametrize(("stem", "case"), EXAMPLES.items())
 def test_an_example_for_cuda(stem: str, case: str, device: Any) -> None:
     source = REPOSITORY / "examples/cuda" / f"{stem}.cu"
     module = devmod.compile(source, target(device), **OPTIONS.get(source.name, {}))

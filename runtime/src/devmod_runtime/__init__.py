@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from devmod_runtime._leases import Lease as Lease
     from devmod_runtime._leases import Pool as Pool
     from devmod_runtime._leases import lend as lend
+    from devmod_runtime._libraries import Attempt as Attempt
+    from devmod_runtime._libraries import driver_row as driver_row
+    from devmod_runtime._libraries import open_library as open_library
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
     from devmod_runtime._profile import Profile as Profile
@@ -80,6 +83,7 @@ if devmod.__version__ != __version__:
 #: The module of each name.
 _HOME = {
     "Argument": "_launch.arguments",
+    "Attempt": "_libraries",
     "Batch": "_device.stream",
     "Benchmark": "_bench",
     "Device": "_device.device",
@@ -114,6 +118,7 @@ _HOME = {
     "copy": "_device.device_array",
     "copy_to_numpy": "_device.device_array",
     "driver_import_error": "_fork",
+    "driver_row": "_libraries",
     "fork_safe": "_fork",
     "global_array": "_device.device_array",
     "guard": "_guard",
@@ -121,6 +126,7 @@ _HOME = {
     "has_uninterrupted_calls": "_uninterrupted",
     "lend": "_leases",
     "open_driver": "_fork",
+    "open_library": "_libraries",
     "profile": "_profile",
     "read_capsule": "_device.dlpack_import",
     "run_compiler": "_compilers",

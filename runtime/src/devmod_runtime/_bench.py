@@ -13,6 +13,7 @@ import numpy as np
 
 from devmod import Module
 from devmod import device as find_device
+from devmod._plugins.devices import device_label
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
 from devmod_runtime._inputs import NotFromInterfaceError, arguments_of, on_device, parameters, read_counts
@@ -255,7 +256,7 @@ class _Run(NamedTuple):
         return Measurement(
             self.label,
             self.name,
-            f"{self.device.kind}:{self.device.index}",
+            device_label(self.device),
             ",".join(f"{name}={value}" for name, value in self.sizes.items()),
             "" if self.block is None else self.block if isinstance(self.block, str) else ",".join(map(str, _dims(self.block))),
             median,

@@ -17,10 +17,11 @@ from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import array_bytes, environment_text, escape, parse_dtype
 from devmod.errors import ArgumentError, FormatError, GuardError
-from devmod_runtime._device.device import Device, _shape_of
+from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
+from devmod_runtime._launch.order import LAUNCH_KEYWORDS
 from devmod_runtime._observed import add, replaced
 
 TYPE_CHECKING = False
@@ -299,47 +300,28 @@ def _methods(zone: int) -> Methods:
         lengths, name = _shape_of(shape), dtype_of(dtype)
         return _guarded(zone, self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
 
-    def from_numpy(original: Callable[..., Any]) -> Callable[..., Array]:
-        def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
-            plain = original(self, array)
-            data = bytearray(plain.nbytes)
-            plain.read(memoryview(data))
-            return _guarded(zone, self, plain.shape, plain.dtype, memoryview(data))
+    def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
+        view = _view_to_copy(array)
+        return _guarded(zone, self, view.shape, view.dtype, view.read())
 
-        return from_numpy
+    def call(self: Function, /, *args: Any, **keywords: Any) -> Any:
+        launch = _pop_launch(keywords)
+        return GuardedCall(zone, self, self._arrange(args, keywords), **launch).launch()
 
-    def call(
-        self: Function,
-        /,
-        *args: Any,
-        grid: Any = None,
-        block: Any = None,
-        threads: Any = None,
-        stream: Any = None,
-        shared_memory: int = 0,
-        **keywords: Any,
-    ) -> Any:
-        return GuardedCall(zone, self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
-
-    def bind(
-        self: Function,
-        /,
-        *args: Any,
-        grid: Any = None,
-        block: Any = None,
-        threads: Any = None,
-        stream: Any = None,
-        shared_memory: int = 0,
-        **keywords: Any,
-    ) -> Launch:
+    def bind(self: Function, /, *args: Any, **keywords: Any) -> Launch:
+        launch = _pop_launch(keywords)
         args = self._arrange(args, keywords)
-        call = GuardedCall(zone, self, args, grid, block, threads, stream, shared_memory, bound=True)
-        return GuardedLaunch(call, args)
+        return GuardedLaunch(GuardedCall(zone, self, args, **launch, bound=True), args)
 
     return {
         (Device, "empty"): lambda _: empty,
         (Device, "zeros"): lambda _: zeros,
-        (Device, "from_numpy"): from_numpy,
+        (Device, "from_numpy"): lambda _: from_numpy,
         (Function, "__call__"): lambda _: call,
         (Function, "bind"): lambda _: bind,
     }
+
+
+def _pop_launch(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Take the launch's own keywords out of those of a call."""
+    return {name: keywords.pop(name, 0 if name == "shared_memory" else None) for name in LAUNCH_KEYWORDS}

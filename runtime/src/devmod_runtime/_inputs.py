@@ -12,7 +12,6 @@ from zlib import crc32
 import numpy as np
 
 from devmod import Local, Param
-from devmod._values.dtypes import describe_value
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
 
 TYPE_CHECKING = False
@@ -452,75 +451,3 @@ def results_of(function: Function, arguments: Arguments) -> dict[str, np.ndarray
         for name, value in arguments.items()
         if hasattr(value, "numpy") and (name not in params or params[name].access != "r")
     }
-
-
-# -- Comparison.
-
-
-class Difference(NamedTuple):
-    """The worst error of an array.
-
-    Attributes
-    ----------
-    error
-        The absolute difference of the two values: nan if one of them is no number.
-    place
-        Its index.
-    value, expected
-        The two values.
-    is_error
-        Whether it is more than the tolerance.
-    """
-
-    error: float
-    place: tuple[int, ...]
-    value: Any
-    expected: Any
-    is_error: bool
-
-    @property
-    def subscript(self) -> str:
-        """The index as text, such as ``[3, 4]``."""
-        return f"[{', '.join(map(str, self.place))}]"
-
-
-def worst_difference(name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float) -> Difference:
-    """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without one, that of the largest error.
-
-    Raises
-    ------
-    ArgumentError
-        The arrays have other numbers of elements, or structs of other types.
-    """
-    if array.size != expected.size or (array.shape != expected.shape and 1 not in (array.ndim, expected.ndim)):
-        raise ArgumentError(f"{name} has the shape {array.shape}, and the expected array {expected.shape}", argument=name)
-    expected = expected.reshape(array.shape)
-    if not array.size:
-        return Difference(0.0, (), None, None, False)
-    if array.dtype.names or expected.dtype.names:
-        if array.dtype.names != expected.dtype.names:
-            raise ArgumentError(f"{name} is of {array.dtype}, and the expected array of {expected.dtype}", argument=name)
-        members = [worst_difference(f"{name}.{each}", array[each], expected[each], rtol, atol) for each in array.dtype.names or ()]
-        return max(members, key=lambda each: (each.is_error, each.error))
-    wide = np.complex128 if "c" in (array.dtype.kind, expected.dtype.kind) else np.float64
-    with np.errstate(all="ignore"):
-        left, right = array.astype(wide), expected.astype(wide)
-        error = np.abs(left - right)
-        error[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
-        excess = error - (atol + rtol * np.where(np.isfinite(right), np.abs(right), 0))
-        exact = array.dtype.kind in "iub" and expected.dtype.kind in "iub"
-        if exact and not (atol or rtol):  # integers of 64 bits are more exact than float64
-            different = array != expected
-            excess = np.where(different, np.maximum(error, 1), -1)
-        excess = np.where(np.isnan(excess), np.inf, excess)
-    worst = excess if (excess > 0).any() else error
-    index = np.unravel_index(int(np.argmax(worst)), array.shape)
-    place = tuple(int(each) for each in index)
-    return Difference(float(error[place]), place, _number(array[place]), _number(expected[place]), bool(excess[place] > 0))
-
-
-def _number(value: Any) -> Any:
-    try:
-        return value.tolist() if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b" else float(value)
-    except (TypeError, ValueError, AttributeError):
-        return describe_value(value)

@@ -54,7 +54,7 @@ def _apply() -> None:
             setattr(owner, name, method)
         else:
             delattr(owner, name)
-    # A method that nobody observes now may be replaced by others, and its class may go.
+    # Without an observer, drop the original: other code may replace the method later, and the class can be freed.
     observed = {place for _, _, methods in _active for place in methods}
     for place in _originals.keys() - observed:
         del _originals[place]

@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import os
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial, wraps
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
+from traceback import walk_tb
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from devmod._plugins import hooks, registry
-from devmod.errors import ArgumentError, DevmodError
+from devmod._plugins.devices import device_label
+from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Event, Stream
 from devmod_runtime._launch.function import Function, Launch
@@ -129,6 +131,8 @@ class Profile:
         self._untimed: set[str] = set()
         self._start = self._process = 0
         self._hooked = False
+        #: The distributions of which a hook has failed.
+        self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
         if self._start:
@@ -255,7 +259,7 @@ class Profile:
                 end = perf_counter_ns()
                 local.inside = False
                 action, name, device, nbytes = about(*args)
-                self._entries.append((action, name, _label(device), begin, end, nbytes, get_ident()))
+                self._entries.append((action, name, device_label(device), begin, end, nbytes, get_ident()))
 
         return recorded
 
@@ -312,7 +316,7 @@ class Profile:
 
     def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
         """Return a function that queues a launch and records it."""
-        name, device, kind, local, add = function.name, _label(stream.device), stream.device.kind, self._local, self._entries.append
+        name, device, kind, local, add = function.name, device_label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             local.device = device
@@ -343,10 +347,23 @@ class Profile:
             result = record(*args, **keywords)
             if result is not NotImplemented:
                 own = next(each for each in reversed(self._entries) if each[0] == "launch" and each[-1] == get_ident())
-                hooks.call("devmod_launch", kind=kind, record=self._record(own))
+                self._pass_on(kind, self._record(own))
             return result
 
         return passed_on if self._hooked else record
+
+    def _pass_on(self, kind: str, record: Record) -> None:
+        """Call the hooks ``devmod_launch``. An error of theirs is a warning, one for each distribution, and not an error of the launch."""
+        try:
+            hooks.call("devmod_launch", kind=kind, record=record)
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
+            provider = _provider_of(kind, error)
+            if provider not in self._warned:
+                self._warned.add(provider)
+                import warnings
+
+                text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected; the profile "
+                warnings.warn(f"{text}hides further errors of the hook", RuntimeWarning, stacklevel=4)
 
     # -- times on the device
 
@@ -407,7 +424,8 @@ def profile(*, device_times: bool = True) -> Profile:
 
     Notes
     -----
-    Other tracers get each launch by the hook ``devmod_launch``, as it is queued.
+    Other tracers get each launch by the hook ``devmod_launch``, as it is queued. A hook that raises an error does not stop the launch: a
+    RuntimeWarning names its distribution, once in a profile.
     """
     return Profile(device_times=device_times)
 
@@ -454,8 +472,15 @@ def _forget_callers(function: Function) -> None:
     function._host_calls.clear()
 
 
-def _label(device: Device) -> str:
-    return f"{device.kind}:{device.index}"
+def _provider_of(kind: str, error: Exception) -> str:
+    """Return the distribution of the hook that has raised an error, by the code in its traceback."""
+    codes = {frame.f_code for frame, _ in walk_tb(error.__traceback__)}
+    for claim in registry.claims("devmod.hooks"):
+        if claim.name in ("devmod_launch", f"devmod_launch.{kind}"):
+            with suppress(Exception):  # one that cannot be loaded: its error has the name
+                if getattr(registry.load_claim(claim).devmod_launch, "__code__", None) in codes:
+                    return claim.provider if claim.distribution else "this program"
+    return "a plugin"
 
 
 def _classes(base: type) -> Iterator[type]:

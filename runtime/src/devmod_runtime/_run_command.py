@@ -12,19 +12,11 @@ from devmod import device as find_device
 from devmod import guard as guard_arrays
 from devmod import profile
 from devmod._cli._describe import open_file
+from devmod._plugins.devices import device_label
 from devmod.commands import debug_option, echo, plugins_at_work, print_json, quiet_drivers
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_runtime._inputs import (
-    Difference,
-    arguments_of,
-    on_device,
-    read_array,
-    read_counts,
-    results_of,
-    split_assignments,
-    worst_difference,
-    write_array,
-)
+from devmod_runtime._difference import Difference, worst_difference
+from devmod_runtime._inputs import arguments_of, on_device, read_array, read_counts, results_of, split_assignments, write_array
 from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
@@ -122,7 +114,7 @@ def command(
     times = [each.on_device for each in recorded.records if each.action == "launch"]
     report: dict[str, Any] = {
         "function": function,
-        "device": f"{target.kind}:{target.index}",
+        "device": device_label(target),
         "device_name": target.name,
         "host": seconds,
         "on_device": times[0] if times else None,

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import NamedTuple
 
 from devmod import devices, explain
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name
+from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
-from devmod._modules.variant import variant_of
-from devmod._plugins.devices import default_device
+from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
+from devmod_runtime._difference import worst_difference
 from devmod_runtime._guard import guard
-from devmod_runtime._inputs import INTEGER, NotFromInterfaceError, arguments_of, on_device, results_of, worst_difference
+from devmod_runtime._inputs import INTEGER, NotFromInterfaceError, arguments_of, on_device, results_of
 from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -166,11 +167,12 @@ def verify(
     given = dict(arguments or {})
     unused = set(given)
     functions = {}
+    listed = cache(devices)
     for each in names if name is None else [name]:
         owner = owner_of(each, module)
         among = owner.candidates if isinstance(owner, BundleModule) else [owner]
         candidates = [leaf for leaf in sound if each in leaf.function_names and leaf in among]
-        functions[each] = tuple(_Comparer(each, candidates, given, unused, threads, rtol, atol).compare())
+        functions[each] = tuple(_Comparer(each, candidates, listed, given, unused, threads, rtol, atol).compare())
     if unused:
         raise ArgumentError(f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused))
     return Verification(payloads, functions)
@@ -180,7 +182,7 @@ def verify(
 
 
 def _payload(module: Module) -> Payload:
-    label = _label(module)
+    label = describe_candidate(module)
     digest = isinstance(module, StoredModule) and module.has_digest
     try:
         if isinstance(module, StoredModule):
@@ -255,12 +257,20 @@ _BINARY_READERS = {"cubin": _read_cubin, "fatbin": _read_fatbin, "hsaco": _read_
 
 
 class _Comparer:
-    """The comparison of one function's candidates. The parameters are those of `verify`; used names leave `unused`."""
+    """The comparison of one function's candidates on listed devices. The parameters are those of `verify`; used names leave `unused`."""
 
     def __init__(
-        self, name: str, candidates: Sequence[Module], given: dict[str, Any], unused: set[str], threads: Any, rtol: float, atol: float
+        self,
+        name: str,
+        candidates: Sequence[Module],
+        listed: Callable[[], Sequence[Device]],
+        given: dict[str, Any],
+        unused: set[str],
+        threads: Any,
+        rtol: float,
+        atol: float,
     ) -> None:
-        self._name, self._candidates, self._given, self._unused = name, candidates, given, unused
+        self._name, self._candidates, self._listed, self._given, self._unused = name, candidates, listed, given, unused
         self._threads, self._rtol, self._atol = threads, rtol, atol
         interfaces = [info.interface for each in candidates if (info := _info(each, name)) is not None and info.interface is not None]
         #: The block of a candidate that has none of its own.
@@ -272,8 +282,8 @@ class _Comparer:
         """Yield the comparisons."""
         for module in self._candidates:
             default = default_device(module.kind)
-            here = [device for device in devices() if device.kind == module.kind] if default is None else [default]
-            label = _label(module)
+            here = [device for device in self._listed() if device.kind == module.kind] if default is None else [default]
+            label = describe_candidate(module)
             fits = False
             reason = ""
             for device in here:
@@ -282,7 +292,7 @@ class _Comparer:
                     reason = candidate.text
                     continue
                 fits = True
-                yield Comparison(label, f"{device.kind}:{device.index}", *self._launch(module, device))
+                yield Comparison(label, device_label(device), *self._launch(module, device))
             if not fits:
                 reason = reason or explain(module, self._name).functions[self._name][0].text
                 yield Comparison(label, "", "not compared", reason)
@@ -303,7 +313,7 @@ class _Comparer:
         except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
             return "failed", describe_error(error)
         if self._expected is None:
-            self._expected, self._reference = results, f"{_label(module)} on {device.kind}:{device.index}"
+            self._expected, self._reference = results, f"{describe_candidate(module)} on {device_label(device)}"
             return "reference", note
         return self._compared(results, note)
 
@@ -369,7 +379,3 @@ def _info(module: Module, name: str) -> FunctionInfo | None:
         return module.functions.get(name)
     except DevmodError:
         return None
-
-
-def _label(module: Module) -> str:
-    return candidate_name(module.kind, module.format, variant_of(module))

@@ -13,7 +13,9 @@ from devmod._plugins.devices import probe
 from devmod._values.dtypes import describe_value
 from devmod.backend import find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
+from devmod_runtime._difference import errors_and_allowed
 from devmod_runtime._guard import guard
+from devmod_runtime._launch.order import LAUNCH_KEYWORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +30,6 @@ else:
     from devmod._util.numpy import np
 
 __all__ = ["assert_kernel"]
-
-#: The keywords of a call that are no arguments of the kernel.
-_LAUNCH = frozenset(("grid", "block", "threads", "stream", "shared_memory"))
 
 
 def assert_kernel(
@@ -79,7 +78,7 @@ def assert_kernel(
 
 def _check(f: Function, reference: Callable[..., Any], case: Mapping[str, Any], rtol: float | None, atol: float) -> None:
     __tracebackhide__ = True
-    arguments = {name: value for name, value in case.items() if name not in _LAUNCH}
+    arguments = {name: value for name, value in case.items() if name not in LAUNCH_KEYWORDS}
     expected = _expected(f, reference(**_copies(arguments)), arguments)
     results = _copies(case)
     with guard():
@@ -121,20 +120,10 @@ def _compare(label: str, name: str, result: Any, expected: Any, rtol: float | No
     __tracebackhide__ = True
     if result.shape != expected.shape:
         raise AssertionError(f"{label} has the shape {result.shape}, and the reference has {expected.shape}")
-    exact = result.dtype.kind in "biu" and expected.dtype.kind in "biu"
     if rtol is None:
         rtol = 0.0 if result.dtype.kind in "biu" else 16 * _precision(result.dtype)
-    # Integers as objects: neither the difference of two uint64 nor that of int64 and uint64 is rounded.
-    wide = object if exact else complex if "c" in (result.dtype.kind, expected.dtype.kind) else float
-    got, want = result.astype(wide), expected.astype(wide)
-    with np.errstate(invalid="ignore", over="ignore"):
-        errors = np.where(got == want, 0, np.abs(got - want)).astype(float)
-        allowed = (atol + rtol * np.abs(want)).astype(float)
-        if not exact:
-            errors[np.isnan(got) & np.isnan(want)] = 0
-            errors[np.isnan(got) ^ np.isnan(want)] = np.inf
-            errors[np.isinf(want) & (got != want)] = np.inf
-            allowed[~np.isfinite(allowed)] = atol
+    errors, allowed = errors_and_allowed(result, expected, rtol, atol)
+    errors = np.where(np.isnan(errors), np.inf, errors)
     wrong = errors > allowed
     if not wrong.any():
         return

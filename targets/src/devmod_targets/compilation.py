@@ -18,7 +18,7 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, owner_of, takes
+from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, is_default, owner_of, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
-#: The languages that no compiler of a kind knows: the module that compiles or translates them, and the kinds.
+#: The languages with a compiler or a translator of their own, and its module. Core's kinds use it, unless the language is their default.
 _FRONT_ENDS = {
-    "OpenCL C": ("devmod_targets.opencl.device.compile", ("cuda", "rocm")),
-    "Slang": ("devmod_targets.slang.compile", ("cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu")),
-    "Triton": ("devmod_targets.triton.compile", ("cuda", "rocm")),
+    "OpenCL C": "devmod_targets.opencl.device.compile",
+    "Slang": "devmod_targets.slang.compile",
+    "Triton": "devmod_targets.triton.compile",
 }
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
@@ -130,8 +130,8 @@ def _build(
     spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
 ) -> Module:
     front_end = _FRONT_ENDS.get(request.language)
-    if front_end and spec.kind in front_end[1]:
-        payload = import_module(front_end[0]).compile(request, compiler)
+    if front_end and spec.kind in KINDS and not is_default(spec, request.language):
+        payload = import_module(front_end).compile(request, compiler)
     else:
         payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:

@@ -27,7 +27,7 @@ Exit status:
 @click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=complete_kind("devmod.targets"))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
-              help="The time limit for one kind.")  # fmt: skip
+              help="The time limit for the devices of one kind, and for the plugins' checks of it.")  # fmt: skip
 @debug_option
 @click.pass_context
 def command(context: click.Context, kinds: tuple[str, ...], as_json: bool, timeout: float) -> None:

@@ -8,7 +8,7 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import candidate_name, verdicts
 from devmod._modules.module import holds_candidates, owner_of, walk
 from devmod._modules.variant import variant_of
-from devmod._plugins.devices import device as find_device
+from devmod._plugins import devices
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec
 from devmod._util.text import escape_line
@@ -100,16 +100,13 @@ class Explanation:
         """Return the explanation as plain data."""
         return {"device": self.device, "functions": {name: [each._asdict() for each in all_] for name, all_ in self.functions.items()}}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = []
         for name, candidates in self.functions.items():
             lines.append(f"{name} on {self.device or 'this machine'}:")
             width = max(len(each.name) for each in candidates)
             lines += [f"  {each.outcome:<8} {each.name:<{width}}  {each.text}" for each in candidates]
         return "\n".join(map(escape_line, lines))
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 class _Described:
@@ -119,7 +116,7 @@ class _Described:
         self.kind, self.arch, self.index = kind, arch, arch
 
     def __str__(self) -> str:
-        return _label(self)
+        return devices.device_label(self)
 
 
 def explain(module: Module, name: str | None = None, device: Device | str | None = None) -> Explanation:
@@ -153,8 +150,8 @@ def explain(module: Module, name: str | None = None, device: Device | str | None
         names = dict.fromkeys(each for owner in walk(module) if not holds_candidates(owner) for each in owner.function_names)
         if name is not None and name not in names:
             raise function_not_found(module.kind, name, list(names))
-        wanted = names if name is None else [name]
-        return Explanation("" if target is None else _label(target), {each: tuple(_candidates(module, each, target)) for each in wanted})
+        functions = {each: tuple(_candidates(module, each, target)) for each in (names if name is None else [name])}
+        return Explanation("" if target is None else devices.device_label(target), functions)
 
 
 def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
@@ -171,7 +168,7 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
         if isinstance(why, DevmodError):
             refused.append((each, next((reason for family, reason in _REASONS if isinstance(why, family)), "broken"), str(why)))
             continue
-        yield _candidate(each, outcome, "" if fits is None else _label(fits), "", why)
+        yield _candidate(each, outcome, "" if fits is None else devices.device_label(fits), "", why)
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
@@ -184,17 +181,18 @@ def _candidate(module: Module, outcome: str, device: str, reason: str, text: str
     return Candidate(module.kind, module.format, variant_of(module), outcome, compiles, device, reason, text)
 
 
-def _label(device: Any) -> str:
-    return f"{device.kind}:{device.index}"
-
-
 def _parse(text: str) -> Device | _Described:
     """Return the device of a text such as "opencl:0", or what one such as "cuda:sm_90" describes."""
     kind, _, arch = text.partition(":")
     if not arch or arch.isdecimal():
-        return find_device(text)
+        return devices.device(text)
     spec = find_spec(kind)
-    if spec is None or (spec.rank is not None and spec.rank(arch, arch) is None):
-        kinds = did_you_mean(kind, KINDS) if spec is None else f": {kind} has no architecture {arch!r}"
-        raise ArgumentError(f"explain(device={text!r}) describes no device{kinds}", argument="device")
-    return _Described(kind, arch)
+    if spec is not None and spec.rank is not None and spec.rank(arch, arch) is not None:
+        return _Described(kind, arch)
+    if spec is None:
+        why = did_you_mean(kind, KINDS)
+    elif spec.rank is None:
+        why = f": {kind} has no architectures. `devmod devices` lists the devices of this machine, such as {kind}:0"
+    else:
+        why = f": {kind} has no architecture {arch!r}"
+    raise ArgumentError(f"explain(device={text!r}) describes no device{why}", argument="device")

@@ -71,6 +71,11 @@ def _parse_numbered_kind(text: str, index: int | None) -> tuple[str, int]:
     return kind, int(number)
 
 
+def device_label(device: Any) -> str:
+    """Return the kind and the number of a device, as in "opencl:1"."""
+    return f"{device.kind}:{device.index}"
+
+
 def default_device(kind: str) -> Device | None:
     """Return the device that ``DEVMOD_DEVICE`` names for a kind, as in ``opencl:1,vulkan:0``; None if it names none.
 

@@ -154,7 +154,7 @@ def write_private(path: str, data: bytes) -> bool:
     temporary = ""
     success = False
     try:
-        _make_folder(folder)
+        make_folder(folder)
         real = _private_folder(folder)
         if not real:
             return False
@@ -175,13 +175,13 @@ def write_private(path: str, data: bytes) -> bool:
     return success
 
 
-def _make_folder(folder: str) -> None:
+def make_folder(folder: str) -> None:
     """Make a folder and the missing ones above it for this user alone, independent of the umask."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
     if above != folder:
-        _make_folder(above)
+        make_folder(above)
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:

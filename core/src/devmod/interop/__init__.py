@@ -19,25 +19,26 @@ if TYPE_CHECKING:
     from typing import Any
 
     import devmod.interop.tvm as tvm
-    import devmod_targets.interop.offload as offload
-    import devmod_targets.interop.triton as triton
-    import devmod_targets.interop.warp as warp
+    from devmod_targets.interop import offload, triton, warp
 
-__all__ = ["offload", "triton", "tvm", "warp"]
+    __all__ = ["offload", "triton", "tvm", "warp"]
 
+_NAMES = ("offload", "triton", "tvm", "warp")
 #: The packages with the modules of the other names.
 _WHEELS = ("devmod_readers", "devmod_targets")
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name == "__all__":  # of `from devmod.interop import *`
+        return __dir__()
+    if name not in _NAMES:
         raise AttributeError(f"module 'devmod.interop' has no attribute {name!r}")
     return import_module("devmod.interop.tvm") if name == "tvm" else reader(f"devmod_targets.interop.{name}")
 
 
 def __dir__() -> list[str]:
     """Return the names that exist here: help() and inspect.getmembers() read each of them."""
-    return __all__ if all(map(_can_import, _WHEELS)) else ["tvm"]
+    return [*_NAMES] if all(map(_can_import, _WHEELS)) else ["tvm"]
 
 
 def reader(module: str) -> Any:
@@ -54,6 +55,5 @@ def reader(module: str) -> Any:
         missing = _missing_package(error, *_WHEELS)
         if not missing:
             raise
-        problem = f"devmod.interop.{module.rpartition('.')[2]} cannot be used here"
-        wheel = missing.replace("_", "-")
-        raise ToolchainNotFoundError(f"{problem}: {not_installed(wheel, wheel)}") from None
+        problem = not_installed(wheel := missing.replace("_", "-"), wheel)
+        raise ToolchainNotFoundError(f"devmod.interop.{module.rpartition('.')[2]} cannot be used here: {problem}") from None

@@ -9,7 +9,7 @@ import re
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._calls import CUDA, CudaDriver
-from devmod_runtime import driver_import_error
+from devmod_runtime import driver_import_error, open_library
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, DriverStream, list_devices
 from devmod_runtime.driver_api.driver import record_open_driver
@@ -68,14 +68,15 @@ def _open_library() -> Any:
     DeviceNotFoundError
         It is missing, too old, or another library.
     """
-    try:
-        library = ctypes.CDLL(LIBRARY)
-    except OSError as error:
+    (attempt,) = open_library([LIBRARY])
+    library = attempt.found
+    if library is None:
+        why = attempt.problem or "the system has no such library"
         raise DeviceNotFoundError(
-            f"no CUDA device can be used: {LIBRARY} cannot be opened ({error}). It is part of NVIDIA's driver, which the system's "
-            "package manager installs and pip does not. In a container, start the container with the GPU",
+            f"no CUDA device can be used: {LIBRARY} cannot be opened ({why}). It is part of NVIDIA's driver, which pip does not install "
+            "(Ubuntu: sudo ubuntu-drivers install; Debian: apt install nvidia-driver). A container needs the option --gpus all",
             kind="cuda",
-        ) from None
+        )
     try:
         version = _version_of(library)
     except AttributeError as error:

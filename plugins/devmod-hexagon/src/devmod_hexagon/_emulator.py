@@ -21,6 +21,11 @@ _MAX_MEMORY = 2 << 30
 _INSTALL = "Install it (Debian and Ubuntu: apt install qemu-user), or name it in DEVMOD_HEXAGON_QEMU"
 
 
+def emulator_name() -> str:
+    """Return the name or the path of the emulator."""
+    return environment_text("DEVMOD_HEXAGON_QEMU") or "qemu-hexagon"
+
+
 def find_emulator() -> str:
     """Return the path of the emulator.
 
@@ -29,10 +34,11 @@ def find_emulator() -> str:
     DeviceNotFoundError
         It is not installed.
     """
-    name = environment_text("DEVMOD_HEXAGON_QEMU")
-    result = find_program(name or "qemu-hexagon")
+    name = emulator_name()
+    result = find_program(name)
     if not result:
-        problem = f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program" if name else "qemu-hexagon is not in PATH"
+        is_named = bool(environment_text("DEVMOD_HEXAGON_QEMU"))
+        problem = f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program" if is_named else f"{name} is not in PATH"
         raise DeviceNotFoundError(f"no Hexagon device was found: {problem}. {_INSTALL}", kind="hexagon")
     return result
 

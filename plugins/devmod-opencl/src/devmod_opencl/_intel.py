@@ -26,12 +26,11 @@ def open_platform() -> int:
     """Return the address of the platform of the installed wheel; 0 if there is none, or if the user chooses the loader's drivers."""
     if any(os.environ.get(name) for name in LOADER_VARIABLES):
         return 0
+    path = library_path()
     try:
-        files = metadata.files(_DISTRIBUTION) or ()
-        path = next((str(file.locate()) for file in files if file.name == _LIBRARY), "")
-        # Its folder has the libraries that it needs. A path with `..` would be another library than that of an `.icd` file.
-        find = ctypes.CDLL(os.path.realpath(path)).clGetExtensionFunctionAddress if path else None
-    except (metadata.PackageNotFoundError, OSError, AttributeError):
+        # Its folder has the libraries that it needs.
+        find = ctypes.CDLL(path).clGetExtensionFunctionAddress if path else None
+    except (OSError, AttributeError):
         find = None
     if find is None:
         return 0
@@ -44,6 +43,16 @@ def open_platform() -> int:
     if list_platforms(1, ctypes.byref(platform), None) or not platform.value:
         return 0
     return 0 if needs_loader(platform.value) else platform.value
+
+
+def library_path() -> str:
+    """Return the path of the driver's library in its wheel; "" if that is not installed."""
+    try:
+        files = metadata.files(_DISTRIBUTION) or ()
+    except (metadata.PackageNotFoundError, OSError):
+        return ""
+    # A path with `..` would be another library than that of an `.icd` file.
+    return next((os.path.realpath(str(file.locate())) for file in files if file.name == _LIBRARY), "")
 
 
 def needs_loader(platform: int) -> bool:

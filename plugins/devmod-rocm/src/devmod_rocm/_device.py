@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from contextlib import suppress
 from importlib.util import find_spec
@@ -10,6 +9,7 @@ from importlib.util import find_spec
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
 from devmod_rocm._calls import HIP, HipDriver
+from devmod_runtime import open_library as open_first
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, list_devices
 from devmod_runtime.driver_api.driver import record_open_driver
@@ -39,14 +39,10 @@ def open_library() -> Any:
     DeviceNotFoundError
         It is missing, or cannot be opened.
     """
-    failure = ""
-    for path in _candidates():
-        try:
-            return ctypes.CDLL(path)
-        except OSError as error:
-            # "file not found" is the answer for a name; another text is the reason why the library that exists cannot be used.
-            if os.path.isabs(path) or "cannot open shared object file" not in str(error) or not str(error).startswith(path):
-                failure = failure or str(error)
+    attempts = open_first(places())
+    if attempts[-1].found is not None:
+        return attempts[-1].found
+    failure = next((each.problem for each in attempts if each.problem), "")
     what = f"{NAMES[0]} cannot be opened ({failure})" if failure else f"{NAMES[0]} is not installed"
     raise DeviceNotFoundError(
         f"no ROCm device can be used: {what}. It is HIP's runtime, a part of ROCm: install AMD's package hip-runtime-amd (Debian, Ubuntu: "
@@ -70,8 +66,8 @@ def _folder() -> str:
     return next((value for value in map(os.environ.get, _VARIABLES) if value), _ROCM)
 
 
-def _candidates() -> Iterator[str]:
-    """Return the paths and names in their order."""
+def places() -> Iterator[str]:
+    """Return the paths and names of libamdhip64 in their order."""
     loaded = loaded_library()
     if loaded:
         yield loaded
@@ -81,10 +77,7 @@ def _candidates() -> Iterator[str]:
         spec = find_spec(_WHEEL)
         folders += [os.path.join(folder, "lib") for folder in (spec.submodule_search_locations if spec else None) or ()]
     for folder in folders:
-        for name in NAMES:
-            path = os.path.join(folder, name)
-            if os.path.exists(path):
-                yield path
+        yield from (os.path.join(folder, name) for name in NAMES)
 
 
 #: The environment variables by which HIP hides devices.

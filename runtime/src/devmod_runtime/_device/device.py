@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Array
+    from devmod_runtime._device.host import HostView
     from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._device.stream import Stream
 else:
@@ -312,15 +313,7 @@ class Device(ProcessLocal, ABC):
         DeviceMemoryError
             The device has too little free memory.
         """
-        try:
-            view = host_view(array)
-            if view is None:
-                view = host_view(np.asarray(array))
-        except ConversionError as error:
-            raise ArgumentError(f"from_numpy: the array {error}", argument="array") from None
-        except (TypeError, ValueError) as error:  # NumPy's errors for an object that is no array
-            raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
-        assert view is not None
+        view = _view_to_copy(array)
         return DeviceArray(self, self.upload(view.read(), self.current_stream), view.shape, view.dtype)
 
     def image(self, shape: int | Sequence[int], format: str, *, layers: int = 0) -> Image:  # noqa: A002 - a public name
@@ -428,6 +421,20 @@ class Device(ProcessLocal, ABC):
         rows = [("name", self.name), ("vendor", self.vendor), ("driver", self.driver_version), ("architecture", self.arch)]
         rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
         return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])
+
+
+def _view_to_copy(array: object) -> HostView:
+    """Return the view of an array that `Device.from_numpy` copies. Raise ArgumentError if it cannot be copied."""
+    try:
+        view = host_view(array)
+        if view is None:
+            view = host_view(np.asarray(array))
+    except ConversionError as error:
+        raise ArgumentError(f"from_numpy: the array {error}", argument="array") from None
+    except (TypeError, ValueError) as error:  # NumPy's errors for an object that is no array
+        raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
+    assert view is not None
+    return view
 
 
 #: No memory has so many elements. Python may refuse to convert much larger numbers to text.

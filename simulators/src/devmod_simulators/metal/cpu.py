@@ -18,6 +18,8 @@ HEADER = Path(__file__).with_name("msl_on_cpu.h")
 _KERNEL = re.compile(r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
 #: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
 _ADDRESS_SPACE = re.compile(r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+)?\w+\s*[*&])")
+#: Several members of a vector in any order, and the same before an assignment. C++ has the members of one number alone.
+_SWIZZLE = re.compile(r"\.([xyzw]{2,4})\b(\s*[-+*/]?=(?!=))?")
 _TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)
 _TEXTURE = re.compile(r"(texture\w+\s*<[^<>]*>)\s*\w+\s*\[\[\s*(texture)\((\d+)\)\s*\]\]\Z")
 _SAMPLER = re.compile(r"(sampler)\s+\w+\s*\[\[\s*(sampler)\((\d+)\)\s*\]\]\Z")
@@ -120,17 +122,28 @@ def _kernels(text: str) -> dict[str, _Kernel]:
     return kernels
 
 
+def _in_cpp(text: str) -> str:
+    """Return a source without what C++ lacks: address spaces, and several members of a vector."""
+
+    def members(found: re.Match[str]) -> str:
+        places = ", ".join(str("xyzw".index(each)) for each in found[1])
+        return f".{'put' if found[2] else 'get'}(swizzle_of<{places}>()){found[2] or ''}"
+
+    return _SWIZZLE.sub(members, _ADDRESS_SPACE.sub("", text))
+
+
 @cache
 def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     """Compile a source, once."""
     kernels = _kernels(text)
-    source = f'#include "{HEADER}"\n#line 1 "source"\n{_ADDRESS_SPACE.sub("", text)}\n{"".join(each.runner for each in kernels.values())}'
+    source = f'#include "{HEADER}"\n#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
     folder = tempfile.mkdtemp(prefix="devmod-msl-")
     try:
         for name in ("metal_stdlib", "metal_math", "metal_texture"):
             (Path(folder) / name).write_text("")
         (Path(folder) / "k.cpp").write_text(source)
         command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", f"-I{folder}"]
+        command.append("-fsingle-precision-constant")  # numbers without a suffix are floats in MSL
         process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )

@@ -12,86 +12,164 @@ using uint = unsigned int;
 using ulong = unsigned long;
 using ushort = unsigned short;
 using half = _Float16;
-// The operators of a vector, for each member.
-#define VECTOR_OPERATOR(name, op, ...) \
-    friend name operator op(name a, name b) { return {__VA_ARGS__}; } \
-    name &operator op##=(name other) { return *this = *this op other; }
-template <class T> struct vec2 {
-    T x, y;
-    vec2() = default;
-    T &operator[](int i) { return (&x)[i]; }
-    T operator[](int i) const { return (&x)[i]; }
-    vec2(T all) : x(all), y(all) {}
-    vec2(T a, T b) : x(a), y(b) {}
-    template <class U> explicit vec2(vec2<U> o) : x(T(o.x)), y(T(o.y)) {}
-    VECTOR_OPERATOR(vec2, +, T(a.x + b.x), T(a.y + b.y))
-    VECTOR_OPERATOR(vec2, -, T(a.x - b.x), T(a.y - b.y))
-    VECTOR_OPERATOR(vec2, *, T(a.x * b.x), T(a.y * b.y))
-    VECTOR_OPERATOR(vec2, /, T(a.x / b.x), T(a.y / b.y))
-};
-// Three members take the memory of four. Packed vectors have none to spare.
-template <class T> struct alignas(4 * sizeof(T)) vec3 {
-    union {
-        struct { T x, y, z; };
-        vec2<T> xy;
-    };
-    vec3() = default;
-    T &operator[](int i) { return (&x)[i]; }
-    T operator[](int i) const { return (&x)[i]; }
-    vec3(T all) : vec3(all, all, all) {}
-    vec3(T a, T b, T c) { x = a, y = b, z = c; }
-    vec3(vec2<T> v, T c) : vec3(v.x, v.y, c) {}
-    template <class U> explicit vec3(vec3<U> o) : vec3(T(o.x), T(o.y), T(o.z)) {}
-    VECTOR_OPERATOR(vec3, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z))
-    VECTOR_OPERATOR(vec3, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z))
-    VECTOR_OPERATOR(vec3, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z))
-    VECTOR_OPERATOR(vec3, /, T(a.x / b.x), T(a.y / b.y), T(a.z / b.z))
-};
-template <class T> struct vec4 {
+template <class T, int N> struct vec;
+template <class T, int N> struct packed;
+template <int... I> struct swizzle_of {};
+// The members of a vector. Three take the memory of four. Packed ones have none to spare.
+template <class T, int N, bool Packed> struct members;
+template <class T> struct alignas(2 * sizeof(T)) members<T, 2, false> { T x, y; };
+template <class T> struct alignas(4 * sizeof(T)) members<T, 3, false> { T x, y, z; };
+template <class T> struct alignas(4 * sizeof(T)) members<T, 4, false> {
     union {
         struct { T x, y, z, w; };
         struct { T r, g, b, a; };
-        vec3<T> xyz, rgb;
+        vec<T, 3> rgb;
     };
-    vec4() = default;
-    T &operator[](int i) { return (&x)[i]; }
-    T operator[](int i) const { return (&x)[i]; }
-    vec4(T all) : vec4(all, all, all, all) {}
-    vec4(T a, T b, T c, T d) { x = a, y = b, z = c, w = d; }
-    vec4(vec3<T> v, T d) : vec4(v.x, v.y, v.z, d) {}
-    template <class U> explicit vec4(vec4<U> o) : vec4(T(o.x), T(o.y), T(o.z), T(o.w)) {}
-    VECTOR_OPERATOR(vec4, +, T(a.x + b.x), T(a.y + b.y), T(a.z + b.z), T(a.w + b.w))
-    VECTOR_OPERATOR(vec4, -, T(a.x - b.x), T(a.y - b.y), T(a.z - b.z), T(a.w - b.w))
-    VECTOR_OPERATOR(vec4, *, T(a.x * b.x), T(a.y * b.y), T(a.z * b.z), T(a.w * b.w))
-    VECTOR_OPERATOR(vec4, /, T(a.x / b.x), T(a.y / b.y), T(a.z / b.z), T(a.w / b.w))
 };
-#define VECTORS(T) using T##2 = vec2<T>; using T##3 = vec3<T>; using T##4 = vec4<T>;
-VECTORS(float) VECTORS(half) VECTORS(int) VECTORS(uint) VECTORS(short) VECTORS(ushort)
-template <class T, int N> struct packed {
-    T each[N];
-    operator vec2<T>() const requires(N == 2) { return {each[0], each[1]}; }
-    operator vec3<T>() const requires(N == 3) { return {each[0], each[1], each[2]}; }
-    packed() = default;
-    explicit packed(vec4<T> v) requires(N == 4) : each{v.x, v.y, v.z, v.w} {}
-    T &operator[](int i) { return each[i]; }
-    const T &operator[](int i) const { return each[i]; }
-    operator vec4<T>() const requires(N == 4) { return {each[0], each[1], each[2], each[3]}; }
+template <class T> struct members<T, 2, true> { T x, y; };
+template <class T> struct members<T, 3, true> { T x, y, z; };
+template <class T> struct members<T, 4, true> { T x, y, z, w; };
+// Some members, as on the left of an assignment: `v.zx = ` is `v.put(swizzle_of<2, 0>()) = ` here.
+template <class V, int... I> struct Part {
+    V &self;
+    template <class U> void operator=(U value)
+    {
+        int i = 0;
+        ((self[I] = value[i++]), ...);
+    }
+    template <class U> void operator+=(U value) { *this = self.get(swizzle_of<I...>()) + value; }
+    template <class U> void operator-=(U value) { *this = self.get(swizzle_of<I...>()) - value; }
+    template <class U> void operator*=(U value) { *this = self.get(swizzle_of<I...>()) * value; }
+    template <class U> void operator/=(U value) { *this = self.get(swizzle_of<I...>()) / value; }
 };
-using packed_float2 = packed<float, 2>;
-using packed_float3 = packed<float, 3>;
-using packed_float4 = packed<float, 4>;
-using packed_uint3 = packed<uint, 3>;
-template <class T, int N> struct vec_of;
-template <class T> struct vec_of<T, 2> { using type = vec2<T>; };
-template <class T> struct vec_of<T, 3> { using type = vec3<T>; };
-template <class T> struct vec_of<T, 4> { using type = vec4<T>; };
-template <class T, int N> using vec = typename vec_of<T, N>::type;
+#define MEMBERS(name) \
+    name() = default; \
+    T &operator[](int i) { return (&this->x)[i]; } \
+    const T &operator[](int i) const { return (&this->x)[i]; } \
+    template <int... I> vec<T, sizeof...(I)> get(swizzle_of<I...>) const { return {(*this)[I]...}; } \
+    template <int... I> Part<name, I...> put(swizzle_of<I...>) { return {*this}; } \
+    template <class A, class B, class... Rest> name(A first, B second, Rest... rest) \
+    { \
+        int i = 0; \
+        add(i, first), add(i, second), (add(i, rest), ...); \
+    } \
+    void add(int &i, T value) { (*this)[i++] = value; } \
+    template <class U, int M> void add(int &i, vec<U, M> value) { for (int k = 0; k < M; k++) (*this)[i++] = T(value[k]); } \
+    template <class U, int M> void add(int &i, packed<U, M> value) { add(i, vec<U, M>(value)); }
+#define VECTOR_OPERATOR(op, result) \
+    friend vec<result, N> operator op(vec a, vec b) \
+    { \
+        vec<result, N> each; \
+        for (int i = 0; i < N; i++) \
+            each[i] = result(a[i] op b[i]); \
+        return each; \
+    }
+#define VECTOR_ASSIGNMENT(op) VECTOR_OPERATOR(op, T) vec &operator op##=(vec other) { return *this = *this op other; }
+template <class T, int N> struct vec : members<T, N, false> {
+    MEMBERS(vec)
+    vec(T all) { for (int i = 0; i < N; i++) (*this)[i] = all; }
+    template <class U> explicit vec(vec<U, N> o) { for (int i = 0; i < N; i++) (*this)[i] = T(o[i]); }
+    VECTOR_ASSIGNMENT(+) VECTOR_ASSIGNMENT(-) VECTOR_ASSIGNMENT(*) VECTOR_ASSIGNMENT(/) VECTOR_ASSIGNMENT(%)
+    VECTOR_ASSIGNMENT(&) VECTOR_ASSIGNMENT(|) VECTOR_ASSIGNMENT(^) VECTOR_ASSIGNMENT(<<) VECTOR_ASSIGNMENT(>>)
+    VECTOR_OPERATOR(<, bool) VECTOR_OPERATOR(>, bool) VECTOR_OPERATOR(<=, bool) VECTOR_OPERATOR(>=, bool)
+    VECTOR_OPERATOR(==, bool) VECTOR_OPERATOR(!=, bool) VECTOR_OPERATOR(&&, bool) VECTOR_OPERATOR(||, bool)
+    vec operator-() const { return vec(T(0)) - *this; }
+    vec<bool, N> operator!() const { return *this == vec(T(0)); }
+    vec operator~() const { return *this ^ vec(T(-1)); }
+};
+template <class T> using vec2 = vec<T, 2>;
+template <class T> using vec3 = vec<T, 3>;
+template <class T> using vec4 = vec<T, 4>;
+template <class T, int N> struct packed : members<T, N, true> {
+    MEMBERS(packed)
+    packed(vec<T, N> v) { for (int i = 0; i < N; i++) (*this)[i] = v[i]; }
+    operator vec<T, N>() const
+    {
+        vec<T, N> v;
+        for (int i = 0; i < N; i++)
+            v[i] = (*this)[i];
+        return v;
+    }
+};
+#define VECTORS(T) \
+    using T##2 = vec<T, 2>; using T##3 = vec<T, 3>; using T##4 = vec<T, 4>; \
+    using packed_##T##2 = packed<T, 2>; using packed_##T##3 = packed<T, 3>; using packed_##T##4 = packed<T, 4>;
+VECTORS(float) VECTORS(half) VECTORS(int) VECTORS(uint) VECTORS(short) VECTORS(ushort) VECTORS(bool)
 template <class T, int N> struct array {
     T each[N];
     T &operator[](int i) { return each[i]; }
     const T &operator[](int i) const { return each[i]; }
 };
-template <class T, int Columns, int Rows> using matrix = array<vec<T, Rows>, Columns>;
+template <class T, int Columns, int Rows> struct matrix {
+    vec<T, Rows> each[Columns];
+    matrix() = default;
+    // Of all numbers, or of the columns.
+    template <class A, class B, class... Rest> matrix(A first, B second, Rest... rest)
+    {
+        int i = 0;
+        add(i, first), add(i, second), (add(i, rest), ...);
+    }
+    void add(int &i, T value) { each[i / Rows][i % Rows] = value, i++; }
+    void add(int &i, vec<T, Rows> column) { each[i / Rows] = column, i += Rows; }
+    vec<T, Rows> &operator[](int i) { return each[i]; }
+    const vec<T, Rows> &operator[](int i) const { return each[i]; }
+    friend matrix operator+(matrix a, const matrix &b)
+    {
+        for (int i = 0; i < Columns; i++)
+            a[i] += b[i];
+        return a;
+    }
+    friend matrix operator-(matrix a, const matrix &b)
+    {
+        for (int i = 0; i < Columns; i++)
+            a[i] -= b[i];
+        return a;
+    }
+    friend vec<T, Rows> operator*(const matrix &a, vec<T, Columns> v)
+    {
+        vec<T, Rows> sum = a[0] * v[0];
+        for (int i = 1; i < Columns; i++)
+            sum += a[i] * v[i];
+        return sum;
+    }
+    friend vec<T, Columns> operator*(vec<T, Rows> v, const matrix &a)
+    {
+        vec<T, Columns> result;
+        for (int i = 0; i < Columns; i++)
+            result[i] = dot(v, a[i]);
+        return result;
+    }
+    template <int M> friend matrix<T, M, Rows> operator*(const matrix &a, const matrix<T, M, Columns> &b)
+    {
+        matrix<T, M, Rows> result;
+        for (int i = 0; i < M; i++)
+            result[i] = a * b[i];
+        return result;
+    }
+};
+template <class T, int N> T dot(vec<T, N> a, vec<T, N> b)
+{
+    T sum = a[0] * b[0];
+    for (int i = 1; i < N; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+inline bool all(bool v) { return v; }
+inline bool any(bool v) { return v; }
+template <int N> bool all(vec<bool, N> v)
+{
+    bool result = true;
+    for (int i = 0; i < N; i++)
+        result = result && v[i];
+    return result;
+}
+template <int N> bool any(vec<bool, N> v) { return !all(!v); }
+template <class T, int N> vec<T, N> select(vec<T, N> a, vec<T, N> b, vec<bool, N> is_b)
+{
+    for (int i = 0; i < N; i++)
+        a[i] = is_b[i] ? b[i] : a[i];
+    return a;
+}
 template <class To, class From> To as_type(From value) { return __builtin_bit_cast(To, value); }
 // A position converts to what a kernel declares.
 struct Position {
@@ -100,12 +178,14 @@ struct Position {
     operator uint2() const { return {x, y}; }
     operator uint3() const { return {x, y, z}; }
 };
-inline uint4 operator&(uint4 a, uint4 b) { return {a.x & b.x, a.y & b.y, a.z & b.z, a.w & b.w}; }
 inline float rsqrt(float v) { return 1 / sqrtf(v); }
 inline float max(float a, float b) { return a > b ? a : b; }
 inline float min(float a, float b) { return a < b ? a : b; }
+inline uint max(uint a, uint b) { return a > b ? a : b; }
+inline uint min(uint a, uint b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
+inline int min(int a, int b) { return a < b ? a : b; }
 inline float3 min(float3 a, float b) { return {min(a.x, b), min(a.y, b), min(a.z, b)}; }
-inline float dot(float3 a, float3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 inline float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 inline float4 clamp(float4 v, float4 low, float4 high) { return {clamp(v.x, low.x, high.x), clamp(v.y, low.y, high.y), clamp(v.z, low.z, high.z), clamp(v.w, low.w, high.w)}; }

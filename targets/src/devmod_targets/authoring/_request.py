@@ -57,6 +57,8 @@ class CompileRequest(Value):
         The arguments of `devmod.compile`.
     data
         The source if it is not text (SPIR-V); b"" otherwise.
+    modules
+        Bitcode with functions that LLVM IR calls, in the order of the linking.
     warnings_as_errors
         Whether the compiler's warnings are errors. The payload does not depend on this.
     strict
@@ -73,6 +75,7 @@ class CompileRequest(Value):
         "include",
         "language",
         "listings",
+        "modules",
         "name",
         "name_expressions",
         "options",
@@ -94,6 +97,7 @@ class CompileRequest(Value):
     include: Sequence[str]
     name_expressions: Sequence[str]
     data: bytes
+    modules: Sequence[bytes]
     warnings_as_errors: bool
     strict: bool
     listings: bool
@@ -112,6 +116,7 @@ class CompileRequest(Value):
         include: Sequence[str] = (),
         name_expressions: Sequence[str] = (),
         data: bytes = b"",
+        modules: Sequence[bytes] = (),
         *,
         warnings_as_errors: bool = False,
         strict: bool = False,
@@ -130,6 +135,7 @@ class CompileRequest(Value):
             include=tuple(include),
             name_expressions=tuple(name_expressions),
             data=data,
+            modules=tuple(modules),
             warnings_as_errors=warnings_as_errors,
             strict=strict,
             listings=listings,

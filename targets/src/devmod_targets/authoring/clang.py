@@ -70,6 +70,9 @@ VECTOR_ELEMENTS = {
 #: Constructs on which clang's parser recurses: long statements, and keywords of nested statements. A thousand of them take an eighth of
 #: its stack.
 _END_OF_STATEMENT = re.compile(r"[;{}]")
+#: The definition of a macro, or a line of a comment or of a string that looks like one, which then has one of the marks.
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\.)*", re.MULTILINE | re.DOTALL)
+_MARKS = re.compile(r"[\"']|\*/")
 _MAX_STATEMENT = 2000
 _NESTING_WORDS = re.compile(r"\b(?:else|for|while|do|if|switch)\b")
 _MAX_NESTING_WORDS = 2000
@@ -150,8 +153,7 @@ class Libclang:
             if not is_utf8(path):
                 raise CompileError(f"libclang cannot parse {description}: {path!r} is not UTF-8. Rename the file or the folder", kind=kind)
         # A search for so many characters in a row takes 20 ms for a usual text.
-        longest = max(map(len, _END_OF_STATEMENT.split(text)))
-        if longest >= _MAX_STATEMENT or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
+        if _longest_statement(text) >= _MAX_STATEMENT or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
             request = {"main": main, "arguments": list(arguments), "files": files, "options": options}
             if not _survives(request):
                 raise CompileError(
@@ -200,6 +202,13 @@ class Libclang:
 
     def _text(self, string: Any) -> str:
         return str(self.cindex._CXString.from_result(string, None, None) or "")
+
+
+def _longest_statement(text: str) -> int:
+    """Return the length of the longest statement. A macro's definition is one of its own: a list of macros is long and not nested."""
+    macros = [each for each in _MACRO.findall(text) if not _MARKS.search(each)]
+    rest = _MACRO.sub(lambda macro: macro[0] if _MARKS.search(macro[0]) else "", text) if macros else text
+    return max(len(statement) for part in (rest, *macros) for statement in _END_OF_STATEMENT.split(part))
 
 
 def _survives(request: dict[str, Any]) -> bool:

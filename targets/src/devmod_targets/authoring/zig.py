@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["LibraryHeaders", "ZigResult", "find_zig", "library_headers", "run_zig", "toolchain"]
+__all__ = ["LibraryHeaders", "ZigResult", "find_zig", "library_headers", "linked_files", "run_zig", "toolchain"]
 
 
 class LibraryHeaders(NamedTuple):
@@ -77,6 +77,12 @@ def library_headers(zig: str, processor: str) -> LibraryHeaders:
     library = os.path.join(os.path.dirname(zig), "lib")
     musl = (os.path.join(library, "libc", "include", each) for each in (f"{processor}-linux-musl", "generic-musl"))
     return LibraryHeaders(toolchain(), tuple(musl), (os.path.join(library, "libcxx", "include"),))
+
+
+def linked_files(modules: Sequence[bytes]) -> tuple[dict[str, bytes], list[str]]:
+    """Return files for modules in bitcode, and clang's flags that link into LLVM IR what it needs of them."""
+    files = {f"library{number}.bc": module for number, module in enumerate(modules)}
+    return files, [part for name in files for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", name)]
 
 
 def run_zig(

@@ -42,7 +42,7 @@ _WHEELS = {
     "cuda": (*_CLANG, "ziglang", *(name + suffix for name in _NVIDIA for suffix in ("", "-cu11", "-cu12", "-cu13"))),
     "hexagon": (*_CLANG, "ziglang"),
     "metal": _CLANG,
-    "opencl": _CLANG,
+    "opencl": (*_CLANG, "ziglang"),
     "rocm": (*_CLANG, "ziglang"),
     "vulkan": ("slangpy",),
     "webgpu": (),

@@ -10,12 +10,12 @@ from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.llvm_signatures import ir_kernels
-from devmod_targets.authoring.zig import run_zig, toolchain
+from devmod_targets.authoring.zig import linked_files, run_zig, toolchain
 from devmod_targets.cuda._declared_kernels import with_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.zig import ZigResult
@@ -53,9 +53,12 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     data = request.data or request.text.encode()
     clang = ["clang", "--no-default-config", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
     level = [] if any(option.startswith("-O") for option in options) else ["-O3"]
-    result = _run(request, [*clang, f"-march={arch}", *level, *options, "program.ll", "-o", "program.ptx"], data, "program.ptx")
+    source = {"program.ll": data}
+    files, linked = linked_files(request.modules)
+    arguments = [*clang, f"-march={arch}", *level, *options, *linked, "program.ll", "-o", "program.ptx"]
+    result = _run(request, arguments, {**source, **files}, "program.ptx")
     ptx = result.output.decode()
-    text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], data, "text.ll").output.decode()
+    text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], source, "text.ll").output.decode()
     unresolved = [name for name in _EXTERN.findall(ptx) if name not in _DRIVERS_OWN]
     if unresolved:
         hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved[0].startswith("__nv_") else ""
@@ -91,8 +94,8 @@ def _arch(request: CompileRequest) -> str:
     return arch.replace("compute_", "sm_")
 
 
-def _run(request: CompileRequest, arguments: Sequence[str], data: bytes, output: str) -> ZigResult:
-    result = run_zig(arguments, {"program.ll": data}, output, kind="cuda", distribution=DISTRIBUTION)
+def _run(request: CompileRequest, arguments: Sequence[str], files: Mapping[str, bytes], output: str) -> ZigResult:
+    result = run_zig(arguments, files, output, kind="cuda", distribution=DISTRIBUTION)
     result = type(result)(result.status, result.log.replace("program.ll", request.name), result.output)
     if result.status:
         cpus = _CPUS.search(result.log)

@@ -92,8 +92,8 @@ def _define(request: CompileRequest, source: SelfContainedSource, program: Clang
     definitions, unknown = define(renamed)
     try:
         if not unknown:
-            lines, _, modules = processor.finish(processor.compile(definitions))
-            return processor.link(text, lines, modules)
+            lines, _, modules = processor.compile(definitions)
+            return processor.link(text + lines, modules)
     except MissingFunctionError:
         unknown = [each.name for each in builtins]
     name = unknown[0]

@@ -32,6 +32,7 @@ from devmod_targets.authoring.clang_build import (
 )
 from devmod_targets.authoring.instances import check_explicit, explicit_instances, instance_variables
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
+from devmod_targets.authoring.zig import linked_files
 from devmod_targets.rocm._headers import explain_cuda, headers
 
 TYPE_CHECKING = False
@@ -125,7 +126,10 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             if language == "hip"
             else [*machine, "-nogpulib", "-Wno-override-module"]
         )
-        flags = [*target_flags, *version, *device_library, *options.flags]
+        libraries, linked = linked_files(request.modules)
+        for name, module in libraries.items():
+            Path(folder, name).write_bytes(module)
+        flags = [*target_flags, *version, *linked, *device_library, *options.flags]
         if language != "assembler":
             try:
                 text["asm"], warnings, reports = build.compile(flags, options.defines)
@@ -197,8 +201,8 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
     return kernels
 
 
-def hip_flags(arch: str, options: Sequence[str]) -> list[str]:
-    """Return clang's flags of HIP for a processor. `options` are those of the request."""
+def hip_flags(arch: str, options: Sequence[str], header: str = "devmod_hip.h") -> list[str]:
+    """Return clang's flags of HIP for a processor. `options` are those of the request, and `header` precedes the source."""
     widths = [64 if option == "-mwavefrontsize64" else 32 for option in options if option.endswith("wavefrontsize64")]
     wave = (widths or [64 if _major(arch) < 10 else 32])[-1]
     return [
@@ -206,7 +210,7 @@ def hip_flags(arch: str, options: Sequence[str]) -> list[str]:
         # The sizes of types are those of the host, which is the same on every build machine.
         *(_HOST, "--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
-        *("-include", f"{HEADERS}/devmod_hip.h"),
+        *("-include", f"{HEADERS}/{header}"),
     ]
 
 

@@ -59,11 +59,10 @@ def _explained(request: CompileRequest, error: CompileError) -> CompileError:
         return error
     use = _USE.search(error.log)
     what = f"{use[2]}:{use[3]}: {use[1]}" if use else str(error)
-    return request.error(
-        f"{what} is not supported on hexagon, where the threads of a block run one after the other: barriers, atomics and waves are not "
-        "available. Compile the file without this entry point for hexagon",
-        log=error.log,
-    )
+    why = "Slang's C++ does not have it"
+    if use is None or re.search("Barrier|Interlocked|Atomic|Wave|Quad", use[1]):
+        why = "the threads of a block run one after the other there, without barriers, atomics and waves"
+    return request.error(f"{what} is not supported on hexagon: {why}. Compile the file without this entry point for hexagon", log=error.log)
 
 
 def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:

@@ -39,6 +39,8 @@ _VECTOR = re.compile(r"\bmake_(\w+[1-4]) *\(")
 _PATHS = ("-device-libs=", "-toolchain=")
 #: The call of printf. Slang's text has strings, and none of the comments of the source.
 _PRINT = re.compile(r"^[^\"\n]*\bprintf\(", re.MULTILINE)
+#: An atomic on an element of a buffer, up to the index.
+_ATOMIC = re.compile(r"^\s*(\w+) +\w+ = atomic\w+\((?:\(unsigned long long\*\))?\((?P<element>&\((?P<buffer>[\w.>-]+)\)\[)", re.MULTILINE)
 _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.MULTILINE)
 
 
@@ -55,7 +57,8 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         dropped = dropped_print(request.replace(options=translation.rest), print_place(request.name, request.text)[0])
         warn_caller(request, [f"the Slang source has warnings:\n{each}" for each in dropped], frames=1)
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
-    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void \1(", _shared(text, translation.entries[0])))
+    body = _with_places(_shared(text, translation.entries[0]))
+    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", body))
     wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
     program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
     return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)
@@ -78,6 +81,24 @@ def _shared(text: Text, entry: Entry) -> str:
         # Its address is known, so that it needs no generic pointer.
         body = re.sub(rf"\bglobalParams_0->{name}\b", f"(&{memory_of(variable)})", body)
     return _GLOBALS.sub("\n".join(memory), body)
+
+
+def _with_places(text: str) -> str:
+    """Return the text with the places of atomics counted in values of the type of each.
+
+    Slang counts so, but all atomics on a ByteAddressBuffer that a function takes share one type of elements.
+    """
+    parts, end = [], 0
+    for atomic in _ATOMIC.finditer(text):
+        start = place = atomic.end()
+        depth = 1
+        while depth and place < len(text):
+            depth += {"[": 1, "]": -1}.get(text[place], 0)
+            place += 1
+        if text[place : place + 1] == ")":  # not a member of the element
+            parts += [text[end : atomic.start("element")], f"({atomic[1]} *){atomic['buffer']}.data + ({text[start : place - 1]})"]
+            end = place
+    return "".join([*parts, text[end:]])
 
 
 def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
@@ -108,6 +129,6 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     x, y, z = threads
     kernel = [
         f'extern "C" __global__ void __launch_bounds__({x * y * z}) {symbol}({", ".join(declarations)})',
-        *("{", *copies, *lines, f"slang::{kernel_name}({values});", "}", ""),
+        *("{", *copies, *lines, f"slang::kernel_{kernel_name}({values});", "}", ""),
     ]
     return Wrapped(entry.name, symbol, arguments, threads, "\n".join(kernel))

@@ -21,7 +21,7 @@ from devmod_targets.slang._slang_process import symbol_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
@@ -133,6 +133,8 @@ def translate(
     for option in remaining:
         if option.startswith("--compiler="):
             wanted = option.partition("=")[2]
+        elif option == "-matrix-layout-column-major":
+            raise request.error(f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()")
         else:
             (own if _OPTIONS.fullmatch(option) else rest).append(option)
     for name in defines:
@@ -277,6 +279,18 @@ def _check_entries(request: CompileRequest, entries: list[Entry], instances: Seq
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise request.error(f"the Slang source {request.name} has two entry points named {twice!r}", function=twice)
+
+
+def function_name(request: CompileRequest, entry: str, others: Container[str]) -> str:
+    """Return the name of an entry point's function: the source's stem for 'main'. Raise CompileError if another function has it."""
+    name = request.stem if entry == "main" else entry
+    if name in others:
+        raise request.error(
+            f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
+            f"{name!r}; pass another name in name=",
+            function=name,
+        )
+    return name
 
 
 class _Messages:

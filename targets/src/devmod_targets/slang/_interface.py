@@ -320,6 +320,8 @@ class _Reader:
             if kind == "array":
                 count, stride = type_.get("elementCount"), type_.get("uniformStride")
                 inner = self._map(type_.get("elementType"), "a type")
+                if self._is_resource(inner):
+                    raise self._unsupported(path, *_UNSUPPORTED["array"])
                 # The rows of a matrix fill its place in the array.
                 length = stride if inner.get("kind") == "matrix" and type(stride) is int else 0
                 element = self._member(path, name, inner, offset, length, depth + 1)

@@ -15,7 +15,7 @@ from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
-from devmod_targets.slang._driver import translate
+from devmod_targets.slang._driver import function_name, translate
 from devmod_targets.slang._interface import read_arguments
 
 TYPE_CHECKING = False
@@ -47,6 +47,8 @@ _TARGETS = {
 #: The categories of Slang for the tables of Metal.
 _METAL_TABLES = {"image": "shaderResource", "sampler": "samplerState"}
 _SLOT = "descriptorTableSlot"
+#: Slang's text for an array that it loads from a ByteAddressBuffer as one word, which neither language accepts.
+_ARRAY_IN_A_WORD = {"WGSL": re.compile(r": array<[^;\n]*> = \w+\[\(u32\("), "MSL": re.compile(r"\bas_type<array<")}
 #: Slang's names of the blocks of uniform parameters.
 _ENTRY_BLOCK, _GLOBAL_BLOCK = "entryPointParams", "globalParams"
 _MAX_SCALARS = 4096
@@ -71,13 +73,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     payloads: dict[str, Payload] = {}
     for entry in translation.entries:
         payload = _compiled(request, compiler, target, entry, translation.rest)
-        name = request.stem if entry.name == "main" else entry.name
-        if name in functions:
-            raise request.error(
-                f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
-                f"{name!r}; pass another name in name=",
-                function=name,
-            )
+        name = function_name(request, entry.name, functions)
         functions[name] = _Match(request, entry, payload).function()
         payloads[name] = payload
     fmap = merge_declared(spec, functions, request.fmap)
@@ -121,6 +117,12 @@ def _compiled(
     text = ""
     if target.suffix != "spv":
         text = entry.code.decode("utf-8", "replace")
+        if _ARRAY_IN_A_WORD[target.language].search(text):
+            raise request.error(
+                f"the Slang function {entry.name!r} cannot be translated to {target.language}: it loads an array from a ByteAddressBuffer, "
+                "for which Slang returns an invalid text: load each element",
+                function=entry.name,
+            )
     try:
         payload = compiler(
             CompileRequest(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-#: SLANG_STAGE_COMPUTE.
-_COMPUTE = 6
+#: SLANG_SOURCE_LANGUAGE_SLANG and SLANG_STAGE_COMPUTE.
+_SLANG, _COMPUTE = 1, 6
 #: The positions of functions in the tables of Slang's objects: ISlangBlob, IGlobalSession, ISession, IComponentType, IModule.
 _BYTES, _SIZE = 3, 4
 _SET_PRELUDE = 11
@@ -23,12 +23,24 @@ _COMPOSE = 6
 _LAYOUT, _PARAMETERS, _CODE, _LINK, _RENAME, _TARGET_CODE = 4, 5, 6, 10, 12, 14
 _ENTRY_COUNT, _ENTRY, _FIND_ENTRY = 18, 19, 25
 
+#: The source that `load` compiles. With a buffer, a loop and a function of mathematics, Slang reads most of what kernels use.
+_FIRST = b"""[shader("compute")] [numthreads(64, 1, 1)]
+void first(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> x, uniform int n)
+{
+    for (int i = 0; i < n; i++)
+        x[id.x] += exp(x[i]) * 2.0;
+}
+"""
+
 _Pointer = ctypes.c_void_p
 _Out = ctypes.POINTER(ctypes.c_void_p)
 
 
 def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int | bytes, ...]]:
-    """Open the library, and create its session, which reads the modules of the language."""
+    """Open the library, create its session, which reads the modules of the language, and compile a source.
+
+    Slang reads parts of its modules, and the library of SPIR-V, when it first needs them. Here they are read for all requests.
+    """
     library = ctypes.CDLL(start["library"])
     for name in ("spCreateSession", "spCreateCompileRequest", "spReflection_getEntryPointByIndex"):
         getattr(library, name).restype = _Pointer
@@ -38,6 +50,8 @@ def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int |
     session = _Pointer(library.spCreateSession(None))
     if not session.value:
         raise OSError("the library of Slang returns no session")
+    arguments = ["-target", "spirv", "-no-codegen"]
+    _Request(library, session).answer({"folder": "", "arguments": arguments, "instances": [], "preludes": {}, "together": False}, _FIRST)
     return lambda request, _: _Request(library, session).answer(request)
 
 
@@ -54,17 +68,21 @@ class _Request:
         self._library, self._session = library, session
         self._messages = b""
 
-    def answer(self, request: dict[str, Any]) -> tuple[int | bytes, ...]:
-        """Return the status and the parts of the answer."""
+    def answer(self, request: dict[str, Any], text: bytes = b"") -> tuple[int | bytes, ...]:
+        """Return the status and the parts of the answer. A request without a folder has the text of a source."""
         library = self._library
-        os.chdir(request["folder"])
-        for language, text in request["preludes"].items():
-            _call(self._session, _SET_PRELUDE, None, ctypes.c_int(int(language)), ctypes.c_char_p(text.encode()))
+        if request["folder"]:
+            os.chdir(request["folder"])
+        for language, prelude in request["preludes"].items():
+            _call(self._session, _SET_PRELUDE, None, ctypes.c_int(int(language)), ctypes.c_char_p(prelude.encode()))
         compile_request = _Pointer(library.spCreateCompileRequest(self._session))
         arguments = [argument.encode() for argument in request["arguments"]]
         status = library.spProcessCommandLineArguments(
             compile_request, (ctypes.c_char_p * len(arguments))(*arguments), ctypes.c_int(len(arguments))
         )
+        if text:
+            unit = library.spAddTranslationUnit(compile_request, ctypes.c_int(_SLANG), None)
+            library.spAddTranslationUnitSourceString(compile_request, ctypes.c_int(unit), b"first.slang", text)
         status = status or library.spCompile(compile_request)
         self._messages = library.spGetDiagnosticOutput(compile_request) or b""
         head: dict[str, Any] = {"version": library.spGetBuildTagString().decode(), "files": [], "instances": []}

@@ -16,6 +16,7 @@ from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
+from devmod_targets.slang._driver import function_name
 from devmod_targets.slang._interface import read_arguments
 
 TYPE_CHECKING = False
@@ -61,7 +62,8 @@ class Variable(NamedTuple):
 
 
 _BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
-_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<uint(?:32_t)?\s*>")
+#: A ByteAddressBuffer with atomics has the type of one of them.
+_BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>")
 _STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
 #: The words that no parameter and no function in C++ can have as its name, and the macros of the prelude.
@@ -71,7 +73,7 @@ constexpr constinit const_cast continue co_await co_return co_yield decltype def
 extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
 public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
 thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-main slang threadIdx blockIdx blockDim gridDim warpSize
+main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf malloc free
 """
 _WORDS = frozenset(_WORDS_TEXT.split())
 #: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
@@ -87,8 +89,8 @@ def prelude(text: str) -> str:
 
 
 def symbol_for(name: str) -> str:
-    """Return the symbol of a function: its name, or another one if C's library may have a function of that name."""
-    of_library = name in _WORDS or re.search(rf"::{name}f?\(", header_text(__package__, "headers/prelude.h"))
+    """Return the symbol of a function: its name, or another one if C's library or CUDA may have a function of that name."""
+    of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(", header_text(__package__, "headers/prelude.h"))
     return f"slang_{name}" if of_library else name
 
 
@@ -171,27 +173,29 @@ class Text:
         place = self._find(argument, variables)
         if argument.kind != "buffer":
             return f"{place.type} {name}", f"{place.expression} = {name};"
-        match = (_BYTES if place.reflected.get("baseShape") == "byteAddressBuffer" else _BUFFER).fullmatch(place.type)
+        is_bytes = place.reflected.get("baseShape") == "byteAddressBuffer"
+        match = (_BYTES if is_bytes else _BUFFER).fullmatch(place.type)
         if match is None:
             raise strange_text(self._request, f"the type {place.type[:80]!r} of {argument.name!r}")
-        pointee = match[1].strip() if match.re is _BUFFER else "uint"
+        element = (match[1] or "uint").strip()
+        pointee = "uint" if is_bytes else element
         self.elements[pointee] = None
         declaration = f"{'const ' if argument.access == 'r' else ''}{pointee} *{name}"
         if self.has_counts:
             # The caller's count is that of the numbers where the elements of the parameter are numbers.
             number = _number_type(self._request, argument)
-            step = f" / (sizeof({pointee}) / {array_bytes(parse_dtype(number))})" if number else ""
+            step = f" / (sizeof({element}) / {array_bytes(parse_dtype(number))})" if number else ""
             return (
                 f"{declaration}, ulonglong {_COUNT}{name}",
-                f"{place.expression} = {{({pointee} *){name}, (size_t){_COUNT}{name}{step}}};",
+                f"{place.expression} = {{({element} *){name}, (size_t){_COUNT}{name}{step}}};",
             )
-        return declaration, f"{place.expression} = {{({pointee} *){name}, 0}};"
+        return declaration, f"{place.expression} = {{({element} *){name}, 0}};"
 
     def _find(self, argument: Argument, variables: Iterable[Variable]) -> Variable:
         """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
         roots: dict[str, Variable] = {}
         for variable in variables:
-            if is_constant_buffer(variable) and "name" not in variable.reflected["elementType"]:
+            if is_constant_buffer(variable) and _is_unnamed_struct(variable.reflected["elementType"]):
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
@@ -237,6 +241,11 @@ def _unused_type(argument: Argument) -> str:
     scalar, _, lanes = argument.type.partition("x")
     name = {"float16": "half", "float32": "float", "float64": "double", "bool": "bool", "handle": "void *"}.get(scalar, f"{scalar}_t")
     return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
+
+
+def _is_unnamed_struct(type_: Mapping[str, Any]) -> bool:
+    """Return whether a type of the reflection is that of a cbuffer's members."""
+    return type_["kind"] == "struct" and "name" not in type_
 
 
 def is_constant_buffer(variable: Variable) -> bool:
@@ -315,13 +324,7 @@ def finish(
     found = {info.name: info for info in payload.fmap.values()}
     reflected: dict[str, ReflectedFunction] = {}
     for each in functions:
-        name = request.stem if each.name == "main" else each.name
-        if name in reflected:
-            raise request.error(
-                f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
-                f"{name!r}; pass another name in name=",
-                function=name,
-            )
+        name = function_name(request, each.name, reflected)
         reflected[name] = _function(request, each, found, blocks)
     spec, origin = find_spec(request.target.kind), payload.origin
     assert spec is not None

@@ -85,7 +85,7 @@ def rank(variant: str, arch: str) -> int | None:
     ranks = []
     for part in variant.split(","):
         name, *features = part.split(":")
-        exact = name == processor
+        exact = name == processor and name.startswith("gfx")
         if (exact or processor in _GENERIC.get(name, "").split()) and set(features) <= set(settings):
             ranks.append((100 if exact else 50) + len(features))
     return max(ranks, default=None)

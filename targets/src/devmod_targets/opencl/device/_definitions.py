@@ -239,6 +239,20 @@ def define(builtins: Iterable[Builtin], *, has_images: bool = False) -> tuple[st
     return "\n".join(texts), unknown
 
 
+#: The parts of devmod_device.h, by what their functions have in their names or types.
+_PARTS = {
+    "NUMBERS": re.compile(r"\bm_|devmod_(?:rt|next|to_|\w+_to_)"),
+    "DOUBLE": re.compile(r"\bdouble\b|devmod_(?:rt|next|to_|\w+_to_)"),
+    "INTEGERS": re.compile(rf"\bm_(?:{'|'.join([*_INTEGER, 'max', 'min', 'clamp', 'select', 'bitselect'])})\("),
+    "CONVERSIONS": re.compile(r"devmod_(?:rt|next|to_|\w+_to_)"),
+}
+
+
+def parts_of(definitions: str) -> list[str]:
+    """Return the macros for the parts of devmod_device.h that definitions use."""
+    return [f"-DDEVMOD_{name}" for name, use in _PARTS.items() if use.search(definitions)]
+
+
 def _define(builtin: Builtin, number: int) -> str | None:
     name, params, result = builtin.name, builtin.params, builtin.result
     body = _body(name, params, result)

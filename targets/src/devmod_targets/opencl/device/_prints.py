@@ -78,8 +78,7 @@ def read_prints(text: str) -> tuple[str, list[Print]]:
         parts += [text[at : match.start()], *(f"  {line}\n" for line in call.lines), f"{match['start']}call i32 @{symbol}({passed})"]
         at = end
     parts.append(text[at:])
-    declared = (f"\ndeclare i32 @{each.symbol}({', '.join(each.types)})\n" for each in prints)
-    return re.sub(r"^declare [^\n]*@printf\([^\n]*\n", "", "".join(parts), flags=re.MULTILINE) + "".join(declared), prints
+    return re.sub(r"^declare [^\n]*@printf\([^\n]*\n", "", "".join(parts), flags=re.MULTILINE), prints
 
 
 def _byte(code: re.Match[bytes]) -> bytes:
@@ -164,7 +163,7 @@ def define_cuda(prints: Iterable[Print]) -> str:
         values = f"{each.symbol}.values"
         lines += [
             f'@{each.symbol}.format = private unnamed_addr addrspace(1) constant [{len(each.format) + 1} x i8] c"{data}", align 1',
-            f"define i32 @{each.symbol}({', '.join(each.types)}) {{",
+            f"define internal i32 @{each.symbol}({', '.join(each.types)}) {{",
             f"  %{values} = alloca {struct}, align 8",
         ]
         for number, type_ in enumerate(each.types):
@@ -172,7 +171,12 @@ def define_cuda(prints: Iterable[Print]) -> str:
             lines.append(f"  store {type_} %{number}, ptr %{values}.{number}")
         text = f"ptr addrspacecast (ptr addrspace(1) @{each.symbol}.format to ptr)"
         lines += [f"  %{each.symbol}.count = call i32 @vprintf({text}, ptr %{values})", "  ret i32 0", "}"]
-    return "\n".join([*lines, "declare i32 @vprintf(ptr, ptr)", ""]) if lines else ""
+    return "\n".join([*lines, "declare i32 @vprintf(ptr, ptr)", ""])
+
+
+def declare(prints: Iterable[Print]) -> str:
+    """Return the declarations of the functions in LLVM IR."""
+    return "".join(f"declare i32 @{each.symbol}({', '.join(each.types)})\n" for each in prints)
 
 
 def define_hip(prints: Iterable[Print]) -> dict[str, str]:
@@ -183,5 +187,6 @@ def define_hip(prints: Iterable[Print]) -> dict[str, str]:
         text = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in each.format)
         taken = ", ".join(f"{types[type_]} a{number}" for number, type_ in enumerate(each.types))
         passed = "".join(f", a{number}" for number in range(len(each.types)))
-        result[each.symbol] = f'int {each.symbol}({taken})\n{{\n#ifdef DEVMOD_DEVICE_LIBS\nprintf("{text}"{passed});\n#endif\nreturn 0;\n}}'
+        body = f'#ifdef DEVMOD_DEVICE_LIBS\nreturn printf("{text}"{passed});\n#else\nreturn 0;\n#endif'
+        result[each.symbol] = f"int {each.symbol}({taken})\n{{\n{body}\n}}"
     return result

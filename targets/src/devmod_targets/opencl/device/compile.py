@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.opencl.device._names import Builtin
-    from devmod_targets.opencl.device._prints import Print
     from devmod_targets.opencl.device._processors import Processor
 
 
@@ -71,12 +70,16 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         changed, prints = read_prints(adapt(text.decode(), processor.calling_convention))
     except PrintError as error:
         raise request.error(f"{call_place(request, source, 'printf')}: error: {error}") from None
-    linked, libraries = _link(request, source, processor, changed, prints)
+    code, libraries, modules = _link(request, source, processor, changed)
+    if prints:
+        lines, printing = processor.prints(prints)
+        code, modules = f"{code}\n{lines}", [*modules, *printing]
     declared = {name: FunctionInfo(each.symbol, [_THREE.sub(_bytes, type_) for type_ in each.types]) for name, each in types.items()}
-    level = [] if has_level(rest) else ["-O3"]
+    level = [] if has_level(rest) else ["-O0" if "-cl-opt-disable" in own else "-O3"]
     inner = request.replace(
-        text=linked,
+        text=code,
         data=b"",
+        modules=modules,
         language="LLVM IR",
         target=ir_target,
         fmap=declared,
@@ -87,9 +90,8 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     payload = compiler(inner)
     tools = [payload.origin.toolchain if payload.origin else ""]
     if ir_target != request.target:
-        code = payload.code
-        assert isinstance(code, (bytes, memoryview))
-        ptx = request.replace(text=bytes(code).decode(), language="PTX", fmap=declared, options=(), defines={}, include=())
+        assert isinstance(payload.code, (bytes, memoryview))
+        ptx = request.replace(text=bytes(payload.code).decode(), language="PTX", fmap=declared, options=(), defines={}, include=())
         payload = compiler(ptx)
         tools.append(payload.origin.toolchain if payload.origin else "")
     if prints and request.target.kind == "rocm":
@@ -101,7 +103,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     assert spec is not None
     options = (*source.options, *rest, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), ", ".join(filter(None, [*tools, *libraries, reader])), options, source.sources)
-    sources = {**payload.source, "ll": linked}
+    sources = {**payload.source, "ll": code}
     fmap = merge_declared(spec, types, request.fmap)
     return payload.replace(fmap=fmap, origin=origin, files=source.files, source=sources)
 
@@ -115,7 +117,7 @@ def _bytes(match: re.Match[str]) -> str:
 
 
 def _is_of_opencl(option: str) -> bool:
-    return option.startswith(("-D", "-U")) or option == "-D" or is_supported(option)
+    return (option.startswith(("-D", "-U")) or is_supported(option)) and not has_level([option])
 
 
 def _ir_target(request: CompileRequest) -> Target:
@@ -175,20 +177,17 @@ def _adapted(request: CompileRequest, name: str, kernel: ReflectedFunction) -> R
 _NEEDS: dict[str, tuple[str, ...]] = {}
 
 
-def _link(
-    request: CompileRequest, source: SelfContainedSource, processor: Processor, text: str, prints: Sequence[Print]
-) -> tuple[str, list[str]]:
-    """Return the program with the definitions of the built-in functions, optimized, and the libraries that it has of others."""
-    own = {each.symbol for each in prints}
-    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol not in own]
-    if not builtins and not prints:
-        return text, []
+def _link(request: CompileRequest, source: SelfContainedSource, processor: Processor, text: str) -> tuple[str, list[str], list[bytes]]:
+    """Return the program, the libraries that it has of others, and the modules with the built-in functions that it calls."""
+    builtins = read_builtins(text, processor.spaces)
+    if not builtins:
+        return text, [], []
     text, renamed = rename(text, builtins)
     definitions, unknown = define(renamed, has_images=request.target.kind == "cuda")
     if unknown:
         raise _missing(request, source, unknown, builtins)
     try:
-        lines, libraries, modules = processor.finish(processor.compile(definitions), prints)
+        lines, libraries, modules = processor.compile(definitions)
     except MissingFunctionError as error:
         name = next((each.name for each in builtins if each.name.rpartition("_")[2] == error.name), error.name)
         from devmod_targets.rocm.compile import ADVICE
@@ -197,7 +196,7 @@ def _link(
             f"{call_place(request, source, name)}: error: the program calls the built-in function {name!r}, which amdgcn does not compute "
             f"by itself for these types: {ADVICE}"
         ) from None
-    return processor.link(text, lines, modules).decode(), libraries
+    return text + lines, libraries, modules
 
 
 def _missing(request: CompileRequest, source: SelfContainedSource, names: Sequence[str], builtins: Sequence[Builtin]) -> CompileError:

@@ -96,18 +96,7 @@ DEVMOD_ID(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgrou
 DEVMOD_ID(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
 DEVMOD_ID(gridDim, devmod_blocks(0), devmod_blocks(1), devmod_blocks(2))
 static __device__ constexpr int warpSize = DEVMOD_WARP; /* no macro: cudaDeviceProp has a member of this name */
-#define hipThreadIdx_x threadIdx.x
-#define hipThreadIdx_y threadIdx.y
-#define hipThreadIdx_z threadIdx.z
-#define hipBlockIdx_x blockIdx.x
-#define hipBlockIdx_y blockIdx.y
-#define hipBlockIdx_z blockIdx.z
-#define hipBlockDim_x blockDim.x
-#define hipBlockDim_y blockDim.y
-#define hipBlockDim_z blockDim.z
-#define hipGridDim_x gridDim.x
-#define hipGridDim_y gridDim.y
-#define hipGridDim_z gridDim.z
+#include "devmod_hip_indices.h"
 
 /* -- barriers and fences */
 

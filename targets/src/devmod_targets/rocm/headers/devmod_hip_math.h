@@ -1,5 +1,9 @@
 /* The math functions of HIP that amdgcn computes without a device library. */
 #pragma once
+#ifndef devmod_function /* without devmod_hip.h */
+#define __device__ __attribute__((device))
+#define devmod_function static __attribute__((device, always_inline, unused)) inline
+#endif
 
 #ifndef INFINITY
 #define INFINITY __builtin_inff()

@@ -14,9 +14,26 @@
 #define SLANG_DEVICE
 #define SLANG_ALIGNED(bytes)
 #define SLANG_GPU 0
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+/* C's functions: C++'s math.h would take a third of the time of a compile. */
+#define SLANG_LIBRARY(name)                                                                                             \
+    float name##f(float);                                                                                               \
+    double name(double);
+#define SLANG_LIBRARY2(name)                                                                                            \
+    float name##f(float, float);                                                                                        \
+    double name(double, double);
+extern "C" {
+SLANG_LIBRARY(acos) SLANG_LIBRARY(acosh) SLANG_LIBRARY(asin) SLANG_LIBRARY(asinh) SLANG_LIBRARY(atan) SLANG_LIBRARY(atanh)
+SLANG_LIBRARY(ceil) SLANG_LIBRARY(cos) SLANG_LIBRARY(cosh) SLANG_LIBRARY(exp) SLANG_LIBRARY(exp2) SLANG_LIBRARY(fabs)
+SLANG_LIBRARY(floor) SLANG_LIBRARY(log) SLANG_LIBRARY(log10) SLANG_LIBRARY(log2) SLANG_LIBRARY(rint) SLANG_LIBRARY(sin)
+SLANG_LIBRARY(sinh) SLANG_LIBRARY(sqrt) SLANG_LIBRARY(tan) SLANG_LIBRARY(tanh) SLANG_LIBRARY(trunc)
+SLANG_LIBRARY2(atan2) SLANG_LIBRARY2(fmax) SLANG_LIBRARY2(fmin) SLANG_LIBRARY2(fmod) SLANG_LIBRARY2(pow) SLANG_LIBRARY2(remainder)
+float fmaf(float, float, float);
+double fma(double, double, double);
+float frexpf(float, int *);
+double frexp(double, int *);
+}
 #endif
 #if SLANG_HALF && SLANG_GPU
 #ifdef __HIP__
@@ -93,7 +110,8 @@ inline half operator*(half a, half b) { return (float)a * (float)b; }
 inline half operator/(half a, half b) { return (float)a / (float)b; }
 inline half operator-(half a) { return -(float)a; }
 #endif
-template <class T> SLANG_INLINE T __ldg(const T *address) { return *address; }
+/* A macro, since a function would lose to CUDA's own for halves, which reads global memory alone: constant buffers are in shared memory. */
+#define __ldg(...) (*(__VA_ARGS__))
 
 /* -- arrays and vectors. On a GPU, vectors of 2 and 4 elements are aligned to their size, up to 16 bytes; in C++, to that of an element. */
 
@@ -195,38 +213,45 @@ template <> SLANG_INLINE double remainder_of(double a, double b) { return _slang
 template <> SLANG_INLINE __half remainder_of(__half a, __half b) { return (__half)_slang_fmod((float)a, (float)b); }
 #endif
 
+/* The constructors make the constant matrices of a file, which a GPU cannot compute before a kernel. */
 template <class T, int ROWS, int COLS> struct Matrix {
     Vector<T, COLS> rows[ROWS];
     SLANG_DEVICE Vector<T, COLS> &operator[](size_t index) { return rows[index]; }
     SLANG_DEVICE const Vector<T, COLS> &operator[](size_t index) const { return rows[index]; }
+    Matrix() = default;
+    SLANG_DEVICE explicit Matrix(T value)
+    {
+        for (int r = 0; r < ROWS; r++)
+            rows[r] = Vector<T, COLS>(value);
+    }
+    template <class U, int M, int N> SLANG_DEVICE explicit Matrix(const Matrix<U, M, N> &other)
+    {
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLS; c++)
+                rows[r][c] = r < M && c < N ? (T)other.rows[r][c] : (T)0;
+    }
+    template <class... Rest> SLANG_DEVICE constexpr Matrix(const Vector<T, COLS> &row, const Rest &...rest) : rows{row, rest...} {}
+    template <class... Rest> SLANG_DEVICE constexpr Matrix(T first, T second, Rest... rest) : rows{}
+    {
+        const T values[] = {first, second, (T)rest...};
+        for (int r = 0; r < ROWS; r++)
+            rows[r] = row_of(values + r * COLS);
+    }
+    SLANG_DEVICE static constexpr Vector<T, COLS> row_of(const T *values)
+    {
+        if constexpr (COLS == 1)
+            return Vector<T, 1>(values[0]);
+        else if constexpr (COLS == 2)
+            return Vector<T, 2>(values[0], values[1]);
+        else if constexpr (COLS == 3)
+            return Vector<T, 3>(values[0], values[1], values[2]);
+        else
+            return Vector<T, 4>(values[0], values[1], values[2], values[3]);
+    }
 };
-template <class T, int ROWS, int COLS> SLANG_INLINE Matrix<T, ROWS, COLS> makeMatrix(T value)
+template <class T, int ROWS, int COLS, class... Values> SLANG_INLINE Matrix<T, ROWS, COLS> makeMatrix(const Values &...values)
 {
-    Matrix<T, ROWS, COLS> result;
-    for (int r = 0; r < ROWS; r++)
-        result.rows[r] = Vector<T, COLS>(value);
-    return result;
-}
-template <class T, int ROWS, int COLS, class U, int M, int N> SLANG_INLINE Matrix<T, ROWS, COLS> makeMatrix(const Matrix<U, M, N> &other)
-{
-    Matrix<T, ROWS, COLS> result;
-    for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < COLS; c++)
-            result.rows[r][c] = r < M && c < N ? (T)other.rows[r][c] : (T)0;
-    return result;
-}
-template <class T, int ROWS, int COLS, class... Rest>
-SLANG_INLINE Matrix<T, ROWS, COLS> makeMatrix(const Vector<T, COLS> &row, const Rest &...rest)
-{
-    return Matrix<T, ROWS, COLS>{{row, rest...}};
-}
-template <class T, int ROWS, int COLS, class... Rest> SLANG_INLINE Matrix<T, ROWS, COLS> makeMatrix(T first, T second, Rest... rest)
-{
-    const T values[] = {first, second, (T)rest...};
-    Matrix<T, ROWS, COLS> result;
-    for (int i = 0; i < ROWS * COLS; i++)
-        result.rows[i / COLS][i % COLS] = values[i];
-    return result;
+    return Matrix<T, ROWS, COLS>(values...);
 }
 
 #define SLANG_BINARY(symbol, value, result)                                                                             \
@@ -270,8 +295,8 @@ SLANG_BINARY(|, a[i] | b[i], T)
 SLANG_BINARY(^, a[i] ^ b[i], T)
 SLANG_BINARY(<<, a[i] << b[i], T)
 SLANG_BINARY(>>, a[i] >> b[i], T)
-SLANG_BINARY(&&, a[i] && b[i], bool)
-SLANG_BINARY(||, a[i] || b[i], bool)
+SLANG_BINARY(&&, a[i] && b[i], T) /* of ints, Slang declares the result as ints */
+SLANG_BINARY(||, a[i] || b[i], T)
 SLANG_BINARY(==, a[i] == b[i], bool)
 SLANG_BINARY(!=, a[i] != b[i], bool)
 SLANG_BINARY(<, a[i] < b[i], bool)
@@ -296,6 +321,7 @@ template <class T> struct RWStructuredBuffer {
         *stride = sizeof(T);
     }
     SLANG_DEVICE void GetDimensions(uint *bytes) const { *bytes = (uint)(count * sizeof(T)); }
+    template <class V> SLANG_DEVICE RWStructuredBuffer<V> asStructuredBuffer() const { return {(V *)data, count * sizeof(T) / sizeof(V)}; }
     template <class V> SLANG_DEVICE V *_getPtrAt(size_t offset) const { return (V *)((char *)data + offset); }
     /* An element may start at each multiple of four bytes. */
     template <class V> SLANG_DEVICE V Load(size_t offset) const

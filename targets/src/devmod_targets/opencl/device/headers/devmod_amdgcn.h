@@ -1,7 +1,8 @@
 // The ids, barriers and sub-groups of AMD's GPUs. The mathematics is that of devmod's headers of HIP.
-#define DEVMOD_F32(name) "devmod_f32_" name
-#define DEVMOD_F64(name) "devmod_f64_" name
-#define DEVMOD_FAST32(name) "devmod_fast_" name
+// The symbols have the number of parameters, which also ends the names.
+#define DEVMOD_F32(name, count) "devmod_f32_" name "_of" #count
+#define DEVMOD_F64(name, count) "devmod_f64_" name "_of" #count
+#define DEVMOD_FAST32(name) "devmod_fast_" name "_of1"
 #define DEVMOD_DEVICE static __attribute__((always_inline, unused))
 DEVMOD_DEVICE uint devmod_group(uint axis) { return axis == 0 ? __builtin_amdgcn_workgroup_id_x() : axis == 1 ? __builtin_amdgcn_workgroup_id_y() : axis == 2 ? __builtin_amdgcn_workgroup_id_z() : 0; }
 DEVMOD_DEVICE uint devmod_local(uint axis) { return axis == 0 ? __builtin_amdgcn_workitem_id_x() : axis == 1 ? __builtin_amdgcn_workitem_id_y() : axis == 2 ? __builtin_amdgcn_workitem_id_z() : 0; }

@@ -1,6 +1,6 @@
 // The ids, barriers and sub-groups of NVIDIA's GPUs, and the symbols of libdevice.
-#define DEVMOD_F32(name) "__nv_" name "f"
-#define DEVMOD_F64(name) "__nv_" name
+#define DEVMOD_F32(name, count) "__nv_" name "f"
+#define DEVMOD_F64(name, count) "__nv_" name
 #define DEVMOD_FAST32(name) "__nv_fast_" name "f"
 #define DEVMOD_DEVICE static __attribute__((always_inline, unused))
 DEVMOD_DEVICE uint devmod_group(uint axis) { return axis == 0 ? __nvvm_read_ptx_sreg_ctaid_x() : axis == 1 ? __nvvm_read_ptx_sreg_ctaid_y() : axis == 2 ? __nvvm_read_ptx_sreg_ctaid_z() : 0; }

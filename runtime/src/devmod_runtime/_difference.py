@@ -1,0 +1,96 @@
+"""The comparison of a kernel's arrays with expected ones, for `devmod run`, `devmod.verify` and `devmod.testing`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from devmod._values.dtypes import describe_value
+from devmod.errors import ArgumentError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+else:
+    from devmod._util.numpy import np
+
+
+class Difference(NamedTuple):
+    """The worst error of an array.
+
+    Attributes
+    ----------
+    error
+        The absolute difference of the two values: nan if one of them is no number.
+    place
+        Its index.
+    value, expected
+        The two values.
+    is_error
+        Whether it is more than the tolerance.
+    """
+
+    error: float
+    place: tuple[int, ...]
+    value: Any
+    expected: Any
+    is_error: bool
+
+    @property
+    def subscript(self) -> str:
+        """The index as text, such as ``[3, 4]``."""
+        return f"[{', '.join(map(str, self.place))}]"
+
+
+def worst_difference(name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float) -> Difference:
+    """Return the element that exceeds the tolerance ``atol + rtol * abs(expected)`` most; without one, that of the largest error.
+
+    Raises
+    ------
+    ArgumentError
+        The arrays have other numbers of elements, or structs of other types.
+    """
+    if array.size != expected.size or (array.shape != expected.shape and 1 not in (array.ndim, expected.ndim)):
+        raise ArgumentError(f"{name} has the shape {array.shape}, and the expected array {expected.shape}", argument=name)
+    expected = expected.reshape(array.shape)
+    if not array.size:
+        return Difference(0.0, (), None, None, False)
+    if array.dtype.names or expected.dtype.names:
+        if array.dtype.names != expected.dtype.names:
+            raise ArgumentError(f"{name} is of {array.dtype}, and the expected array of {expected.dtype}", argument=name)
+        members = [worst_difference(f"{name}.{each}", array[each], expected[each], rtol, atol) for each in array.dtype.names or ()]
+        return max(members, key=lambda each: (each.is_error, each.error))
+    error, allowed = errors_and_allowed(array, expected, rtol, atol)
+    with np.errstate(invalid="ignore"):
+        excess = error - allowed
+    excess = np.where(np.isnan(excess), np.inf, excess)
+    worst = excess if (excess > 0).any() else error
+    index = np.unravel_index(int(np.argmax(worst)), array.shape)
+    place = tuple(int(each) for each in index)
+    return Difference(float(error[place]), place, _number(array[place]), _number(expected[place]), bool(excess[place] > 0))
+
+
+def errors_and_allowed(
+    array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the absolute error of each element, which is nan if one value of two is no number, and the tolerance for it."""
+    # Integers of 64 bits as objects: neither they nor the difference of int64 and uint64 have a type without rounding.
+    types = (array.dtype, expected.dtype)
+    exact = all(each.kind in "iub" for each in types) and any(each.itemsize == 8 for each in types)
+    wide = object if exact else complex if any(each.kind == "c" for each in types) else float
+    left, right = array.astype(wide), expected.astype(wide)
+    with np.errstate(all="ignore"):
+        error = np.asarray(np.where(left == right, 0, np.abs(left - right)), float)
+        allowed = np.array(atol + rtol * np.abs(right), float)
+        if not exact:
+            error[np.isnan(left) & np.isnan(right)] = 0
+        allowed[~np.isfinite(allowed)] = atol
+    return error, allowed
+
+
+def _number(value: Any) -> Any:
+    try:
+        return value.tolist() if np.issubdtype(value.dtype, np.number) or value.dtype.kind == "b" else float(value)
+    except (TypeError, ValueError, AttributeError):
+        return describe_value(value)

@@ -1,0 +1,88 @@
+"""Open the library of a driver, and tell `devmod.doctor` each place where one was looked for.
+
+docs/backend.md shows a plugin's check.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+#: dlinfo's request for the record of a library in the linker's list.
+_LINK_MAP = 2
+
+
+class Attempt(NamedTuple):
+    """A place where the library or the program of a driver was looked for.
+
+    Attributes
+    ----------
+    place
+        A path, or a name that the system's linker looks for.
+    found
+        ctypes' object of the library, or the path of a program; None if the place has none that can be used.
+    problem
+        Why it cannot be used; "" if it can, or if there is none.
+    """
+
+    place: str
+    found: Any = None
+    problem: str = ""
+
+
+def open_library(places: Iterable[str]) -> list[Attempt]:
+    """Open the first library that can be opened. Return the attempts until then: the last one has the library, if there is one."""
+    attempts = []
+    for place in places:
+        try:
+            attempts.append(Attempt(place, ctypes.CDLL(place)))
+            break
+        except OSError as error:
+            # For a name, this text is the answer if no folder has the library. Another one is about a library that exists.
+            is_missing = str(error).startswith(f"{place}: cannot open shared object file: No such file")
+            attempts.append(Attempt(place, problem="" if is_missing else str(error)))
+    return attempts
+
+
+def driver_row(*parts: Iterable[Attempt]) -> tuple[str, str, str]:
+    """Return what the hook ``devmod_doctor`` tells of a driver.
+
+    Parameters
+    ----------
+    parts
+        For each part of the driver, such as a loader and the libraries that it loads, the places where it was looked for. Each part needs
+        one. The row has what was found and what cannot be opened; for a part without a library, all places.
+    """
+    state, texts = "ok", []
+    for attempts in map(tuple, parts):
+        found = [(each.place, _path(each.found) or each.place) for each in attempts if each.found is not None]
+        texts += [path if path == place else f"{place} is {path}" for place, path in found]
+        texts += [each.problem for each in attempts if each.problem]
+        if found:
+            continue
+        missing = [each.place for each in attempts if not each.problem]
+        state = "not installed" if state != "problem" and len(missing) == len(attempts) else "problem"
+        for text, is_path in (("not found", True), ("not found by the system's linker", False)):
+            places = [each for each in missing if os.path.isabs(each) == is_path]
+            texts += [f"{text}: {' '.join(places)}"] if places else []
+    return "driver", state, ", ".join(texts)
+
+
+def _path(found: Any) -> str:
+    """Return the file of a library that was opened by its name; "" where the system does not tell."""
+    if isinstance(found, str):
+        return found
+    try:
+        information = ctypes.CDLL(None).dlinfo
+    except (AttributeError, OSError, TypeError):  # macOS, Windows
+        return ""
+    record = ctypes.POINTER(ctypes.c_char_p)()
+    if information(ctypes.c_void_p(found._handle), _LINK_MAP, ctypes.byref(record)):
+        return ""
+    return os.fsdecode(record[1] or b"")  # struct link_map: the address, then the file
