@@ -1,4 +1,7 @@
-"""The marked blocks of a page: files to write, code to run (with a library, if it is installed), what it prints, and commands."""
+"""The marked blocks of a page: files to write, code to run (with a library, if it is installed), what it prints, and commands.
+
+A block of commands may have their exit status, as in ``<!-- shell: 1 -->``. Its output then includes the standard error.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _MATCH = doctest.OutputChecker()
 
 
 def blocks(page: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each marked block: its mark, the file that it names, and its text."""
+    """Yield each marked block: its mark, the file or the status that it names, and its text."""
     for result in _BLOCK.finditer(page):
         yield result[1], result[2] or "", result[3]
 

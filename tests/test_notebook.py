@@ -12,6 +12,7 @@ import nbclient
 import nbformat
 import numpy as np
 import pytest
+from pages import blocks
 from PIL import Image
 
 import devmod
@@ -19,6 +20,12 @@ import devmod
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NOTEBOOK = EXAMPLES / "one_call.ipynb"
 #: Wrong calls in further cells.
+#: What reads the text of a kernel, from docs/debugging.md.
+(PRINTING,) = [
+    f"import devmod\n{block}"
+    for mark, _, block in blocks((EXAMPLES.parent / "docs" / "debugging.md").read_text())
+    if mark == "run" and "os.dup2" in block
+]
 WRONG = ("mandelbrot(1, threads=8)", "def draw():\n    mandelbrot(1, threads=8)\ndraw()", "devmod.device('openCL')")
 
 
@@ -31,7 +38,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
             patch.setenv(name, str(home / name.lower()))
         patch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
         notebook = nbformat.read(NOTEBOOK, as_version=4)
-        notebook.cells += [nbformat.v4.new_code_cell(source, metadata={"tags": ["raises-exception"]}) for source in WRONG]
+        notebook.cells += [nbformat.v4.new_code_cell(source, metadata={"tags": ["raises-exception"]}) for source in (*WRONG, PRINTING)]
         # The default limits on time would make the result depend on the load of the machine.
         client = nbclient.NotebookClient(notebook, timeout=None, startup_timeout=3600, resources={"metadata": {"path": str(EXAMPLES)}})
         return client.execute()
@@ -93,6 +100,10 @@ def test_the_traceback_of_a_wrong_call_has_the_frames_of_the_cell_alone(executed
     ]
     assert kind[-1] == "FormatError: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+0043 at character 5. Did you mean 'opencl'?"
     assert len(kind) == 4
+
+
+def test_it_shows_what_a_kernel_prints(executed: Any) -> None:
+    assert text(executed, PRINTING.splitlines()[2]) == "n is 3\n"
 
 
 def test_git_has_no_outputs() -> None:

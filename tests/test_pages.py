@@ -68,7 +68,7 @@ MISSING = {"bundles.md": "devmod-cuda", "errors.md": "devmod-cuda"}
 HIDDEN = "import runpy, sys; sys.path.insert(0, {tests!r}); import alone; alone.hide({name!r}); runpy.run_module('devmod', run_name='__main__', alter_sys=True)"
 
 
-def run_command(words: list[str], folder: Path, missing: str = "") -> str:
+def run_command(words: list[str], folder: Path, missing: str = "", status: int = 0) -> str:
     env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160"}
     while "=" in words[0]:
         name, _, env[name] = words[0].partition("=")
@@ -77,8 +77,8 @@ def run_command(words: list[str], folder: Path, missing: str = "") -> str:
     program = ["-c", HIDDEN.format(tests=str(Path(hide.__code__.co_filename).parent), name=missing)] if missing else ["-m", "devmod"]
     command = [*program, *words[1:]] if words[0] == "devmod" else words[1:]
     done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert done.returncode == status, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + (done.stderr if status else "")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -105,7 +105,7 @@ def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkey
             assert same(text, printed), f"the page has\n{text}\nand the block prints\n{printed}"
         else:
             for words, expected in commands(text):
-                got = run_command(words, tmp_path, MISSING.get(page, ""))
+                got = run_command(words, tmp_path, MISSING.get(page, ""), int(name or 0))
                 assert same(expected, got), f"$ {shlex.join(words)}\nthe page has\n{expected}\nand the command prints\n{got}"
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -332,3 +333,102 @@ def test_a_profile_is_used_once() -> None:
         pass
     assert str(caught.value) == "a profile is used once: call devmod.profile() again"
     assert p.table() == "  device  count  host  device  GB/s"
+
+
+def test_launches_of_threads_in_one_stream_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = devmod.compile(SOURCE, "opencl")["add"]
+    device = devmod.device("opencl")
+    launches = [add.bind(device.zeros(64, "float32"), 1.0, threads=64) for _ in range(4)]
+    for each in launches:
+        each()
+    device.synchronize()
+    record = type(device.default_stream).record
+
+    def record_slowly(stream: Any) -> Any:
+        event = record(stream)
+        sleep(0.005)  # for the other threads
+        return event
+
+    monkeypatch.setattr(type(device.default_stream), "record", record_slowly)
+    with devmod.profile() as p:
+        threads = [threading.Thread(target=each) for each in launches]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        device.synchronize()
+    seconds = max(each.start + each.host for each in p.records)
+    times = [each.on_device or 0 for each in p.records if each.action == "launch"]
+    assert len(times) == 4
+    assert sum(times) <= seconds * 1.01
+
+
+def test_each_stream_has_its_track(tmp_path: Path) -> None:
+    add = devmod.compile(SOURCE, "opencl")["add"]
+    device = devmod.device("opencl")
+    x, streams = device.zeros(64, "float32"), [device.default_stream, device.stream()]
+    with devmod.profile() as p:
+        for _ in range(3):
+            for each in streams:
+                add(x, 1.0, threads=64, stream=each)
+    p.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [each["args"]["name"] for each in events if each["name"] == "thread_name"] == ["opencl:0", "opencl:0, stream 2"]
+    assert [each["tid"] for each in events if each["ph"] == "X" and each["pid"] == 2] == [1, 2] * 3
+
+
+def test_a_queue_without_time_stamps_leaves_those_of_others() -> None:
+    cl = pytest.importorskip("pyopencl")
+    add = devmod.compile(SOURCE, "opencl")["add"]
+    device: Any = devmod.device("opencl")
+    x, queue = device.zeros(64, "float32"), cl.CommandQueue(device.context, device.handle)
+    with devmod.profile() as p:
+        for each in (queue, None, queue, None):
+            add(x, 1.0, threads=64, stream=each)
+    assert [each.on_device is not None for each in p.records if each.action == "launch"] == [False, True, False, True]
+
+
+def test_the_bytes_of_a_launch_are_those_of_its_arrays() -> None:
+    source = "__kernel void f(__global float *x, __global float *y, float a, __local float *l) { x[0] = a; l[0] = y[0]; }"
+    f = devmod.compile(source, "opencl")["f"]
+    x = devmod.device("opencl").zeros(4096, "float32")
+    host = np.zeros(100, "float32")
+    with devmod.profile() as p:
+        f(x, x, np.float32(1), devmod.Local(4096), threads=1, block=1)  # one array, counted once
+        f.bind(x[:1024], x[2048:], 1.0, devmod.Local(per_thread=4), threads=1, block=1)()
+        f(host, np.zeros(6, "float32")[::2], 1.0, devmod.Local(4), threads=1, block=1)
+    assert [each.nbytes for each in p.records if each.action == "launch"] == [16384, 4096 + 8192, 400 + 12]
+
+
+def test_a_queued_copy_without_times_of_the_device_has_no_rate() -> None:
+    device = devmod.device("opencl")
+    x, y, host = device.zeros(1 << 16, "float32"), device.zeros(1 << 16, "float32"), np.zeros(1 << 16, "float32")
+    for device_times in (True, False):
+        with devmod.profile(device_times=device_times) as p:
+            y.copy_from(x, wait=False)
+            y.copy_from(host, wait=False)
+            y.copy_to(host)
+        copies = {each.name: each.on_device is not None for each in p.records if each.action == "copy"}
+        assert copies == {"copy on the device": device_times, "queued copy to the device": device_times, "copy to the host": False}
+        title, *rows = p.table().splitlines()
+        with_rate = {row[: title.index("  device")].strip() for row in rows if len(row) == len(title)}
+        assert with_rate == ({*copies} if device_times else {"copy to the host"})
+
+
+def test_each_device_has_its_clock(tmp_path: Path) -> None:
+    devices = [each for each in devmod.devices() if each.kind == "opencl"]
+    if len(devices) < 2:
+        pytest.skip("one OpenCL device")
+    add = devmod.compile(SOURCE, "opencl")["add"]
+    pairs = [(add.on(each), each.zeros(64, "float32")) for each in devices]
+    with devmod.profile() as p:
+        for _ in range(5):
+            for function, x in pairs:
+                function(x, 1.0, threads=64)
+                x.numpy()
+    p.save(tmp_path / "trace.json")
+    events = [each for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if each.get("cat") == "launch"]
+    starts = [each["ts"] for each in events if each["pid"] == 2]
+    ends = [each["ts"] + each["dur"] for each in events if each["pid"] == 2]
+    assert len(starts) == 5 * len(devices)
+    assert all(end <= start + 1 for end, start in zip(ends, starts[1:], strict=False))  # each waited for the one before

@@ -144,6 +144,30 @@ def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], 
         assert np.asarray(Image.open(tmp_path / f"{name}.png"))[..., :3].tolist() == pixels[..., order].tolist()
 
 
+def test_run_compares_pictures_in_the_form_in_which_it_saves_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    source = """
+    __kernel void words(__global uint *out) { out[get_global_id(0)] = get_global_id(0) * 1000000; }
+    __kernel void floats(__global float *out) { out[get_global_id(0)] = get_global_id(0) / 20.0f; }
+    __kernel void image(write_only image2d_t out) {
+        write_imagef(out, (int2)(get_global_id(0) % 5, get_global_id(0) / 5), (float4)(get_global_id(0) / 20.0f));
+    }
+    """
+    devmod.save(devmod.compile(source, "opencl"), tmp_path / "p.devmod")
+    for name, value in {"words": "zeros[4,5]", "floats": "zeros[4,5]", "image": "zeros:float32[4,5,4]"}.items():
+        picture = tmp_path / f"{name}.png"
+        words = ["run", tmp_path / "p.devmod", name, f"out={value}", "--grid", 1, "--block", 20, "--atol", "0.003"]
+        assert call(capsys, *words, "--expect", f"out={picture}")[0] == 1
+        assert call(capsys, *words, "--save", f"out={picture}")[0] == 0
+        assert call(capsys, *words, "--expect", f"out={picture}")[0] == 0
+        # What differs is saved.
+        Image.new("RGBA" if name != "floats" else "L", (5, 4)).save(tmp_path / "black.png")
+        again = tmp_path / "again.png"
+        assert call(capsys, *words, "--expect", f"out={tmp_path}/black.png", "--save", f"out={again}")[0] == 1
+        assert again.read_bytes() == picture.read_bytes()
+        again.unlink()
+
+
 def test_run_with_a_guard_finds_a_write_outside(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     devmod.save(saxpy("opencl", CL.replace("i < n", "i <= n").replace("+ y[i]", "")), file)
     words = ["run", file, "saxpy", "y=zeros[100]", "x=fill:1[101]", "a=2", "n=100", "--threads", "128"]
@@ -281,7 +305,6 @@ def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:
     first_device("opencl")
     module = devmod.compile(
         """
-        __kernel void image(read_only image2d_t i, __global float *x) { x[0] = read_imagef(i, (int2)(0, 0)).x; }
         __kernel void shared(__local float *s, __global float *x) { s[get_local_id(0)] = 1; x[0] = s[0]; }
         __kernel void fine(__global int *x, int n) { if (get_global_id(0) < n) x[get_global_id(0)] = n; }
         """,
@@ -289,7 +312,6 @@ def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:
     )
     functions = devmod.verify(module).functions
     assert {name: (each.outcome, each.text) for name, (each,) in functions.items()} == {
-        "image": ("not compared", "i: it is an image, whose size and format the call chooses"),
         "shared": ("not compared", "s: the size of this local memory is unknown"),
         "fine": ("reference", ""),
     }
@@ -300,6 +322,71 @@ def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:
     assert (shared.outcome, shared.text) == ("not compared", "its interface has no block of threads")
     with pytest.raises(devmod.FunctionNotFoundError):
         devmod.verify(module, "fin")
+
+
+def test_verify_goes_on_after_a_candidate_that_ends_its_process(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    source = """
+    __kernel void crash(__global int *x) { *(__global volatile int *)(ulong)(x[0] & 0) = 1; }
+    __kernel void fine(__global int *x) { x[get_global_id(0)] = 1; }
+    """
+    devmod.save(devmod.compile(source, "opencl"), tmp_path / "k.devmod")
+    status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "--json")
+    functions = {name: (each["outcome"], each["text"]) for name, (each,) in json.loads(out)["functions"].items()}
+    assert (status, functions) == (1, {"crash": ("failed", "its launch ends the process with signal 11"), "fine": ("reference", "")})
+
+
+IMAGES = {
+    "opencl": """__kernel void image(read_only image2d_t a, sampler_t s, write_only image2d_t b, __global float *x) {
+        int2 at = (int2)(get_global_id(0), get_global_id(1));
+        float4 texel = read_imagef(a, s, (convert_float2(at) + 0.5f) / 64.0f);
+        write_imagef(b, at, texel * 0.7f);
+        x[at.y * 64 + at.x] = texel.x;
+    }""",
+    "vulkan": """#version 450
+layout(local_size_x = 8, local_size_y = 8) in;
+layout(binding = 0) uniform texture2D a;
+layout(binding = 1) uniform sampler s;
+layout(binding = 2, rgba16f) uniform writeonly image2D b;
+layout(binding = 3) buffer X { float x[]; };
+void main() {
+    ivec2 at = ivec2(gl_GlobalInvocationID.xy);
+    vec4 texel = textureLod(sampler2D(a, s), (vec2(at) + 0.5f) / 64.0f, 0.0f);
+    imageStore(b, at, texel * 0.7f);
+    x[at.y * 64 + at.x] = texel.x;
+}""",
+    "webgpu": """@group(0) @binding(0) var a: texture_2d<f32>;
+@group(0) @binding(1) var s: sampler;
+@group(0) @binding(2) var b: texture_storage_2d<rgba16float, write>;
+@group(0) @binding(3) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(16, 16) fn image(@builtin(global_invocation_id) id: vec3<u32>) {
+    let texel = textureSampleLevel(a, s, (vec2f(id.xy) + 0.5) / 64.0, 0.0);
+    textureStore(b, id.xy, texel * 0.7);
+    x[id.y * 64 + id.x] = texel.x;
+}""",
+}
+
+
+def test_verify_makes_images() -> None:
+    """One candidate declares no format, so it gets that of the others. Each texel has a thread."""
+    for kind in IMAGES:
+        first_device(kind)
+    module = devmod.bundle(*(devmod.compile(source, kind, name="image") for kind, source in IMAGES.items()))
+    compared = devmod.verify(module).functions["image"]
+    assert [each.outcome for each in compared] == ["reference", "agrees", "agrees"], compared
+    wrong = devmod.compile(IMAGES["webgpu"].replace("* 0.7", "* 0.8"), "webgpu")
+    first, differs = devmod.verify(devmod.bundle(devmod.compile(IMAGES["opencl"], "opencl"), wrong)).functions["image"]
+    assert (first.outcome, differs.outcome, differs.text[:2]) == ("reference", "differs", "b[")
+
+
+def test_verify_makes_no_input_of_a_size_that_fills_the_memory() -> None:
+    first_device("opencl")
+    x, n = devmod.Param("x", "buffer", "float32", "rw", size=1 << 50), devmod.Param("n", "scalar", "int32")
+    info = devmod.FunctionInfo("f", ["handle", "int32"], interface=devmod.Interface([x, n], block=(1, 1, 1)))
+    module = devmod.create_with_fallback("opencl", b"__kernel void f(__global float *x, int n) { x[0] = n; }", "cl", {"f": info})
+    (compared,) = devmod.verify(module).functions["f"]
+    text = "x: the kernel declares 1125899906842624 bytes for it, more than 268435456"
+    assert (compared.outcome, compared.text) == ("not compared", text)
 
 
 def test_verify_finds_damaged_payloads(capsys: pytest.CaptureFixture[str], file: Path) -> None:
@@ -401,4 +488,20 @@ def test_inspect_names_what_disassembles(capsys: pytest.CaptureFixture[str], tmp
     line = "  assembly cubin: nvdisasm cannot disassemble it: no cubin"
     assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
     devmod.save(saxpy("hexagon"), path)
-    assert "llvm-objdump, which is not in PATH" in call(capsys, "inspect", path, "--disasm")[1]
+    install = ": apt install llvm-19 (Debian 12 and Ubuntu 24.04, or later)"
+    line = f"  assembly so: hexagon code is disassembled by llvm-objdump, which is not in PATH{install}"
+    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    old = tmp_path / "llvm-objdump"
+    old.write_text("#!/bin/sh\necho no target\nexit 1\n")
+    old.chmod(0o755)
+    line = f"  assembly so: llvm-objdump cannot disassemble it: no target; an older LLVM does not have newer processors{install}"
+    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    # ROCm's own is found outside of PATH, before the one in PATH.
+    rocm = tmp_path / "rocm" / "llvm" / "bin" / "llvm-objdump"
+    rocm.parent.mkdir(parents=True)
+    rocm.write_text("#!/bin/sh\necho s_endpgm\n")
+    rocm.chmod(0o755)
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path / "rocm"))
+    kernel = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
+    devmod.save(devmod.compile(kernel, "rocm -arch=gfx1100"), path)
+    assert "    | s_endpgm" in call(capsys, "inspect", path, "--disasm")[1].splitlines()

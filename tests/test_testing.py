@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import blocks
 
 import devmod
 from devmod.testing import assert_kernel
@@ -103,6 +106,62 @@ def test_a_guard_is_active(kernels: devmod.Module) -> None:
     with pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'") as caught:
         assert_kernel(kernels["both"], lambda y, z: {"z": z + 3}, [case])
     assert caught.value.__notes__ == ["in case 0: y=float32[2], z=int32[4], threads=4"]
+
+
+@pytest.mark.devices("opencl")
+def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> None:
+    source = "kernel void spoil(global float *y, global const float *x, int at) { y[0] = x[0]; ((global float *)x)[at] = -7; }"
+    spoil = devmod.compile(source, "opencl")["spoil"].on(device)
+    x = np.float32([1, 2, 3, -7])
+    text = (
+        "the opencl function 'spoil' has written to argument 2 'x', which its interface declares read-only: x[2] was 3.0 and is -7.0; "
+        "2 bytes of the array have changed"
+    )
+    with devmod.guard():
+        on_device = [device.zeros(4, "float32"), device.from_numpy(x)]
+        launch = spoil.bind(*on_device, 2, grid=1, block=1)
+        for call in (lambda: spoil(np.zeros(4, "float32"), x, 2, grid=1, block=1), launch, launch.time):
+            on_device[1].copy_from(x)
+            with pytest.raises(devmod.GuardError) as caught:
+                call()
+            error = caught.value
+            assert (str(error), error.argument, error.index, error.value) == (text, "x", 2, -7.0)
+        # The same value, and a write between two launches, are no damage.
+        for _ in range(2):
+            on_device[1].copy_from(x)
+            spoil(*on_device, 3, grid=1, block=1)
+            on_device[1].copy_from(2 * x)
+        # An array that is another argument too, which the kernel may write to.
+        for array in (x.copy(), device.from_numpy(x)):
+            spoil(array, array, 2, grid=1, block=1)
+        # A view of the array of that argument, beside it.
+        whole = device.zeros(2 * 64, "float32")
+        with pytest.raises(devmod.GuardError, match=re.escape("x[1] was 0.0 and is -7.0")):
+            spoil(whole[:64], whole[64:], 1, grid=1, block=1)
+
+
+# -- The workflow of docs/testing.md.
+
+
+@pytest.mark.once
+@pytest.mark.volume
+def test_the_workflow_of_the_page_runs(environment: Any, wheels: Any) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "testing.md").read_text()
+    steps = [shlex.split(line) for line in re.findall(r"^ +- run: (?!sudo )(.*)$", page, re.MULTILINE)]
+    box = environment()
+    for mark, name, text in blocks(page):
+        if mark == "file":
+            (box.folder / "empty" / name).write_text(text)
+    printed = ""
+    for program, *words in steps:
+        if program == "pip":
+            parts = [re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", word) for word in words[1:]]
+            found = [(each[1], (each[2] or "").split(",")) for each in parts if each]
+            box.install(*[wheels.direct(name, *filter(None, extras)) if name in wheels else name for name, extras in found])
+        else:
+            assert program in ("devmod", "pytest")
+            printed = box.run("-m", program, *words)
+    assert re.search(r"2 passed|[3-9] passed", printed), printed
 
 
 # -- The plugin of pytest.

@@ -156,12 +156,12 @@ class DeviceMemoryError(LaunchError):
 
 
 class GuardError(LaunchError):
-    """A kernel has written outside of an array, as `devmod.guard` found after the launch.
+    """A kernel has written outside of an array, or to one that it declares read-only, as `devmod.guard` found after the launch.
 
     Attributes
     ----------
     index : int
-        The first element outside that has changed: negative before the array, else its length or more.
+        The first element that has changed. Outside of the array it is negative, or its length or more.
     value : object
         The value that is there, as an element of the array.
     """

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_kernels import adder
+from profiled import SPINS
 from ptx_sources import ptx_of
 from standin_cuda import Standin
 
@@ -267,3 +268,22 @@ def test_threads_queue_one_graph(device: Any, step: Any) -> None:
         thread.join()
     stream.synchronize()
     assert x.numpy().tolist() == [1 << 28] * 4  # the fixture fails for two launches at once, which CUDA forbids
+
+
+def test_a_graph_is_created_in_a_profile_and_under_a_guard(device: Any) -> None:
+    """The launches are only captured then: a profile records no times of them, and a guard compares nothing."""
+    spin = devmod.compile(SPINS["cuda"], "cuda -arch=compute_75")["spin"].on(device)
+    stream = device.stream()
+
+    def graph_of_a_launch() -> Any:
+        return stream.graph([spin.bind(device.zeros(8, "float32"), 4, grid=1, block=1, stream=stream)])
+
+    with devmod.profile() as profile:
+        graph_of_a_launch()()
+        spin(device.zeros(8, "float32"), 4, grid=1, block=1, stream=stream)
+        stream.synchronize()
+    (launch,) = [each for each in profile.records if each.action == "launch"]
+    assert launch.on_device is not None
+    with devmod.guard():
+        graph_of_a_launch()()
+        stream.synchronize()

@@ -12,7 +12,7 @@ from faults import check_faults
 from guarded import check_guard
 from one_source import OPENCL_C, SLANG, check_one_source
 from pictures_port import check_pictures
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile, driver_marks
 from standin_cuda import on_hardware
 from transformer_port import check_transformer
 
@@ -92,3 +92,8 @@ def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
     check_profile(device, f"cuda -arch={arch}", tmp_path)
+
+
+def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
+    check_busy_queue(device, f"cuda -arch={arch}", 3000, tmp_path, *driver_marks(device, "cu"))

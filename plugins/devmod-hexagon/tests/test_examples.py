@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from guarded import check_guard
 from one_source import PLAIN, check_one_source
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -56,3 +56,15 @@ def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
 
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     check_profile(device, "hexagon -arch=v66", tmp_path)
+
+
+def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
+    """The runner has one clock, which its requests read."""
+    runner = device.runner()
+
+    def mark() -> list[int]:
+        clock: list[int] = []
+        runner.queue_clock(clock.extend)
+        return clock
+
+    check_busy_queue(device, "hexagon -arch=v66", 100_000, tmp_path, mark, lambda earlier, later: (later[0] - earlier[0]) * 1e-9)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import check_faults
 from guarded import check_guard
 from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile
 from transformer_port import check_transformer
 
 import devmod
@@ -68,5 +69,14 @@ def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     check_guard(device, "metal")
 
 
+@pytest.mark.volume  # the double compiles 38 kernels, each for itself
+def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
+    check_faults(device, "metal", "Slang")
+
+
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     check_profile(device, "metal", tmp_path)
+
+
+def test_the_times_of_a_busy_queue_are_its_own(device: Any, tmp_path: Path) -> None:
+    check_busy_queue(device, "metal", 1000, tmp_path)

@@ -9,10 +9,11 @@ import pytest
 from guarded import check_guard
 from one_source import OPENCL_C, check_one_source
 from pictures_port import check_pictures
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile
 from transformer_port import check_transformer
 
 from devmod_opencl import _driver
+from devmod_opencl._driver import cl
 
 
 @pytest.mark.row("R37")
@@ -39,3 +40,13 @@ def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
 
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     check_profile(device, "opencl", tmp_path)
+
+
+def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
+    def mark() -> Any:
+        return cl.enqueue_marker(device.default_stream.queue)
+
+    def between(earlier: Any, later: Any) -> float:
+        return float(later.profile.end - earlier.profile.end) * 1e-9
+
+    check_busy_queue(device, "opencl", 1_000_000, tmp_path, mark, between)

@@ -10,7 +10,7 @@ import pytest
 from faults import check_faults
 from guarded import check_guard
 from one_source import OPENCL_C, SLANG, check_one_source
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile, driver_marks
 from standin_rocm import on_hardware
 from transformer_port import check_transformer
 
@@ -69,3 +69,9 @@ def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
     check_profile(device, f"rocm -arch={arch}", tmp_path)
+
+
+@pytest.mark.usefixtures("emulator")
+def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
+    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
+    check_busy_queue(device, f"rocm -arch={arch}", 3, tmp_path, *driver_marks(device, "hip"))

@@ -10,10 +10,11 @@ import pytest
 from guarded import check_guard, check_lengths
 from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile
 from transformer_port import check_transformer
 
 import devmod
+from devmod_vulkan._driver import array, ffi, make, vk
 
 REPOSITORY = Path(__file__).parents[3]
 sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
@@ -70,3 +71,33 @@ void main() { x[0] = x.length(); }
 
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     check_profile(device, "vulkan", tmp_path)
+
+
+def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
+    """The driver's own time stamps are in command buffers of the test."""
+    logical, queue = device.logical, device.default_stream._queue
+    pool = logical.create_owned(
+        "vkCreateQueryPool", "VkQueryPool", make("VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=16)
+    )
+    marks = []
+
+    def mark() -> int:
+        number = len(marks)
+        (handle,) = logical.commands._command_buffers(1)
+        logical.calls.vkBeginCommandBuffer(handle, make("VkCommandBufferBeginInfo"))
+        logical.calls.vkCmdResetQueryPool(handle, pool, number, 1)
+        logical.calls.vkCmdWriteTimestamp(handle, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
+        logical.calls.vkEndCommandBuffer(handle)
+        submission = make("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=array("VkCommandBuffer", [handle]))
+        assert logical.calls.vkQueueSubmit(queue, 1, submission, ffi.NULL) == 0
+        marks.append(submission)
+        return number
+
+    def between(earlier: int, later: int) -> float:
+        values = ffi.new("uint64_t[2]")
+        for place, number in enumerate((earlier, later)):
+            cell = values + place
+            assert logical.calls.vkGetQueryPoolResults(logical.handle, pool, number, 1, 8, cell, 8, vk.VK_QUERY_RESULT_64_BIT) == 0
+        return float(values[1] - values[0]) * device.physical.timestamp_period * 1e-9
+
+    check_busy_queue(device, "vulkan", 3000, tmp_path, mark, between, grid=256)

@@ -951,6 +951,34 @@ print(x.numpy().tolist())
     assert second == "[2.0, 2.0, 2.0, 2.0]"
 
 
+PRINTING = """
+import devmod
+source = '''#version 450
+#extension GL_EXT_debug_printf : require
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer X { int x[]; };
+void main() { debugPrintfEXT("x[%d] is %d", gl_GlobalInvocationID.x, x[gl_GlobalInvocationID.x]); }
+'''
+device = devmod.device("vulkan")
+devmod.compile(source, "vulkan", name="k")["k"].on(device)(device.zeros(64, "int32"), grid=1)
+device.synchronize()
+"""
+
+
+def test_the_layers_print_what_a_shader_prints(device: Any) -> None:
+    """The command of docs/debugging.md. A warning of the layers that their buffer of text is full is no error of the program."""
+    needs_layers("1")
+    printed = python(
+        PRINTING,
+        DEVMOD_VULKAN_VALIDATE="1",
+        VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_DEBUG_PRINTF_EXT",
+        DEBUG_PRINTF_TO_STDOUT="1",
+        VK_LAYER_PRINTF_TO_STDOUT="1",
+        PYTHONWARNINGS="ignore",
+    )
+    assert "x[1] is 0" in printed
+
+
 def test_validation_without_the_layers(device: Any, tmp_path: Path) -> None:
     output = python(
         "import devmod\ntry: devmod.device('vulkan')\nexcept devmod.DeviceNotFoundError as error: print(error)",

@@ -11,10 +11,11 @@ import pytest
 from guarded import check_guard, check_lengths
 from one_source import SLANG, check_one_source
 from pictures_port import check_pictures
-from profiled import check_profile
+from profiled import check_busy_queue, check_profile
 from transformer_port import check_transformer
 
 import devmod
+from devmod_webgpu._driver import timestamp_period
 
 REPOSITORY = Path(__file__).parents[3]
 sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
@@ -72,3 +73,26 @@ def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
 
 def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
     check_profile(device, "webgpu", tmp_path)
+
+
+def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
+    gpu = device.gpu
+    queries = gpu.create_query_set(type="timestamp", count=16)
+    marks = []
+
+    def mark() -> int:
+        encoder = gpu.create_command_encoder()
+        encoder.begin_compute_pass(timestamp_writes={"query_set": queries, "beginning_of_pass_write_index": len(marks)}).end()
+        gpu.queue.submit([encoder.finish()])
+        marks.append(encoder)
+        return len(marks) - 1
+
+    def between(earlier: int, later: int) -> float:
+        buffer = gpu.create_buffer(size=16 * 8, usage="COPY_SRC|QUERY_RESOLVE")
+        encoder = gpu.create_command_encoder()
+        encoder.resolve_query_set(queries, 0, len(marks), buffer, 0)
+        gpu.queue.submit([encoder.finish()])
+        ticks = gpu.queue.read_buffer(buffer).cast("Q")
+        return (ticks[later] - ticks[earlier]) * timestamp_period(gpu.queue) * 1e-9
+
+    check_busy_queue(device, "webgpu", 3000, tmp_path, mark, between, grid=256)

@@ -16,7 +16,7 @@ from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
-from devmod_runtime._inputs import NotFromInterfaceError, arguments_of, on_device, parameters, read_counts
+from devmod_runtime._inputs import NotFromInterfaceError, RandomImage, arguments_of, on_device, parameters, read_counts
 from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
@@ -245,7 +245,11 @@ class _Run(NamedTuple):
             function = function.on(self.device)
             host = arguments_of(function, given, self.sizes, fill=True)
             call = on_device(function, host, self.device)
-            nbytes = _moved(function, call) if {name for name, value in host.items() if isinstance(value, np.ndarray)} <= {*given} else 0
+            nbytes = (
+                _moved(function, call)
+                if {name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))} <= {*given}
+                else 0
+            )
             launch = function.bind(*call.positional, **call.named, **self._launch(function, threads, grid))
             times, clock = _times(launch, repeat, warmup)
         except ArgumentError:

@@ -18,11 +18,11 @@ from devmod_runtime._inputs import read_counts, split_assignments
     short_help="Measure functions side by side.",
     epilog="""\b
 Examples:
-  devmod bench k.devmod saxpy
+  devmod bench k.devmod saxpy --threads 65536
   devmod bench old.devmod new.devmod matmul a=random[N,N] b=random[N,N] c=zeros[N,N] n=N \\
       --threads N,N --size N=256,512,1024 --plot matmul.svg
-  devmod bench k.devmod saxpy --device opencl --device vulkan --block 64 --block 256
-  devmod bench k.devmod --csv > times.csv
+  devmod bench k.devmod saxpy --threads 65536 --device opencl --device vulkan --block 64 --block 256
+  devmod bench k.devmod --threads 65536 --csv > times.csv
 
 \b
 Exit status:

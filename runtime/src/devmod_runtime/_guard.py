@@ -1,4 +1,4 @@
-"""`devmod.guard`: zones of a fill value around each array, compared after each launch.
+"""`devmod.guard`: zones of a fill value around each array, and copies of read-only arguments, compared after each launch.
 
 A guard replaces methods of `Device` and `Function` while it is active, so calls without one have no instruction for it.
 
@@ -45,7 +45,7 @@ _UNIT = 16
 
 @contextmanager
 def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
-    """Find writes past the ends of arrays.
+    """Find writes past the ends of arrays, and to arrays that a kernel declares read-only.
 
     Each array that is made in the context, and the copy of each host array of a call, has a zone of fill values directly before and after
     it. Each launch in the context waits, and the zones of its arrays are compared. A new array has the fill value in each byte (0xFD), so
@@ -69,8 +69,9 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
 
     Notes
     -----
-    A launch in the context raises GuardError if a zone has changed. Arrays that were made before, and those of other libraries, have no
-    zones. The environment variable ``DEVMOD_GUARD`` is the size of the zones for a whole program.
+    A launch in the context raises GuardError if a zone has changed, or an array that the interface of the function declares read-only.
+    Arrays that were made before, and those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the size of
+    the zones for a whole program.
     """
     if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
         raise ArgumentError(f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}", argument="bytes")
@@ -184,6 +185,8 @@ class GuardedCall(Call):
         self._zone = zone
         #: The arguments whose arrays have zones.
         self.guarded: list[tuple[Argument, DeviceArray]] = []
+        #: The bytes before the launch of those that the kernel declares read-only.
+        self._contents: list[tuple[Argument, DeviceArray, bytearray]] = []
         super().__init__(*args, **options)
 
     def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
@@ -206,6 +209,8 @@ class GuardedCall(Call):
         return memory
 
     def launch(self) -> Any:
+        if not self.transfers:
+            self.keep()
         result = super().launch()
         self.check()
         return result
@@ -222,6 +227,7 @@ class GuardedCall(Call):
             typed._root, typed._offset, typed.region = array._root, array._offset, array.region
             fields, memory = values[number], self._memory(arguments[number], view.array, typed)
             values[number] = memory if fields is None else (device, memory, fields)
+        self.keep()
         result = self.enqueue(values)
         for transfer, array in zip(self.transfers, arrays, strict=True):
             if transfer.back is not None and transfer.back.nbytes:
@@ -229,33 +235,67 @@ class GuardedCall(Call):
                 transfer.back.finish()
         return result
 
+    def keep(self) -> None:
+        """Copy the arrays that the kernel declares read-only. An array that another argument may write to is not one of them."""
+        written = [array for argument, array in self.guarded if argument.written or argument.kind != "buffer"]
+        self._contents = [
+            (argument, array, _bytes_of(array))
+            for argument, array in self.guarded
+            if argument.kind == "buffer" and not argument.written and not any(map(array.overlaps, written))
+        ]
+
     def check(self) -> None:
-        """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays."""
+        """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays, or a read-only array."""
         errors = []
         for argument, array in self.guarded:
             assert isinstance(array._base, GuardedMemory)
             damage = array._base.damage()
             if damage is not None:
-                errors.append(self._guard_error(argument, array, damage))
+                errors.append(self._outside(argument, array, damage))
+        for argument, array, before in self._contents:
+            after = _bytes_of(array)
+            if after != before:
+                errors.append(self._read_only(argument, array, before, after))
         if errors:
             raise errors[0]
 
-    def _guard_error(self, argument: Argument, array: DeviceArray, damage: Damage) -> GuardError:
+    def _outside(self, argument: Argument, array: DeviceArray, damage: Damage) -> GuardError:
         base = array._base
         assert isinstance(base, GuardedMemory)
-        dtype = parse_dtype(array.dtype)
-        size = max(array_bytes(dtype), 1)
+        size = _size_of(array)
         index, data = damage.element(size)
-        # The kernel counts from the start of a view, and a byte of a packed type has several elements.
-        index = (index - ((array._offset - base.start) // size if array.nbytes else 0)) * max(8 // (dtype[1] * dtype[2]), 1)
-        value: object = data
-        with suppress(TypeError, ValueError, FormatError):  # a type that NumPy does not have
-            value = np.frombuffer(data, numpy_dtype(array.dtype))[0].tolist()
-        length = prod(array.shape)
+        # The kernel counts from the start of a view.
+        index -= (array._offset - base.start) // size if array.nbytes else 0
+        value = _value_of(array, data)
+        return self._guard_error(
+            argument,
+            array,
+            index,
+            value,
+            f"has written outside of {argument.label}",
+            f"is {value!r}, and the array has {prod(array.shape)} elements of {array.dtype}; {damage.changed} bytes around it have changed",
+        )
+
+    def _read_only(self, argument: Argument, array: DeviceArray, before: bytearray, after: bytearray) -> GuardError:
+        size = _size_of(array)
+        changed = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
+        index = int(np.argmax(changed)) // size
+        old, new = (_value_of(array, bytes(each[index * size : (index + 1) * size])) for each in (before, after))
+        return self._guard_error(
+            argument,
+            array,
+            index,
+            new,
+            f"has written to {argument.label}, which its interface declares read-only",
+            f"was {old!r} and is {new!r}; {np.count_nonzero(changed)} bytes of the array have changed",
+        )
+
+    def _guard_error(self, argument: Argument, array: DeviceArray, index: int, value: object, what: str, detail: str) -> GuardError:
+        _, bits, lanes = parse_dtype(array.dtype)
+        index *= max(8 // (bits * lanes), 1)  # a byte of a packed type has several elements
         name = argument.name or f"argument {argument.number + 1}"
         error = GuardError(
-            f"{self.function.label} has written outside of {argument.label}: {name}[{index}] is {value!r}, and the array has {length} "
-            f"elements of {array.dtype}; {damage.changed} bytes around it have changed",
+            f"{self.function.label} {what}: {name}[{index}] {detail}",
             kind=self._launcher.kind,
             function=self.function.name,
             argument=argument.name or str(argument.number + 1),
@@ -264,24 +304,43 @@ class GuardedCall(Call):
         return error
 
 
+def _bytes_of(array: DeviceArray) -> bytearray:
+    data = bytearray(array.nbytes)
+    array.read(memoryview(data))
+    return data
+
+
+def _size_of(array: DeviceArray) -> int:
+    """Return the bytes of an element; 1 for packed ones."""
+    return max(array_bytes(parse_dtype(array.dtype)), 1)
+
+
+def _value_of(array: DeviceArray, data: bytes) -> object:
+    with suppress(TypeError, ValueError, FormatError):  # a type that NumPy does not have
+        return np.frombuffer(data, numpy_dtype(array.dtype))[0].tolist()
+    return data
+
+
 class GuardedLaunch(Launch):
     """A prepared launch whose arrays are compared after each call. The parameters are the call, and the arguments of `bind`."""
 
-    __slots__ = ("_check",)
+    __slots__ = ("_check", "_keep")
 
     def __init__(self, call: GuardedCall, arguments: Sequence[Any]) -> None:
         assert call.stream is not None
         super().__init__(call.function, call.kernel, call.stream, call.shape, call.values, arguments)
-        self._check = call.check
+        self._keep, self._check = call.keep, call.check
         prepared: Callable[..., object] = self.__call__
 
         def checked(*args: object, **keywords: object) -> None:
+            call.keep()
             prepared(*args, **keywords)
             call.check()
 
         object.__setattr__(self, "__call__", checked)
 
     def time(self) -> float:
+        self._keep()
         seconds = super().time()
         self._check()
         return seconds

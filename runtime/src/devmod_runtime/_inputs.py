@@ -16,10 +16,10 @@ from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, Function
+    from devmod import Device, Function, Image, Interface
 
 #: ``random``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
 _ARRAY = re.compile(r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?")
@@ -27,6 +27,10 @@ PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 #: The inputs from an interface: integers are small, so that products of sizes stay inside of the arrays.
 INTEGER, FLOAT, LENGTH = 16, 0.5, 1 << 18
+#: The texels of an image in each dimension, and the most bytes of one input: what a kernel declares may be a stranger's.
+_TEXELS, _MOST_BYTES = 64, 1 << 28
+#: The format of an image that declares none, by what the kernel reads or writes. Each device with images has the first.
+_FORMATS = {"": "rgba8unorm", "float": "rgba8unorm", "int": "rgba32sint", "uint": "rgba32uint"}
 
 
 class NotFromInterfaceError(Exception):
@@ -309,8 +313,30 @@ def _small(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return result
 
 
-def default_value(param: Param, length: int = LENGTH) -> Any:
+class RandomImage(NamedTuple):
+    """An image of random texels, which `on_device` makes."""
+
+    shape: tuple[int, ...]
+    format: str
+    layers: int
+
+
+def image_formats(interfaces: Iterable[Interface]) -> dict[str, str]:
+    """Return the format of each image by its name, for candidates that declare none: the first one that another declares."""
+    params = [each for interface in interfaces for each in interface.params if each.format]
+    return {each.name: each.format for each in reversed(params)}
+
+
+def threads_of_images(interfaces: Iterable[Interface]) -> list[int] | None:
+    """Return one thread for each texel of the images from `default_value`; None for functions without images."""
+    axes = [int(each.type[:1] or 2) for interface in interfaces for each in interface.params if each.kind == "image"]
+    return [_TEXELS] * max(axes) if axes else None
+
+
+def default_value(param: Param, length: int = LENGTH, image_format: str = "") -> Any:
     """Return a value for a parameter: an array of about `length` random numbers, or more if the kernel declares more, or a small scalar.
+
+    An image has 64 texels in each dimension, in the format that the kernel declares, or else in `image_format`.
 
     Raises
     ------
@@ -320,7 +346,10 @@ def default_value(param: Param, length: int = LENGTH) -> Any:
     if param.kind == "sampler":
         return None
     if param.kind == "image":
-        raise NotFromInterfaceError("it is an image, whose size and format the call chooses")
+        if param.type == "1d_buffer":
+            raise NotFromInterfaceError("it is an image over a buffer")
+        shape, layers = (_TEXELS,) * int(param.type[:1] or 2), INTEGER if param.type.endswith("_array") else 0
+        return RandomImage(shape, param.format or image_format or _FORMATS[param.sample], layers)
     if param.kind == "local":
         raise NotFromInterfaceError("the size of this local memory is unknown")
     if param.type == "handle":
@@ -334,7 +363,10 @@ def default_value(param: Param, length: int = LENGTH) -> Any:
     if param.kind == "buffer":
         # The same numbers for elements of one lane and of several: candidates of one function may differ in that.
         lanes = prod(dtype.shape)
-        elements = max(length // lanes, -(-param.size // max(dtype.itemsize, 1)))
+        size = max(dtype.itemsize, 1)
+        elements = max(min(length // lanes, _MOST_BYTES // size), -(-param.size // size), 1)
+        if elements * size > _MOST_BYTES:
+            raise NotFromInterfaceError(f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}")
         return random_array(param.name, (elements * lanes,), dtype.base).reshape(elements, *dtype.shape)
     value = _small(dtype)
     return value[()] if dtype.names else value.tolist()
@@ -364,7 +396,9 @@ def parameters(function: Function) -> dict[str, Param]:
     return dict(zip(names, interface.params, strict=True))
 
 
-def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], *, fill: bool) -> Arguments:
+def arguments_of(
+    function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], *, fill: bool, formats: Mapping[str, str] | None = None
+) -> Arguments:
     """Return the arguments of a call on the host.
 
     Parameters
@@ -377,6 +411,8 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
         As for `read_value`.
     fill
         Whether missing arguments are made from the interface. Else the call has its defaults, and samplers.
+    formats
+        The formats of images that declare none, by their names.
 
     Raises
     ------
@@ -408,7 +444,7 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
             if function._signature.interface is None:
                 raise NotFromInterfaceError("the function has no interface")
             try:
-                values[name] = default_value(param)
+                values[name] = default_value(param, image_format=(formats or {}).get(param.name, ""))
             except NotFromInterfaceError as error:
                 raise NotFromInterfaceError(f"{name}: {error}") from None
     if any(name.isdecimal() for name in values):
@@ -429,6 +465,8 @@ def on_device(function: Function, arguments: Arguments, device: Device) -> Argum
         try:
             if kind == "sampler":
                 return device.sampler(filter=value or "nearest") if value is None or isinstance(value, str) else value
+            if isinstance(value, RandomImage):
+                return _image_on_device(name, value, device)
             if not isinstance(value, np.ndarray) or not (value.ndim or kind == "buffer") or kind in ("scalar", "uniform"):
                 return value
             if kind == "image":
@@ -441,6 +479,20 @@ def on_device(function: Function, arguments: Arguments, device: Device) -> Argum
         tuple(copy(str(number), value) for number, value in enumerate(arguments.positional, 1)),
         {name: copy(name, value) for name, value in arguments.named.items()},
     )
+
+
+def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
+    try:
+        image = device.image(value.shape, value.format, layers=value.layers)
+    except DevmodError as error:
+        raise NotFromInterfaceError(f"{name}: {error}") from None
+    if value.format.endswith("norm"):
+        generator, limits = np.random.default_rng(crc32(name.encode())), np.iinfo(image.texel.dtype)
+        texels = generator.integers(limits.min, limits.max, image.array_shape, limits.dtype, endpoint=True)
+    else:
+        texels = random_array(name, image.array_shape, np.dtype(image.texel.dtype))
+    image.copy_from(texels)
+    return image
 
 
 def results_of(function: Function, arguments: Arguments) -> dict[str, np.ndarray[Any, Any]]:

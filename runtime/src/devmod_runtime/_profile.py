@@ -10,42 +10,50 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import Counter, deque
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
+from math import inf
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
 from traceback import walk_tb
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
+from devmod import Local
 from devmod._plugins import hooks, registry
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Event, Stream
+from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Self
 
     from devmod_runtime._observed import Methods
 
-#: The methods of a device that copy: the name of the record, and the position of the argument with the bytes.
+#: The methods of a device that copy and return when the copy is done. The stream is the last argument, and the bytes are the one before.
 _COPIES = {
-    "upload": ("copy to the device", 1),
-    "write": ("copy to the device", 2),
-    "start_write": ("copy to the device", 2),
-    "read": ("copy to the host", 2),
-    "start_read": ("copy to the host", 2),
-    "copy": ("copy on the device", 3),
-    "write_image": ("copy to the device", 2),
-    "read_image": ("copy to the host", 2),
+    "write": "copy to the device",
+    "read": "copy to the host",
+    "write_image": "copy to the device",
+    "read_image": "copy to the host",
 }
+#: Those that queue a copy.
+_QUEUED_COPIES = {
+    "start_write": "queued copy to the device",
+    "start_read": "queued copy to the host",
+    "copy": "copy on the device",
+}
+#: Types of arguments that are no arrays.
+_NO_ARRAYS = frozenset((int, float, bool, Local))
 #: The records of which the times on the device are read together: a driver's events are few.
 _MOST_EVENTS = 4096
 
@@ -66,9 +74,9 @@ class Record(NamedTuple):
     host
         The seconds on the host. A launch is queued in this time.
     on_device
-        The seconds of a launch on the device; None for other actions, and where devices have no times.
+        The seconds of a launch or of a queued copy on the device; None for other actions, and where devices have no times.
     nbytes
-        The bytes of the arrays that a call or a launch gets, or of a copy.
+        The bytes of the arrays that a call or a launch gets, each counted once, or of a copy.
     thread
         The number of the thread.
     """
@@ -89,11 +97,20 @@ _Entry = tuple[str, str, str, int, int, int, int]
 
 
 class _Pending(NamedTuple):
-    """A launch whose time on the device is not read yet: what was recorded of it, and the events around it."""
+    """What a stream has in its queue, whose time on the device is not read yet: its record, and the events around it."""
 
     entry: _Entry
+    stream: Stream
     begin: Event
     end: Event
+
+
+class _OnDevice(NamedTuple):
+    """The start on the device, in seconds after an event that the device's launches have in common; the seconds there; and the stream."""
+
+    start: float
+    seconds: float
+    stream: Stream
 
 
 class _Local(threading.local):
@@ -118,17 +135,19 @@ class Profile:
     def __init__(self, *, device_times: bool = True) -> None:
         self._device_times = device_times
         self._entries: list[_Entry] = []
-        self._pending: list[_Pending] = []
-        #: Of each stream's device: the first event and the time of the host when it was made, for the trace.
-        self._first: dict[str, tuple[Event, float]] = {}
-        #: How much later each device reached its first event at the least: none of its launches began before the host queued it.
-        self._late: dict[str, float] = {}
-        #: The start of each launch on its device, in seconds of the profile, and its seconds there, by the identity of its entry.
-        self._on_device: dict[int, tuple[float, float]] = {}
+        self._pending: deque[_Pending] = deque()
+        #: Of each device: an event, and the seconds from the first event to it. Drivers give the time between two events alone.
+        self._base: dict[Device, tuple[Event, float]] = {}
+        #: Of each device: the seconds of the profile when it reached the first event, at the least.
+        self._offset: dict[Device, float] = {}
+        #: By the identity of the entry.
+        self._on_device: dict[int, _OnDevice] = {}
         self._local = _Local()
         self._stack = ExitStack()
-        #: The devices without times.
-        self._untimed: set[str] = set()
+        #: The streams without times.
+        self._untimed: WeakSet[Stream] = WeakSet()
+        #: Of each device: other threads queue nothing between the two events of a launch.
+        self._locks: dict[Device, Any] = {}
         self._start = self._process = 0
         self._hooked = False
         #: The distributions of which a hook has failed.
@@ -154,12 +173,14 @@ class Profile:
     @property
     def records(self) -> list[Record]:
         """What the program did, in the order in which it ended. The times on the device are there when the context has ended."""
+        if self not in _profiles:
+            self._read_times()  # of another thread's launch that began in the context
         return [self._record(entry) for entry in self._entries]
 
     def _record(self, entry: _Entry) -> Record:
         action, name, device, begin, end, nbytes, thread = entry
         on_device = self._on_device.get(id(entry))
-        seconds = on_device[1] if on_device is not None else None
+        seconds = on_device.seconds if on_device is not None else None
         return Record(action, name, device, (begin - self._start) * 1e-9, (end - begin) * 1e-9, seconds, nbytes, thread)
 
     def table(self) -> str:
@@ -174,7 +195,8 @@ class Profile:
             host, on_device = sum(each.host for each in group), sum(times)
             seconds = on_device if times else host
             nbytes = sum(each.nbytes for each in group)
-            rate = f"{nbytes / seconds / 1e9:.3g}" if nbytes and seconds and action in ("launch", "copy") else ""
+            has_rate = action == "launch" or (action == "copy" and (bool(times) or name not in _QUEUED_COPIES.values()))
+            rate = f"{nbytes / seconds / 1e9:.3g}" if nbytes and seconds and has_rate else ""
             label = name if action in ("launch", "copy") else f"{action} {name}"
             rows.append((label, device, str(len(group)), duration_text(host), duration_text(on_device) if times else "", rate))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -186,18 +208,23 @@ class Profile:
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread, and one for each device."""
+        """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread, and one for each stream of a device."""
         events: list[dict[str, Any]] = []
-        devices: dict[str, int] = {}
-        for entry in self._entries:
-            each = self._record(entry)
+        streams: dict[Stream, int] = {}
+        for entry in tuple(self._entries):
+            each, on_device = self._record(entry), self._on_device.get(id(entry))
             events.append(_trace_event(each, each.thread, 1, each.start, each.host))
-            if each.on_device is not None:
-                track = devices.setdefault(each.device, len(devices) + 1)
-                start = self._on_device[id(entry)][0] + self._late[each.device]
-                events.append(_trace_event(each, track, 2, start, each.on_device))
+            if on_device is not None:
+                track = streams.setdefault(on_device.stream, len(streams) + 1)
+                start = on_device.start + self._offset[on_device.stream.device]
+                events.append(_trace_event(each, track, 2, start, on_device.seconds))
         names = [{"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for name, pid in (("host", 1), ("device", 2))]
-        tracks = [{"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}} for name, tid in devices.items()]
+        tracks, counts = [], Counter[str]()
+        for stream, tid in streams.items():
+            label = device_label(stream.device)
+            counts[label] += 1
+            name = label if counts[label] == 1 else f"{label}, stream {counts[label]}"
+            tracks.append({"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}})
         Path(path).write_text(json.dumps({"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}), encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -234,9 +261,13 @@ class Profile:
     def _methods_of(self, owner: type) -> dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]]:
         """Return what replaces the methods of a class of devices or streams that copy and wait."""
         found: dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]] = {}
-        for name, (text, position) in _COPIES.items():
-            if name in owner.__dict__:
-                found[owner, name] = partial(self._copy, name=text, position=position)
+        for name in owner.__dict__.keys() & _COPIES.keys():
+            found[owner, name] = partial(self._copy, name=_COPIES[name])
+        for name in owner.__dict__.keys() & _QUEUED_COPIES.keys():
+            found[owner, name] = partial(self._queued_copy, name=_QUEUED_COPIES[name])
+        if "upload" in owner.__dict__ and owner is not Device:  # that of Device calls `write`
+            about = lambda device, data, stream: ("copy", _COPIES["write"], device, data.nbytes)  # noqa: E731
+            found[owner, "upload"] = partial(self._outermost, about=about)
         if "synchronize" in owner.__dict__:
             found[owner, "synchronize"] = partial(
                 self._outermost, about=lambda queue: ("wait", "the device", getattr(queue, "device", queue), 0)
@@ -263,19 +294,41 @@ class Profile:
 
         return recorded
 
-    def _copy(self, original: Callable[..., Any], name: str, position: int) -> Callable[..., Any]:
-        def about(*args: Any) -> tuple[str, str, Any, int]:
-            data = args[position]
-            return "copy", name, args[0], data if isinstance(data, int) else data.nbytes
+    def _copy(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """Return a method that waits for the stream before it copies: else the time of the copy has that of the launches before it."""
+        copy = self._outermost(original, lambda *args: ("copy", name, args[0], args[-2].nbytes))
 
-        return self._outermost(original, about)
+        @wraps(original)
+        def recorded(*args: Any, **keywords: Any) -> Any:
+            if not self._local.inside:
+                args[-1].synchronize()
+            return copy(*args, **keywords)
+
+        return recorded
+
+    def _queued_copy(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        local = self._local
+
+        @wraps(original)
+        def recorded(*args: Any) -> Any:
+            if local.inside:
+                return original(*args)
+            data = args[-2]
+            nbytes = data if isinstance(data, int) else data.nbytes
+            local.inside = True
+            try:
+                return self._queued("copy", name, args[-1], lambda: nbytes, original)(*args)
+            finally:
+                local.inside = False
+
+        return recorded
 
     def _call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local = self._local
 
         @wraps(original)
         def recorded(function: Function, /, *args: Any, **keywords: Any) -> Any:
-            nbytes = local.nbytes = sum(getattr(each, "nbytes", 0) for each in (*args, *keywords.values()))
+            nbytes = local.nbytes = _bytes_of((*args, *keywords.values()))
             local.device = ""
             begin = perf_counter_ns()
             try:
@@ -311,7 +364,7 @@ class Profile:
 
     def _prepared(self, original: Callable[..., Any], launch: Launch) -> Callable[..., Any]:
         """Return what records the calls of a prepared launch."""
-        nbytes = sum(getattr(each, "nbytes", 0) for each in launch._values[1])
+        nbytes = _bytes_of(launch._values[1])
         return self._launch(original, launch.function, launch.stream, lambda: nbytes)
 
     def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
@@ -326,20 +379,11 @@ class Profile:
                 add(("launch", name, device, begin, perf_counter_ns(), nbytes_of(), get_ident()))
             return result
 
+        with_events = self._queued("launch", name, stream, nbytes_of, original)
+
         def recorded_with_events(*args: Any, **keywords: Any) -> Any:
             local.device = device
-            first = self._event(stream, device)
-            begin = perf_counter_ns()
-            result = original(*args, **keywords)
-            if result is not NotImplemented:
-                entry = ("launch", name, device, begin, perf_counter_ns(), nbytes_of(), get_ident())
-                add(entry)
-                last = self._event(stream, device)
-                if first is not None and last is not None:
-                    self._pending.append(_Pending(entry, first, last))
-                    if len(self._pending) >= _MOST_EVENTS:
-                        self._read_times()
-            return result
+            return with_events(*args, **keywords)
 
         record = recorded_with_events if self._device_times else recorded
 
@@ -365,47 +409,107 @@ class Profile:
                 text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected; the profile "
                 warnings.warn(f"{text}hides further errors of the hook", RuntimeWarning, stacklevel=4)
 
+    def _queued(
+        self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], original: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Return a function that queues a launch or a copy, and records it with an event before and after it."""
+        order, device, event, pending = self._order(stream), device_label(stream.device), self._event, self._pending
+
+        def queued(*args: Any, **keywords: Any) -> Any:
+            with order:
+                first = event(stream)
+                begin = perf_counter_ns()
+                result = original(*args, **keywords)
+                if result is NotImplemented:
+                    return result
+                entry = (action, name, device, begin, perf_counter_ns(), nbytes_of(), get_ident())
+                last = event(stream)
+            self._entries.append(entry)
+            if first is not None and last is not None:
+                pending.append(_Pending(entry, stream, first, last))
+                if len(pending) >= _MOST_EVENTS:
+                    self._read_times()
+            return result
+
+        return queued
+
     # -- times on the device
 
-    def _event(self, stream: Stream, device: str) -> Event | None:
-        """Return an event at the end of the stream's queue; None if the device has no times."""
-        if device in self._untimed:
+    def _order(self, stream: Stream) -> Any:
+        """Return the lock that keeps a launch and its events together. Streams of one device may be one queue.
+
+        A stream with a lock of its own holds it while it calls prepared launches, so another lock could block both threads.
+        """
+        lock = getattr(stream, "lock", None)
+        if hasattr(lock, "acquire"):
+            return lock
+        return self._locks.get(stream.device) or self._locks.setdefault(stream.device, fork_safe(threading.RLock()))
+
+    def _event(self, stream: Stream) -> Event | None:
+        """Return an event at the end of the stream's queue; None if the stream has no times."""
+        if not self._device_times or stream in self._untimed:
             return None
         local = self._local
         inside, local.inside = local.inside, True
         try:
-            event = stream.record()
+            return stream.record()
         finally:
             local.inside = inside
-        if device not in self._first:
-            self._first[device] = event, (perf_counter_ns() - self._start) * 1e-9
-        return event
 
     def _read_times(self) -> None:
-        """Wait for the recorded launches, and set their times on the device."""
-        pending, self._pending = self._pending, []
+        """Wait for what is recorded, and set the times on the device."""
         if os.getpid() != self._process:
             return  # the driver is the parent's
         inside, self._local.inside = self._local.inside, True
         try:
-            for entry, first, last in pending:
-                self._read_time(entry, first, last)
+            streams = {}
+            for _ in range(len(self._pending)):
+                try:
+                    each = self._pending.popleft()
+                except IndexError:  # another thread reads them too
+                    break
+                self._read_time(each)
+                streams[each.stream.device] = each.stream
+            for stream in streams.values():
+                self._compare_clocks(stream)
         finally:
             self._local.inside = inside
 
-    def _read_time(self, entry: _Entry, first: Event, last: Event) -> None:
-        device = entry[2]
-        if device in self._untimed:
+    def _read_time(self, each: _Pending) -> None:
+        if each.stream in self._untimed:
             return
+        device = each.stream.device
         try:
-            last.synchronize()
-            base, start = self._first[device]
-            begin = start + (first.elapsed(base) if first is not base else 0.0)
-            self._on_device[id(entry)] = begin, last.elapsed(first)
-        except DevmodError:  # a kind or a device without time stamps
-            self._untimed.add(device)
-        else:
-            self._late[device] = max(self._late.get(device, 0.0), (entry[3] - self._start) * 1e-9 - begin)
+            each.end.synchronize()
+            seconds = each.end.elapsed(each.begin)
+            start = self._since_first(each.begin, device)
+        except DevmodError:  # a kind, a device or a queue without time stamps
+            self._untimed.add(each.stream)
+            return
+        self._on_device[id(each.entry)] = _OnDevice(start, seconds, each.stream)
+        self._reached(device, start, each.entry[3])
+
+    def _since_first(self, event: Event, device: Device) -> float:
+        """Return the seconds from the device's first event to this one."""
+        base, start = self._base.setdefault(device, (event, 0.0))
+        if event is base:
+            return start
+        seconds = start + event.elapsed(base)
+        if seconds > start + 1:  # CUDA and HIP return a float of 32 bits
+            self._base[device] = event, seconds
+        return seconds
+
+    def _reached(self, device: Device, seconds: float, queued: int) -> None:
+        """Note that the device reached an event, so many seconds after its first one, when the host had queued it, or later."""
+        self._offset[device] = max(self._offset.get(device, -inf), (queued - self._start) * 1e-9 - seconds)
+
+    def _compare_clocks(self, stream: Stream) -> None:
+        """Compare the clocks by one more event: the device reaches it at once, unless other threads have filled the queue."""
+        if stream in self._untimed:
+            return
+        now = perf_counter_ns()
+        with suppress(DevmodError):
+            self._reached(stream.device, self._since_first(stream.record(), stream.device), now)
 
 
 def profile(*, device_times: bool = True) -> Profile:
@@ -481,6 +585,12 @@ def _provider_of(kind: str, error: Exception) -> str:
                 if getattr(registry.load_claim(claim).devmod_launch, "__code__", None) in codes:
                     return claim.provider if claim.distribution else "this program"
     return "a plugin"
+
+
+def _bytes_of(values: Iterable[Any]) -> int:
+    """Return the bytes of the arrays among arguments, each array counted once."""
+    arrays = {id(each): each for each in values if type(each) not in _NO_ARRAYS and getattr(each, "shape", True)}
+    return sum([getattr(each, "nbytes", 0) for each in arrays.values()])
 
 
 def _classes(base: type) -> Iterator[type]:

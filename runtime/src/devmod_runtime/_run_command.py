@@ -16,7 +16,17 @@ from devmod._plugins.devices import device_label
 from devmod.commands import debug_option, echo, plugins_at_work, print_json, quiet_drivers
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._difference import Difference, worst_difference
-from devmod_runtime._inputs import arguments_of, on_device, read_array, read_counts, results_of, split_assignments, write_array
+from devmod_runtime._inputs import (
+    PICTURES,
+    arguments_of,
+    on_device,
+    parameters,
+    read_array,
+    read_counts,
+    results_of,
+    split_assignments,
+    write_array,
+)
 from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
@@ -105,6 +115,8 @@ def command(
             call = on_device(kernel, arguments_of(kernel, given, {}, fill=False), target)
             for name in (*expected, *saved):
                 _check_name(function, name, call)
+            params = parameters(kernel)
+            wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
             with profile() as recorded:
                 begin = perf_counter()
                 result = kernel(*call.positional, **call.named, **sizes)
@@ -123,12 +135,14 @@ def command(
         "expected": {},
         "saved": saved,
     }
-    differences: dict[str, Difference] = {}
-    for name, path in expected.items():
-        differences[name] = worst_difference(name, _array(results, call, name), read_array(name, path), rtol, atol)
-        report["expected"][name] = {"file": path, **_plain(differences[name])}
     for name, path in saved.items():
         write_array(name, path, _array(results, call, name))
+    differences: dict[str, Difference] = {}
+    for name, path in expected.items():
+        result = _array(results, call, name)
+        is_scaled = path.lower().endswith(PICTURES) and result.dtype.kind == "f" and wanted[name].dtype.kind == "u"  # an image, as saved
+        differences[name] = worst_difference(name, result, wanted[name] / 255 if is_scaled else wanted[name], rtol, atol)
+        report["expected"][name] = {"file": path, **_plain(differences[name])}
     if as_json:
         print_json(report)
     else:

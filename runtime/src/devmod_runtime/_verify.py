@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from functools import cache
+from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
-from devmod import devices, explain
+import numpy as np
+
+from devmod import Image, Local, devices, dumps, explain, loads
+from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
+from devmod._plugins import registry
 from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
+from devmod.worker import answer_items, answers, can_start_python
 from devmod_runtime._difference import worst_difference
 from devmod_runtime._guard import guard
-from devmod_runtime._inputs import INTEGER, NotFromInterfaceError, arguments_of, on_device, results_of
+from devmod_runtime._inputs import (
+    INTEGER,
+    NotFromInterfaceError,
+    arguments_of,
+    image_formats,
+    on_device,
+    results_of,
+    threads_of_images,
+)
 from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    import numpy as np
-
-    from devmod import Device, Function, FunctionInfo, Module
+    from devmod import Device, FunctionInfo, Interface, Module
 
 _OUTCOMES = ("reference", "agrees", "differs", "writes outside", "failed", "not compared")
 _ERRORS = ("differs", "writes outside", "failed")
@@ -128,12 +142,13 @@ def verify(
     threads: int | Sequence[int] | None = None,
     rtol: float = 1e-3,
     atol: float = 1e-5,
+    timeout: float = 120,
 ) -> Verification:
     """Check the payloads of a module, and compare the results of each function's candidates on the devices of this machine.
 
-    Each candidate is launched on each device that it fits, under `devmod.guard`, with the same inputs from its interface: arrays of random
-    numbers, integers of 16, floats of 0.5. The results are compared with those of the first. ``DEVMOD_DEVICE`` restricts a kind to one
-    device.
+    Each candidate is launched on each device that it fits, in another process and under `devmod.guard`, with the same inputs from its
+    interface: arrays and images of random numbers, integers of 16, floats of 0.5. The results are compared with those of the first. A
+    candidate that ends the process has failed. ``DEVMOD_DEVICE`` restricts a kind to one device.
 
     Parameters
     ----------
@@ -147,7 +162,9 @@ def verify(
     threads
         The threads of each launch. Default: two blocks in each dimension in which the block has threads.
     rtol, atol
-        The tolerance: ``atol + rtol * abs(expected)``.
+        The tolerance: ``atol + rtol * abs(expected)``. Numbers that an image stores as integers for floats may differ by 1.
+    timeout
+        The limit for one launch with its build, in seconds.
 
     Raises
     ------
@@ -167,15 +184,18 @@ def verify(
     given = dict(arguments or {})
     unused = set(given)
     functions = {}
-    listed = cache(devices)
-    for each in names if name is None else [name]:
-        owner = owner_of(each, module)
-        among = owner.candidates if isinstance(owner, BundleModule) else [owner]
-        candidates = [leaf for leaf in sound if each in leaf.function_names and leaf in among]
-        functions[each] = tuple(_Comparer(each, candidates, listed, given, unused, threads, rtol, atol).compare())
+    with tempfile.TemporaryDirectory(prefix="devmod-verify-") as folder:
+        trials = _Trials(Path(folder), given, unused, threads)
+        for each in names if name is None else [name]:
+            owner = owner_of(each, module)
+            among = owner.candidates if isinstance(owner, BundleModule) else [owner]
+            candidates = [leaf for leaf in sound if each in leaf.function_names and leaf in among]
+            functions[each] = trials.of_function(each, candidates)
+        trials.run(timeout)
+        comparisons = {each: tuple(_compare(planned, rtol, atol)) for each, planned in functions.items()}
     if unused:
         raise ArgumentError(f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused))
-    return Verification(payloads, functions)
+    return Verification(payloads, comparisons)
 
 
 # -- Payloads.
@@ -256,111 +276,219 @@ _BINARY_READERS = {"cubin": _read_cubin, "fatbin": _read_fatbin, "hsaco": _read_
 # -- Candidates.
 
 
-class _Comparer:
-    """The comparison of one function's candidates on listed devices. The parameters are those of `verify`; used names leave `unused`."""
+class _Planned(NamedTuple):
+    """A candidate on a device, or a candidate without one and the reason.
 
-    def __init__(
-        self,
-        name: str,
-        candidates: Sequence[Module],
-        listed: Callable[[], Sequence[Device]],
-        given: dict[str, Any],
-        unused: set[str],
-        threads: Any,
-        rtol: float,
-        atol: float,
-    ) -> None:
-        self._name, self._candidates, self._listed, self._given, self._unused = name, candidates, listed, given, unused
-        self._threads, self._rtol, self._atol = threads, rtol, atol
+    Attributes
+    ----------
+    label, device, reason
+        The candidate, its device or "", and why it is not launched.
+    request
+        What `_launch` is called with.
+    answer
+        What it has returned, once it has run.
+    """
+
+    label: str
+    device: str
+    reason: str
+    request: dict[str, Any]
+    answer: dict[str, Any]
+
+
+class _Trials:
+    """The launches of all candidates. Their process gets text, numbers and files in `folder`. Used names leave `unused`."""
+
+    def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any) -> None:
+        self._folder, self._unused = folder, unused
+        self._threads = threads if threads is None or isinstance(threads, int) else [*map(int, threads)]
+        self._number, self._listed = count(), cache(devices)
+        self._given = {name: self._text(name, value) for name, value in given.items()}
+        self._files: dict[int, Path] = {}
+        self._planned: list[_Planned] = []
+
+    def _text(self, name: str, value: Any) -> str:
+        """Return the value of an argument as a text of `devmod run`."""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, Local):
+            return f"local:{value.nbytes}"
+        if hasattr(value, "numpy"):  # an array or an image of devmod
+            value = value.numpy()
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, np.ndarray):
+            path = self._folder / f"{next(self._number)}.npy"
+            np.save(path, value, allow_pickle=False)
+            return str(path)
+        return repr(value)
+
+    def of_function(self, name: str, candidates: Sequence[Module]) -> list[_Planned]:
+        """Plan the launches of one function."""
         interfaces = [info.interface for each in candidates if (info := _info(each, name)) is not None and info.interface is not None]
-        #: The block of a candidate that has none of its own.
-        self._block = next((block for each in interfaces if (block := each.block or each.default_block)), None)
-        self._expected: dict[str, np.ndarray[Any, Any]] | None = None
-        self._reference = ""
-
-    def compare(self) -> Iterator[Comparison]:
-        """Yield the comparisons."""
-        for module in self._candidates:
+        planned: list[_Planned] = []
+        for module in candidates:
             default = default_device(module.kind)
             here = [device for device in self._listed() if device.kind == module.kind] if default is None else [default]
-            label = describe_candidate(module)
-            fits = False
-            reason = ""
+            reason, fits = "", False
             for device in here:
-                candidate = explain(module, self._name, device).functions[self._name][0]
+                candidate = explain(module, name, device).functions[name][0]
                 if candidate.outcome == "refused":
                     reason = candidate.text
                     continue
                 fits = True
-                yield Comparison(label, device_label(device), *self._launch(module, device))
+                planned.append(self._plan(module, name, device, interfaces))
             if not fits:
-                reason = reason or explain(module, self._name).functions[self._name][0].text
-                yield Comparison(label, "", "not compared", reason)
+                planned.append(_Planned(describe_candidate(module), "", reason or explain(module, name).functions[name][0].text, {}, {}))
+        self._planned += planned
+        return planned
 
-    def _launch(self, module: Module, device: Device) -> tuple[str, str]:
-        """Return the outcome of a candidate on a device, and the text."""
+    def _plan(self, module: Module, name: str, device: Device, interfaces: Sequence[Interface]) -> _Planned:
+        path = self._files.get(id(module))
+        if path is None:
+            path = self._files[id(module)] = self._folder / f"{next(self._number)}.devmod"
+            path.write_bytes(dumps(module))
+        arguments = {}
         try:
-            function = module.get_function(self._name).on(device)
-            results, note = self._results(function, device)
-        except NotFromInterfaceError as error:
-            return "not compared", str(error)
-        except GuardError as error:
-            return "writes outside", str(error)
-        except ArgumentError:
-            raise
-        except DevmodError as error:
-            return "failed", str(error)
-        except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
-            return "failed", describe_error(error)
-        if self._expected is None:
-            self._expected, self._reference = results, f"{describe_candidate(module)} on {device_label(device)}"
-            return "reference", note
-        return self._compared(results, note)
+            order = module.get_function(name)._order
+        except DevmodError:  # its process has the error
+            pass
+        else:
+            arguments = {each: text for each, text in self._given.items() if each in order.names or each in order.records}
+            self._unused.difference_update(arguments)
+        place = device_label(device)
+        request = {
+            "module": str(path),
+            "kind": module.kind,
+            "name": name,
+            "device": place,
+            "arguments": arguments,
+            "formats": image_formats(interfaces),
+            "threads": self._threads if self._threads is not None else threads_of_images(interfaces),
+            # The block of a candidate that has none of its own.
+            "block": next((block for each in interfaces if (block := each.block or each.default_block)), None),
+            "results": str(self._folder / str(next(self._number))),
+        }
+        return _Planned(describe_candidate(module), place, "", request, {})
 
-    def _results(self, function: Function, device: Device) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
-        interface = function._signature.interface
-        if interface is None:
-            raise NotFromInterfaceError("the function has no interface")
-        mine = {name: value for name, value in self._given.items() if name in function._order.names or name in function._order.records}
-        self._unused.difference_update(mine)
-        host = arguments_of(function, mine, {}, fill=True)
-        launch: dict[str, Any] = {}
-        if function._launcher.has_grid:
-            block = function.block
-            if block is None and not (interface.open_block and self._block is None):
-                if self._block is None:
-                    raise NotFromInterfaceError("its interface has no block of threads")
-                launch["block"] = block = self._block
-            launch["threads"] = self._threads if self._threads is not None else _threads(block)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with guard():
-                call = on_device(function, host, device)
-                result = function(*call.positional, **call.named, **launch)
-                results = results_of(function, call)
-        if result is not None:
-            results["the returned value"] = _array(result)
-        return results, "; ".join(str(each.message) for each in caught if str(each.message).count("guard cannot see"))
+    def run(self, timeout: float) -> None:
+        """Launch all: each in another process, but runtimes that were registered in this process alone."""
+        launched = [each for each in self._planned if each.request]
+        groups = ("devmod.create", "devmod.device", "devmod.load_from_bytes")
+        in_process = {claim.name for group in groups for claim in registry.claims(group) if claim.object is not None}
+        remote = [each for each in launched if each.request["kind"] not in in_process] if can_start_python() else []
+        for each, (answer, end) in zip(remote, answers(__name__, [each.request for each in remote], timeout), strict=True):
+            each.answer.update({"outcome": "failed", "text": f"its launch {end}"} if answer is None else answer)
+        for each in launched:
+            if not each.answer:
+                each.answer.update(_launch(each.request))
 
-    def _compared(self, results: Mapping[str, np.ndarray[Any, Any]], note: str) -> tuple[str, str]:
-        assert self._expected is not None
-        worst = None
-        for name in [each for each in results if each in self._expected]:  # reflection may know of one candidate alone that it only reads
-            try:
-                difference = worst_difference(name, results[name], self._expected[name], self._rtol, self._atol)
-            except ArgumentError as error:
-                return "differs", str(error)
-            if worst is None or (difference.is_error, difference.error) > (worst[1].is_error, worst[1].error):
-                worst = name, difference
-        if worst is None:
-            return "not compared", "it writes to no array"
-        name, difference = worst
-        if difference.is_error:
-            return "differs", (
-                f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {self._reference}; they differ by "
-                f"{difference.error:.3g}"
-            )
-        return "agrees", "; ".join(filter(None, (f"worst error {difference.error:.3g}", note)))
+
+def main(request: dict[str, Any]) -> None:
+    """Run in the new process: answer with the outcome of each launch."""
+    answer_items(request, _launch)
+
+
+def _launch(request: dict[str, Any]) -> dict[str, Any]:
+    """Launch a candidate and write its results to files. Return the outcome, "launched" or one of a `Comparison`, and the text."""
+    try:
+        device = find_device(request["device"])
+        results, note = _results(request, device)
+        files: list[tuple[str, str, bool]] = []
+        for name, (array, is_rounded) in results.items():
+            path = f"{request['results']}-{len(files)}.npy"
+            np.save(path, array, allow_pickle=False)
+            files.append((name, path, is_rounded))
+    except NotFromInterfaceError as error:
+        return {"outcome": "not compared", "text": str(error)}
+    except GuardError as error:
+        return {"outcome": "writes outside", "text": str(error)}
+    except ArgumentError as error:
+        about = {"kind": error.kind, "function": error.function, "argument": error.argument}
+        return {"outcome": "error", "text": str(error), "about": about}
+    except DevmodError as error:
+        return {"outcome": "failed", "text": str(error)}
+    except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
+        return {"outcome": "failed", "text": describe_error(error)}
+    return {"outcome": "launched", "text": note, "results": files}
+
+
+def _results(request: Mapping[str, Any], device: Device) -> tuple[dict[str, tuple[np.ndarray[Any, Any], bool]], str]:
+    """Return the arrays that a candidate has written to, whether their numbers were rounded to integers, and a note."""
+    function = loads(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
+    interface = function._signature.interface
+    if interface is None:
+        raise NotFromInterfaceError("the function has no interface")
+    host = arguments_of(function, request["arguments"], {}, fill=True, formats=request["formats"])
+    launch: dict[str, Any] = {}
+    if function._launcher.has_grid:
+        block = function.block
+        if block is None and not (interface.open_block and request["block"] is None):
+            if request["block"] is None:
+                raise NotFromInterfaceError("its interface has no block of threads")
+            launch["block"] = block = tuple(request["block"])
+        launch["threads"] = request["threads"] if request["threads"] is not None else _threads(block)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with guard():
+            call = on_device(function, host, device)
+            result = function(*call.positional, **call.named, **launch)
+            arrays = results_of(function, call)
+    images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
+    results = {name: (array, name in images and array.dtype.kind in "iu") for name, array in arrays.items()}
+    if result is not None:
+        results["the returned value"] = _array(result), False
+    return results, "; ".join(str(each.message) for each in caught if str(each.message).count("guard cannot see"))
+
+
+def _compare(planned: Sequence[_Planned], rtol: float, atol: float) -> Iterator[Comparison]:
+    """Yield the comparisons of one function's launches."""
+    expected: dict[str, np.ndarray[Any, Any]] | None = None
+    reference = ""
+    for label, device, reason, _, answer in planned:
+        if not answer:
+            yield Comparison(label, device, "not compared", reason)
+        elif answer["outcome"] == "error":
+            raise ArgumentError(answer["text"], **answer["about"])
+        elif answer["outcome"] != "launched":
+            yield Comparison(label, device, answer["outcome"], answer["text"])
+        else:
+            results = {name: np.load(path, allow_pickle=False) for name, path, _ in answer["results"]}
+            if expected is None:
+                expected, reference = results, f"{label} on {device}"
+                yield Comparison(label, device, "reference", answer["text"])
+            else:
+                rounded = {name for name, _, is_rounded in answer["results"] if is_rounded}
+                yield Comparison(label, device, *_compared(results, expected, reference, rounded, answer["text"], rtol, atol))
+
+
+def _compared(
+    results: Mapping[str, np.ndarray[Any, Any]],
+    expected: Mapping[str, np.ndarray[Any, Any]],
+    reference: str,
+    rounded: set[str],
+    note: str,
+    rtol: float,
+    atol: float,
+) -> tuple[str, str]:
+    """Return the outcome of a comparison, and the text."""
+    worst = None
+    for name in [each for each in results if each in expected]:  # reflection may know of one candidate alone that it only reads
+        try:
+            difference = worst_difference(name, results[name], expected[name], rtol, max(atol, 1) if name in rounded else atol)
+        except ArgumentError as error:
+            return "differs", str(error)
+        if worst is None or (difference.is_error, difference.error) > (worst[1].is_error, worst[1].error):
+            worst = name, difference
+    if worst is None:
+        return "not compared", "it writes to no array"
+    name, difference = worst
+    if difference.is_error:
+        return "differs", (
+            f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {reference}; they differ by "
+            f"{difference.error:.3g}"
+        )
+    return "agrees", "; ".join(filter(None, (f"worst error {difference.error:.3g}", note)))
 
 
 def _threads(block: Sequence[int] | None) -> tuple[int, ...]:
@@ -369,8 +497,6 @@ def _threads(block: Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _array(value: Any) -> np.ndarray[Any, Any]:
-    import numpy as np
-
     return np.asarray([value])
 
 

@@ -33,6 +33,8 @@ Exit status:
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks.")
 @click.option("--rtol", type=float, default=1e-3, show_default=True, help="The tolerance, relative to the expected value.")
 @click.option("--atol", type=float, default=1e-5, show_default=True, help="The absolute tolerance.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120, show_default=True, metavar="SECONDS",
+              help="The time limit for one launch with its build.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
@@ -44,18 +46,20 @@ def command(
     threads: str | None,
     rtol: float,
     atol: float,
+    timeout: float,
     as_json: bool,
 ) -> None:
     """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of FUNCTION, or of all functions, and compare.
 
-    Each candidate runs on each device of this machine that it fits, under a guard, with the same random inputs from its interface. A
-    function that cannot be called from its interface alone is listed with the reason; NAME=VALUE gives an argument, as for `devmod run`.
+    Each candidate runs on each device of this machine that it fits, in another process and under a guard, with the same random inputs from
+    its interface. A candidate that ends the process has failed. A function that cannot be called from its interface alone is listed with
+    the reason; NAME=VALUE gives an argument, as for `devmod run`.
     """
     quiet_drivers()
     given = split_assignments(arguments, "verify")
     sizes = read_counts(threads, {}, "--threads") if threads else None
     with plugins_at_work():
-        verification = verify(open_file(file)[1], function, given, threads=sizes, rtol=rtol, atol=atol)
+        verification = verify(open_file(file)[1], function, given, threads=sizes, rtol=rtol, atol=atol, timeout=timeout)
     if as_json:
         print_json(verification.to_dict())
     else:

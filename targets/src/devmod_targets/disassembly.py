@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
 from pluggy import HookimplMarker
 
-from devmod.backend import find_program, payload_of
+from devmod.backend import environment_text, find_program, payload_of
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, pip_install
 from devmod_readers.nvidia import fatbin_members
 from devmod_targets.authoring._process import own_environment, run_program
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _FORMATS = ("cubin", "fatbin", "spv", "hsaco", "so")
 #: LLVM's program by its names in PATH: versioned ones are newer than the system's default.
 _OBJDUMPS = (*(f"llvm-objdump-{version}" for version in range(24, 14, -1)), "llvm-objdump")
+#: How to install one that knows the processors of today. No wheel of PyPI has one.
+_INSTALL = "apt install llvm-19 (Debian 12 and Ubuntu 24.04, or later)"
 
 
 @HookimplMarker("devmod")
@@ -56,7 +59,10 @@ def _texts(kind: str, fmt: str, name: str, data: Binary, is_text: bool) -> Itera
     elif fmt == "cubin":
         yield name, _run([_nvdisasm(), "-c"], data, kind)
     else:
-        yield name, _run([_objdump(kind), "-d"], data, kind)
+        try:
+            yield name, _run([_objdump(kind), "-d"], data, kind)
+        except FormatError as error:
+            raise FormatError(f"{error}; an older LLVM does not have newer processors: {_INSTALL}", kind=kind) from None
 
 
 def _nvdisasm() -> str:
@@ -69,13 +75,19 @@ def _nvdisasm() -> str:
 
 
 def _objdump(kind: str) -> str:
-    path = next(filter(None, map(find_program, _OBJDUMPS)), "")
+    # ROCm's own has its devices, and is not in PATH.
+    rocm = [os.path.join(folder, "llvm", "bin", "llvm-objdump") for folder in _rocm_folders()] if kind == "rocm" else []
+    path = next(filter(None, map(find_program, (*rocm, *_OBJDUMPS))), "")
     if not path:
-        raise ToolchainNotFoundError(
-            f"{kind} code is disassembled by llvm-objdump, which is not in PATH. No wheel has it; install LLVM, as in: apt install llvm",
-            kind=kind,
-        )
+        raise ToolchainNotFoundError(f"{kind} code is disassembled by llvm-objdump, which is not in PATH: {_INSTALL}", kind=kind)
     return path
+
+
+def _rocm_folders() -> Iterator[str]:
+    """Yield the folders of ROCm: the one that ROCM_PATH names, that of AMD's packages, and that of AMD's wheel rocm-sdk-core."""
+    yield environment_text("ROCM_PATH") or "/opt/rocm"
+    spec = find_spec("_rocm_sdk_core")
+    yield from (os.path.join(folder, "lib") for folder in (spec.submodule_search_locations if spec else None) or ())
 
 
 def _spirv(name: str, data: bytes) -> str:

@@ -45,6 +45,8 @@ NO_DEVICE = (
 _LAYER = "VK_LAYER_KHRONOS_validation"
 #: The number of the layers' recommendation UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout.
 _COPY_LAYOUT = 0x4DAE5635
+#: The warnings of GPU-assisted validation and of printing about their own settings: features that they enable, a full buffer of text.
+_SETTINGS = (b"VALIDATION-SETTINGS", b"WARNING-GPU-Assisted-Validation", b"WARNING-DEBUG-PRINTF", b"UNASSIGNED-DEBUG-PRINTF")
 _PORTABILITY = "VK_KHR_portability_enumeration"
 #: The newest Vulkan version whose features are used.
 _NEWEST = vk.VK_MAKE_VERSION(1, 3, 0)
@@ -258,8 +260,10 @@ def text_of(chars: Any) -> str:
 
 @ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT")  # type: ignore[untyped-decorator]  # cffi brings no types
 def _on_message(_severity: int, kind: int, data: Any, _user: Any) -> int:
+    is_setting = data.pMessageIdName != ffi.NULL and ffi.string(data.pMessageIdName) in _SETTINGS
     # Images have the layout GENERAL always, in copies too. The layers recommend others there.
-    if kind != vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT or data.messageIdNumber != _COPY_LAYOUT:
+    is_layout = kind == vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT and data.messageIdNumber == _COPY_LAYOUT
+    if not is_setting and not is_layout:
         _messages.append(ffi.string(data.pMessage).decode("utf-8", "replace") if data.pMessage != ffi.NULL else "a message without text")
     return 0
 

@@ -340,7 +340,9 @@ class Graph:
                 driver.call("begin_capture", stream.handle, RELAXED_CAPTURE)
                 try:
                     for each in self._launches:
-                        each()
+                        if each._shape is not None:
+                            # Not each(): a guard or a profile would wait for the launch, which only the graph runs.
+                            each._kernel.prepare(stream, each._shape, each._values[0])()
                 except BaseException:
                     with suppress(DriverError):  # the error of the launch says more
                         driver.call("destroy_graph", driver.call("end_capture", stream.handle))
