@@ -279,3 +279,25 @@ def test_integers_of_64_bits(target: str, tmp_path: Path) -> None:
         expected = [abs(x * 3) // 7 * (1 if x >= 0 else -1), x * y >> 64, 64 - y.bit_length(), abs(x - 5)]
         expected += [rotated - 2**64 if rotated >= 2**63 else rotated, abs(most) % 11 * (1 if most >= 0 else -1)]
         assert out[i].tolist() == expected
+
+
+PRINTS = r"""
+kernel void k(global const float4 *v, global const int *n, global const half *h) {
+    printf("start %5s|%-6.3s|%%\n", "a%b", "abcdef");
+    if (n[0] > 3) {
+        printf("%d %+.2f %lx %c %hhd\n", n[0], v[0].y, (ulong)n[0] << 40, 'q', (char)n[0]);
+        printf("%.1v4hlf %v2hlu %#v3hx %v2ld %.1f\n", v[0], as_uint2(v[0].xy), (ushort3)(65535), (long2)(-1, 2), h[0]);
+    }
+}
+"""
+
+
+def test_print(target: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    if target in ("gfx1100", "SPIR-V"):
+        pytest.skip("the emulator has none of ROCm's runtime; SPIR-V is printed by the same driver")
+    v, n, h = np.array([[1, -2.5, 3, 4]], "float32"), np.array([300], "int32"), np.array([0.5], "float16")
+    run(target, tmp_path, "k", v, n, h, text=PRINTS)
+    words = ",".join(str(each) for each in v[0, :2].view("uint32"))
+    assert capfd.readouterr().out == (
+        f"start   a%b|abc   |%\n300 -2.50 12c0000000000 q 44\n1.0,-2.5,3.0,4.0 {words} 0xffff,0xffff,0xffff -1,2 0.5\n"
+    )

@@ -92,13 +92,31 @@ CALLS: dict[str, str] = {
     },
     **{f"work_group_{name}": f"work_group_{name}(i)" for name in ("all", "any")},
     "work_group_broadcast": "work_group_broadcast(x, 0)",
+    "printf": 'printf("%f", x)',
 }  # fmt: skip
+
+
+#: A call of each function of images: the images `read`, `written`, `volume` and `layers`, and the sampler `how`.
+IMAGE_CALLS: dict[str, str] = {
+    **{f"read_image{end}": f"read_image{end}(read, how, (float2)(x)); read_image{end}(read, (int2)(i))" for end in ("f", "h", "i", "ui")},
+    "write_imagef": "write_imagef(written, (int2)(i), v)",
+    "write_imageh": "write_imageh(written, (int2)(i), convert_half4(v))",
+    "write_imagei": "write_imagei(written, (int2)(i), n)",
+    "write_imageui": "write_imageui(written, (int2)(i), convert_uint4(n))",
+    **{f"get_image_{name}": f"get_image_{name}(read)" for name in ("width", "height", "dim", "channel_data_type", "channel_order")},
+    "get_image_depth": "get_image_depth(volume)",
+    "get_image_array_size": "get_image_array_size(layers)",
+}
+_IMAGES = (
+    ", read_only image2d_t read, write_only image2d_t written, read_only image3d_t volume, read_only image2d_array_t layers, sampler_t how"
+)
 
 
 def kernel_of(name: str, call: str) -> str:
     """Return a program with one kernel that makes a call. `name` is that of the kernel."""
+    images = _IMAGES if call in IMAGE_CALLS.values() else ""
     return (
-        f"kernel void {name}(global float *g, global half *h, volatile global int *a, volatile global atomic_int *c) {{\n"
+        f"kernel void {name}(global float *g, global half *h, volatile global int *a, volatile global atomic_int *c{images}) {{\n"
         "local float l[64];\nfloat x = g[0]; float4 v = vload4(0, g); int i = a[0]; uint u = i; int4 n = (int4)(i);\n"
         "float y; float *p = &y; float4 z; float4 *q = &z; int j = i; int *e = &j; event_t t = 0;\n"
         f"{call};\n}}\n"

@@ -126,7 +126,7 @@ def test_the_origin_has_slang_and_the_own_compiler() -> None:
 def test_what_the_kinds_lack(kind: str, parameters: str, name: str, what: str) -> None:
     assert refused(kernel(parameters), kind) == (
         f"the Slang function 'f' takes {name!r}, {what}, which Slang's code for {kind} cannot take here: use a StructuredBuffer or a "
-        "RWStructuredBuffer"
+        f"RWStructuredBuffer{', or write the kernel in OpenCL C or CUDA C++' if kind == 'cuda' else ''}"
     )
 
 

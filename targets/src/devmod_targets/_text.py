@@ -102,15 +102,19 @@ def header_files(package: str, folder: str = "headers") -> dict[str, str]:
 COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
 
 
+def print_place(name: str, text: str) -> tuple[str, str]:
+    """Return the file and the line of the first print of a source, and its function; the file alone if an include has the print."""
+    code = re.sub(COMMENT, lambda match: "\n" * match[0].count("\n"), text)
+    found = re.search(r"\b(?:debugPrintfEXT|printf)\b", code)
+    return (f"{name}:{code.count(chr(10), 0, found.start()) + 1}", found[0]) if found else (name, "printf")
+
+
 def dropped_print(name: str, text: str, spirv: bytes) -> str:
     """Return the warning about a print of a shader, with its line; "" if the SPIR-V prints nothing."""
     if b"NonSemantic.DebugPrintf" not in spirv:
         return ""
-    code = re.sub(COMMENT, lambda match: "\n" * match[0].count("\n"), text)
-    found = re.search(r"\b(?:debugPrintfEXT|printf)\b", code)
-    line = f":{code.count(chr(10), 0, found.start()) + 1}" if found else ""  # none if an include has it
-    what = found[0] if found else "printf"
+    place, what = print_place(name, text)
     return (
-        f"{name}{line}: warning: {what} prints nothing without Vulkan's validation layers. Enable their printing (docs/debugging.md), or "
+        f"{place}: warning: {what} prints nothing without Vulkan's validation layers. Enable their printing (docs/debugging.md), or "
         "write the values to an array"
     )

@@ -413,7 +413,7 @@ def is_tensor_map(info: FunctionInfo, number: int) -> bool:
 
 def _image_places(interface: Interface | None) -> ImagePlaces | None:
     """Return the images among the arguments of a kernel; None if it has none."""
-    if interface is None or all(param.kind != "image" for param in interface.params):
+    if interface is None or all(param.kind not in ("image", "sampler") for param in interface.params):
         return None
     from devmod_cuda._textures import ImagePlaces
 

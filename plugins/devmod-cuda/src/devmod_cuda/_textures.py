@@ -2,6 +2,9 @@
 
 A texture object contains its sampler. A kernel's parameter of type cudaTextureObject_t is two arguments with one place, as a combined
 sampler of GLSL is. A cudaSurfaceObject_t is one argument.
+
+A kernel in OpenCL C takes an image as the address of its description, and a sampler as a number. The description has the texture objects of
+all samplers, the surface object, the size and the format. devmod's compiler writes the code that reads it.
 """
 
 from __future__ import annotations
@@ -43,6 +46,26 @@ _FORMATS = {"uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32"
 #: CUaddress_mode and CUfilter_mode.
 _ADDRESSES = {"repeat": 0, "clamp": 1, "mirror": 2, "border": 3}
 _FILTERS = {"nearest": 0, "linear": 1}
+#: The description of an image for OpenCL C, which devmod_images.h of devmod-targets declares: textures by the bits of a sampler, the
+#: surface, width, height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
+_DESCRIPTION = Struct("<33Q8I")
+#: OpenCL's bits of a sampler, CLK_…, and its channel types and orders.
+_NORMALIZED_BIT, _ADDRESS_BITS, _FILTER_BITS = 1, {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8}, {"nearest": 16, "linear": 32}
+_CHANNEL_TYPES = {
+    "8snorm": 4304,
+    "16snorm": 4305,
+    "8unorm": 4306,
+    "16unorm": 4307,
+    "8sint": 4311,
+    "16sint": 4312,
+    "32sint": 4313,
+    "8uint": 4314,
+    "16uint": 4315,
+    "32uint": 4316,
+    "16float": 4317,
+    "32float": 4318,
+}
+_CHANNEL_ORDERS = {1: 4272, 2: 4274, 4: 4277}
 #: The device attributes that limit an image, by its type: in each dimension, and in layers. An array with surfaces has those of surfaces.
 _LIMITS = {
     "1d": {"maximum_surface1d_width": 55},
@@ -72,6 +95,7 @@ class ImageArray:
 
     def __init__(self, device: DriverDevice, image: Image, array: Handle | Memory, *, has_surface: bool = True) -> None:
         self._device, self._nbytes, self._is_integer = device, image.nbytes, image.texel.sample != "float"
+        self._size, self._texel = (*image.extent, image.layers), image.texel
         #: The texture objects by sampler, and the surface object.
         self._objects = Once()
         self._array, self.has_surface = array, has_surface
@@ -97,6 +121,32 @@ class ImageArray:
         surfaces = self._device.context.surfaces
         handle: Handle = self._objects.get("surface", lambda: _create(self._device, self._nbytes, surfaces, self._resource))
         return handle.value
+
+    def description(self) -> Memory:
+        """Return the address of the description for OpenCL C, which is created once."""
+
+        def make() -> Memory:
+            from devmod import Sampler
+
+            textures = []
+            for number in range(32):
+                is_normalized, mode = bool(number & _NORMALIZED_BIT), number & 14
+                address = next((name for name, bits in _ADDRESS_BITS.items() if bits == mode), "clamp")
+                # What OpenCL does not define is the nearest texel of the image.
+                address = address if is_normalized or address == "border" else "clamp"
+                is_linear = number & 16 and not self._is_integer
+                textures.append(self.texture(Sampler(self._device, "linear" if is_linear else "nearest", address, is_normalized)))
+            texel = self._texel
+            name = texel.name.removeprefix({1: "r", 2: "rg", 4: "rgba"}[texel.channels])
+            bytes_ = texel.texel_bytes // texel.channels
+            numbers = (*self._size, texel.channels, bytes_, _CHANNEL_TYPES[name], _CHANNEL_ORDERS[texel.channels])
+            memory = self._device.allocate(_DESCRIPTION.size)
+            data = _DESCRIPTION.pack(*textures, self.surface() if self.has_surface else 0, *numbers)
+            self._device.write(memory, memoryview(data), self._device.default_stream)
+            return memory
+
+        memory: Memory = self._objects.get("description", make)
+        return memory
 
     @property
     def _resource(self) -> bytes:
@@ -175,6 +225,10 @@ def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: boo
     return _COPY.pack(*sides, row, height, image.layers or depth)
 
 
+_NO_SURFACE = "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+_NO_FILTER = "CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR)"
+
+
 class ImagePlaces:
     """The images among the arguments of a kernel.
 
@@ -185,24 +239,57 @@ class ImagePlaces:
     """
 
     def __init__(self, interface: Interface) -> None:
+        self._params = interface.params
+        self._is_combined = any(param.at is not None for param in interface.params if param.kind in ("image", "sampler"))
         self._textures, self._surfaces = _numbers(interface.params)
         # A parameter may be several values.
         self._texture_values, self._surface_values = _numbers(interface.values)
+        self._samplers = [number for number, param in enumerate(interface.values) if param.kind == "sampler"]
+        self._images = [number for number, param in enumerate(interface.values) if param.kind == "image"]
 
     def check(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
         """Return the number of an image that its sampler cannot filter, or that is no surface, and the reason; None if there is none."""
+        if not self._is_combined:
+            return self._check_described(images)
         for number in self._surfaces:
             array: Any = images[number].handle
             if not array.has_surface:
-                return number, "is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+                return number, _NO_SURFACE
         for number, other in self._textures:
             image, sampler = images[number], images[other]
             if isinstance(image, Image) and image.texel.sample != "float" and sampler.filter == "linear":  # type: ignore[union-attr]
-                return number, image.filter_mismatch("CUDA filters no integers (CU_TR_FILTER_MODE_LINEAR)")
+                return number, image.filter_mismatch(_NO_FILTER)
+        return None
+
+    def _check_described(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
+        """Do the same for OpenCL C, whose samplers may read each of the images."""
+        is_linear = any(getattr(each, "filter", "") == "linear" for each in images.values())
+        read = []
+        for number, image in images.items():
+            if isinstance(image, Image) and "w" in self._params[number].access and not image.handle.has_surface:
+                return number, _NO_SURFACE
+            if isinstance(image, Image) and "r" in self._params[number].access:
+                read.append((number, image))
+        if is_linear and read and all(image.texel.sample != "float" for _, image in read):
+            number, image = read[0]
+            return number, image.filter_mismatch(_NO_FILTER)
         return None
 
     def packer(self, pack: Callable[..., bytes]) -> Callable[..., bytes]:
         """Return the function that takes the value of each argument, and packs the objects in place of images and samplers."""
+
+        def pack_descriptions(*values: Any) -> bytes:
+            numbers: list[Any] = list(values)
+            for number in self._images:
+                numbers[number] = values[number].handle.description()
+            for number in self._samplers:
+                sampler = values[number]
+                normalized = _NORMALIZED_BIT if sampler.normalized else 0
+                numbers[number] = normalized | _ADDRESS_BITS[sampler.address] | _FILTER_BITS[sampler.filter]
+            return pack(*numbers)
+
+        if not self._is_combined:
+            return pack_descriptions
 
         def pack_objects(*values: Any) -> bytes:
             objects: list[Any] = list(values)

@@ -171,6 +171,8 @@ def parameter_layout(
 def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], Argument | None] = lambda number: None) -> list[Argument]:
     """Return the arguments of a function that are parameters of its kernel: a sampler is a part of the image before it.
 
+    Where no image and no sampler has a place, each is a parameter of its own, as in OpenCL C.
+
     Parameters
     ----------
     kind, info
@@ -186,17 +188,18 @@ def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], A
     arguments: list[Argument] = []
     values = info.interface.values if info.interface is not None else ()
     followers = frozenset(follower_numbers(info.interface))
+    is_combined = any(param.at is not None for param in values if param.kind in ("image", "sampler"))
     for number, arg_type in enumerate(info.arg_types):
         param = values[number] if values else None
         argument = special(number)
         if argument is not None:
             arguments.append(argument)
         elif param is not None and param.kind in ("image", "sampler"):
-            is_image = param.kind == "image"
+            is_image = param.kind == "image" or not is_combined
             place = len(arguments) - (not is_image)
             before = values[number - 1].kind if number else ""
             # An image behind a struct of several values has the number of the kernel's parameter, which the image of the kernel has.
-            if (param.at != place and not followers) or not (is_image or before == "image"):
+            if is_combined and ((param.at != place and not followers) or not (is_image or before == "image")):
                 raise FormatError(
                     f"the {kind} function {info.name!r} has the {param.kind} {param.name!r} at {param.at!r}; expected the number of the "
                     f"kernel's parameter, {max(place, 0)}, and a sampler behind its image",
@@ -204,7 +207,8 @@ def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], A
                     function=info.name,
                 )
             if is_image:
-                arguments.append(Argument("an image", POINTER_BYTES, POINTER_BYTES, is_pointer=True))
+                title = "an image" if param.kind == "image" else "a sampler"
+                arguments.append(Argument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True))
         elif param is not None and param.kind == "local":
             arguments.append(Argument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES))
         elif (param.kind == "buffer") if param is not None else (arg_type == "handle"):

@@ -70,7 +70,7 @@ def compile_il(
         _check_kernels(request, kernels, module)
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
-    program.warn(warnings)
+    program.warn(warnings, frames=1)
     needs = {_NEEDS[number] for number in module.capabilities if number in _NEEDS}
     kernels = {name: each.replace(needs=tuple(sorted({*each.needs, *needs}))) for name, each in kernels.items()}
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))

@@ -23,6 +23,7 @@ _PROGRAM = "program.cl"
 _DIAGNOSTIC = re.compile(r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|error|warning): (?P<text>.*)$", re.MULTILINE)
 #: The extensions that every target has here. Whether a device has them is among the needs of a kernel.
 _EXTENSIONS = ("cl_khr_fp16", "cl_khr_fp64", "__opencl_c_fp64", "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
+_WRITES = ("cl_khr_3d_image_writes", "__opencl_c_3d_image_writes")
 _SUBGROUPS = ("cl_khr_subgroups", "__opencl_c_subgroups", "cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
 #: The extras of devmod-core with clang, by kind.
 _EXTRAS = {"opencl": "build-opencl-il", "cuda": "build-cuda-opencl", "rocm": "build-rocm"}
@@ -68,7 +69,7 @@ def front_end(
     own = {_BASE: header_text("devmod_targets.opencl", f"headers/{_BASE}"), **(headers or {})}
     arguments = ["clang", "--no-default-config", "-x", "cl", *([f"-cl-std=CL{standard}"] if standard else []), *flags]
     arguments += [*UNOPTIMIZED, "-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"]
-    arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_SUBGROUPS))]
+    arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"] if declared else []
     arguments += [part for name in own for part in ("-include", name)]
     files = {name: content.encode() for name, content in own.items()}
@@ -112,9 +113,10 @@ class ClangProgram(NamedTuple):
         warnings = [each[0] for each in _DIAGNOSTIC.finditer(log) if each["level"] == "warning" and each["place"]]
         return result.output, [each for each in warnings if not each.startswith(f"./{_BASE}")]
 
-    def warn(self, warnings: Sequence[str]) -> None:
-        """Issue clang's warnings about the program."""
-        warn_caller(self.request, ["\n".join(["clang has warnings about the OpenCL C source:", *warnings])] if warnings else [])
+    def warn(self, warnings: Sequence[str], frames: int = 0) -> None:
+        """Issue clang's warnings about the program. `frames` is as in `warn_caller`, from the caller of this method."""
+        text = "\n".join(["clang has warnings about the OpenCL C source:", *warnings])
+        warn_caller(self.request, [text] if warnings else [], frames=frames + 1)
 
     @property
     def toolchain(self) -> str:

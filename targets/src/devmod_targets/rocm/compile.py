@@ -459,6 +459,13 @@ def find_modules(folder: str) -> list[Path]:
     return results
 
 
+def dropped_print(request: CompileRequest, place: str) -> list[str]:
+    """Return the warning about a print at a place of a source in another language than HIP; [] with the library, which prints."""
+    if find_modules(split_option(request, DEVICE_LIBS)[1]):
+        return []
+    return [f"{place}: warning: printf prints nothing in a kernel: it needs ROCm's device library (docs/rocm.md)"]
+
+
 def describe_modules(modules: list[Path]) -> str:
     """Return the library with the digest of its modules, for an origin."""
     digest = hashlib.sha256()

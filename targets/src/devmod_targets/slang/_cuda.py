@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from devmod_targets._text import print_place
+from devmod_targets.authoring import warn_caller
 from devmod_targets.slang._driver import translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
@@ -33,6 +35,10 @@ _CUDA = 6
 _KERNEL = re.compile(r'^extern "C" __global__ void (\w+)\(', re.MULTILINE)
 #: The functions that make vectors. NVRTC warns of CUDA's own of the same name: some of their types are deprecated.
 _VECTOR = re.compile(r"\bmake_(\w+[1-4]) *\(")
+#: The options of HIP that name a folder.
+_PATHS = ("-device-libs=", "-toolchain=")
+#: The call of printf. Slang's text has strings, and none of the comments of the source.
+_PRINT = re.compile(r"^[^\"\n]*\bprintf\(", re.MULTILINE)
 #: An atomic on an element of a buffer, up to the index.
 _ATOMIC = re.compile(r"^\s*(\w+) +\w+ = atomic\w+\((?:\(unsigned long long\*\))?\((?P<element>&\((?P<buffer>[\w.>-]+)\)\[)", re.MULTILINE)
 _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.MULTILINE)
@@ -40,8 +46,16 @@ _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.
 
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
     """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
-    translation = translate(request, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
+    paths = [option for option in request.options if request.target.kind == "rocm" and option.startswith(_PATHS)]
+    own = request.replace(options=[option for option in request.options if option not in paths])
+    translation = translate(own, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
+    translation = translation._replace(rest=[*translation.rest, *paths])
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))
+    if request.target.kind == "rocm" and _PRINT.search(text.text):
+        from devmod_targets.rocm.compile import dropped_print
+
+        dropped = dropped_print(request.replace(options=translation.rest), print_place(request.name, request.text)[0])
+        warn_caller(request, [f"the Slang source has warnings:\n{each}" for each in dropped], frames=1)
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
     body = _with_places(_shared(text, translation.entries[0]))
     body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", body))

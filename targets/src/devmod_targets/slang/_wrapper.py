@@ -99,9 +99,10 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
     for argument in read_arguments(request, entry).arguments:
         if argument.kind in _LACKING:
             name, kind = ".".join(argument.path), request.target.kind
+            other = ", or write the kernel in OpenCL C or CUDA C++" if kind == "cuda" else ""
             raise request.error(
                 f"the Slang function {entry.name!r} takes {name!r}, {_LACKING[argument.kind]}, which Slang's code for {kind} cannot take "
-                "here: use a StructuredBuffer or a RWStructuredBuffer",
+                f"here: use a StructuredBuffer or a RWStructuredBuffer{other}",
                 function=entry.name,
                 argument=name,
             )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from devmod_targets.opencl.device._images import FUNCTIONS, SAMPLER_FUNCTION, image_body, spelling
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -219,15 +221,17 @@ GROUPS = {
     "Work-group functions": sorted(
         (*(n for n in _COLLECTIVES if n.startswith("work")), "work_group_all", "work_group_any", "work_group_broadcast")
     ),
+    "Printing": ["printf"],
+    "Images": FUNCTIONS,
 }
 
 
-def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
-    """Return the definitions of functions, and the names of those that devmod does not have."""
+def define(builtins: Iterable[Builtin], *, has_images: bool = False) -> tuple[str, list[str]]:
+    """Return the definitions of functions, and the names of those that devmod does not have. `has_images` is for cuda."""
     texts: list[str] = []
     unknown: list[str] = []
     for builtin in builtins:
-        text = _define(builtin, len(texts))
+        text = _define(builtin, len(texts)) or (_define_image(builtin, len(texts)) if has_images else None)
         if text is None:
             unknown.append(builtin.name)
         else:
@@ -254,7 +258,20 @@ def _define(builtin: Builtin, number: int) -> str | None:
     body = _body(name, params, result)
     if body is None or any(each.base not in _SIZES and each.base not in _ENUMS for each in params):
         return None
-    function = f"devmod_{number}"
+    return _function(builtin, number, body)
+
+
+def _define_image(builtin: Builtin, number: int) -> str | None:
+    if builtin.name == SAMPLER_FUNCTION:
+        head = f"constant void *devmod_{number}(uint a0)"
+        return f'{head} __asm__("{builtin.symbol}");\n{head} {{ return (constant void *)(size_t)a0; }}'
+    body = image_body(builtin.name, builtin.params, builtin.result)
+    return None if body is None else _function(builtin, number, body)
+
+
+def _function(builtin: Builtin, number: int, body: str) -> str:
+    """Return the definition of a function with a body."""
+    params, result, function = builtin.params, builtin.result, f"devmod_{number}"
     taken = ", ".join(f"{_declared(each)} a{index}" for index, each in enumerate(params)) or "void"
     type_ = result.spelling if result.base in (*_SIZES, "void", "bool") else "event_t"
     return f'{type_} {function}({taken}) __asm__("{builtin.symbol}");\n{type_} {function}({taken})\n{{\n{body}\n}}'
@@ -265,10 +282,10 @@ _ENUMS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "event_t", 
 
 
 def _declared(type_: Type) -> str:
-    spelling = _ENUMS.get(type_.base, type_.spelling)
+    name = spelling(type_.base) or _ENUMS.get(type_.base, type_.spelling)
     if not type_.space:
-        return spelling
-    return f"volatile {type_.space} {spelling} *" if type_.atomic else f"{type_.space} {spelling} *"
+        return name
+    return f"volatile {type_.space} {name} *" if type_.atomic else f"{type_.space} {name} *"
 
 
 def _body(name: str, params: Sequence[Type], result: Type) -> str | None:

@@ -10,12 +10,14 @@ from devmod_targets._text import header_text
 from devmod_targets.authoring.zig import linked_files, run_zig
 from devmod_targets.opencl.clang import front_end
 from devmod_targets.opencl.device._definitions import parts_of
+from devmod_targets.opencl.device._prints import declare, define_cuda, define_hip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest
+    from devmod_targets.opencl.device._prints import Print
 
 
 #: The memory of the functions of a work-group: a value for each of the most threads of a block. OpenCL C has no such variable outside
@@ -66,6 +68,8 @@ class Processor:
             The definitions and the libraries in bitcode, in the order of the linking.
         """
         request = self.request
+        if "devmod_image_ptr" in definitions:
+            definitions = header_text(__package__, "headers/devmod_images.h") + definitions
         flags, output = ["-w", *self.flags, *parts_of(definitions)], ["-c", "-emit-llvm"]
         unit = front_end(request, definitions, flags, output, standard="2.0", headers=self.headers, declared=False)
         if unit.status:
@@ -78,6 +82,10 @@ class Processor:
         # A symbol is in bitcode as it is.
         lines, libraries, modules = self.library(unit.output)
         return lines + (_SCRATCH if b"devmod_values" in unit.output else ""), libraries, [unit.output, *modules]
+
+    def prints(self, prints: Sequence[Print]) -> tuple[str, list[bytes]]:
+        """Return what the program has of functions that print, in LLVM IR text, and the modules with the rest."""
+        raise NotImplementedError
 
     def library(self, code: bytes) -> tuple[str, list[str], list[bytes]]:
         """Return the result of `compile` for the functions of mathematics of which bitcode has symbols."""
@@ -92,6 +100,9 @@ class Nvptx(Processor):
         super().__init__(request)
         features = [option for option in request.options if option.startswith("--cuda-feature=")]
         self.flags = ["--target=nvptx64-nvidia-cuda", f"-march={request.target.archs[0].replace('compute_', 'sm_')}", *features]
+
+    def prints(self, prints: Sequence[Print]) -> tuple[str, list[bytes]]:
+        return define_cuda(prints), []
 
     def library(self, code: bytes) -> tuple[str, list[str], list[bytes]]:
         if b"__nv_" not in code:
@@ -111,6 +122,11 @@ class Amdgcn(Processor):
         from devmod_targets.rocm.mathematics import processor_flags
 
         self.flags = ["--target=amdgcn-amd-amdhsa", *processor_flags(request)]
+
+    def prints(self, prints: Sequence[Print]) -> tuple[str, list[bytes]]:
+        from devmod_targets.rocm.mathematics import compile_functions
+
+        return declare(prints), [compile_functions(self.request, define_hip(prints))[0]]
 
     def library(self, code: bytes) -> tuple[str, list[str], list[bytes]]:
         found = {match[0].decode(): [part.decode() for part in match.groups()] for match in _OF_HIP.finditer(code)}

@@ -17,7 +17,9 @@ from devmod_targets.opencl.clang import ClangProgram, call_place, has_level
 from devmod_targets.opencl.compile import read
 from devmod_targets.opencl.device._adapt import adapt
 from devmod_targets.opencl.device._definitions import define
+from devmod_targets.opencl.device._images import GEOMETRIES
 from devmod_targets.opencl.device._names import read_builtins, rename
+from devmod_targets.opencl.device._prints import PrintError, read_prints
 from devmod_targets.opencl.device._processors import PROCESSORS, MissingFunctionError
 
 TYPE_CHECKING = False
@@ -64,7 +66,14 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     processor = PROCESSORS[request.target.kind](request.replace(options=rest, target=ir_target))
     program = ClangProgram(request, source, standard)
     text, warnings = program.compile([*processor.flags, "-fno-discard-value-names"], "-emit-llvm")
-    code, libraries, modules = _link(request, source, processor, adapt(text.decode(), processor.calling_convention))
+    try:
+        changed, prints = read_prints(adapt(text.decode(), processor.calling_convention))
+    except PrintError as error:
+        raise request.error(f"{call_place(request, source, 'printf')}: error: {error}") from None
+    code, libraries, modules = _link(request, source, processor, changed)
+    if prints:
+        lines, printing = processor.prints(prints)
+        code, modules = f"{code}\n{lines}", [*modules, *printing]
     declared = {name: FunctionInfo(each.symbol, [_THREE.sub(_bytes, type_) for type_ in each.types]) for name, each in types.items()}
     level = [] if has_level(rest) else ["-O0" if "-cl-opt-disable" in own else "-O3"]
     inner = request.replace(
@@ -85,6 +94,10 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         ptx = request.replace(text=bytes(payload.code).decode(), language="PTX", fmap=declared, options=(), defines={}, include=())
         payload = compiler(ptx)
         tools.append(payload.origin.toolchain if payload.origin else "")
+    if prints and request.target.kind == "rocm":
+        from devmod_targets.rocm.compile import dropped_print
+
+        warnings = [*warnings, *dropped_print(request, call_place(request, source, "printf"))]
     program.warn(warnings)
     spec = find_spec(request.target.kind)
     assert spec is not None
@@ -143,9 +156,11 @@ def _adapted(request: CompileRequest, name: str, kernel: ReflectedFunction) -> R
     kind = request.target.kind
     types = list(kernel.types)
     for index, param in enumerate(kernel.params):
-        if param.kind in ("image", "sampler"):
+        if (param.kind in ("image", "sampler") and kind != "cuda") or (param.kind == "image" and param.type not in GEOMETRIES):
+            what = "a sampler" if param.kind == "sampler" else "an image"
+            what += "" if param.kind == "sampler" or param.type in GEOMETRIES else " of linear memory, of depths or of samples"
             raise request.error(
-                f"{kernel.location}: the kernel {name!r} takes the {param.kind} {param.name!r}, and devmod has no images of OpenCL C for "
+                f"{kernel.location}: the kernel {name!r} takes {param.name!r}, {what}, which devmod does not have in OpenCL C for "
                 f"{kind}: pass an array and compute the filter in the kernel, or compile for opencl",
                 function=name,
                 argument=param.name,
@@ -168,7 +183,7 @@ def _link(request: CompileRequest, source: SelfContainedSource, processor: Proce
     if not builtins:
         return text, [], []
     text, renamed = rename(text, builtins)
-    definitions, unknown = define(renamed)
+    definitions, unknown = define(renamed, has_images=request.target.kind == "cuda")
     if unknown:
         raise _missing(request, source, unknown, builtins)
     try:
@@ -190,7 +205,7 @@ def _missing(request: CompileRequest, source: SelfContainedSource, names: Sequen
     errors = []
     for name in dict.fromkeys(names):
         symbol = next(each.symbol for each in builtins if each.name == name)
-        what = "built-in function" if symbol != name or name == "printf" else "function"
+        what = "built-in function" if symbol != name else "function"
         end = f"which devmod does not have for {kind}" if what != "function" else "which it does not define"
         errors.append(f"{call_place(request, source, name)}: error: the program calls the {what} {name!r}, {end}")
     return compile_error(kind, "OpenCL C", errors, "\n".join(errors))
