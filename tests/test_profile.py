@@ -428,7 +428,9 @@ def test_each_device_has_its_clock(tmp_path: Path) -> None:
                 x.numpy()
     p.save(tmp_path / "trace.json")
     events = [each for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if each.get("cat") == "launch"]
+    queued = [each["ts"] for each in events if each["pid"] == 1]
     starts = [each["ts"] for each in events if each["pid"] == 2]
     ends = [each["ts"] + each["dur"] for each in events if each["pid"] == 2]
-    assert len(starts) == 5 * len(devices)
-    assert all(end <= start + 1 for end, start in zip(ends, starts[1:], strict=False))  # each waited for the one before
+    assert len(queued) == len(starts) == 5 * len(devices)
+    assert all(at <= start + 1 for at, start in zip(queued, starts, strict=True))
+    assert all(end <= at + 1 for end, at in zip(ends, queued[1:], strict=False))  # the host waited for each before it queued the next

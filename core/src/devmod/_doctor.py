@@ -77,7 +77,7 @@ class Report:
         """Return the report as plain data."""
         return {"checks": [each._asdict() for each in self.checks], "problems": len(self.problems)}
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         kinds: dict[str, list[Check]] = {}
         for each in self.checks:
             kinds.setdefault(each.kind, []).append(each)
@@ -93,6 +93,8 @@ class Report:
         count = len(self.problems)
         lines.append(f"{count} problem{'s' if count > 1 else ''}." if count else "No problems.")
         return "\n".join(map(escape_line, lines))
+
+    __repr__ = __str__
 
 
 def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from devmod import Local
 from devmod._plugins import hooks, registry
 from devmod._plugins.devices import device_label
+from devmod.backend import escape
 from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Event, Stream
@@ -406,8 +407,8 @@ class Profile:
                 self._warned.add(provider)
                 import warnings
 
-                text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected; the profile "
-                warnings.warn(f"{text}hides further errors of the hook", RuntimeWarning, stacklevel=4)
+                text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
+                warnings.warn(escape(f"{text}; the profile hides further errors of the hook"), RuntimeWarning, stacklevel=4)
 
     def _queued(
         self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], original: Callable[..., Any]

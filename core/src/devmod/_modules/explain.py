@@ -100,13 +100,15 @@ class Explanation:
         """Return the explanation as plain data."""
         return {"device": self.device, "functions": {name: [each._asdict() for each in all_] for name, all_ in self.functions.items()}}
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = []
         for name, candidates in self.functions.items():
             lines.append(f"{name} on {self.device or 'this machine'}:")
             width = max(len(each.name) for each in candidates)
             lines += [f"  {each.outcome:<8} {each.name:<{width}}  {each.text}" for each in candidates]
         return "\n".join(map(escape_line, lines))
+
+    __repr__ = __str__
 
 
 class _Described:
