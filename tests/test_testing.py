@@ -115,7 +115,7 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
     x = np.float32([1, 2, 3, -7])
     text = (
         "the opencl function 'spoil' has written to argument 2 'x', which its interface declares read-only: x[2] was 3.0 and is -7.0; "
-        "2 bytes of the array have changed"
+        "changed bytes of the array: 2"
     )
     with devmod.guard():
         on_device = [device.zeros(4, "float32"), device.from_numpy(x)]

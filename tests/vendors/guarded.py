@@ -55,13 +55,13 @@ def check_guard(device: Any, target: str) -> None:
             for at in (8, 13, *(() if kind in BOUND else (-1, -9))):
                 with pytest.raises(devmod.GuardError) as caught:
                     put(make(8, "float32"), y, at, **launch)
-                text = f"{label}: x[{at}] is 3.5, and the array has 8 elements of float32; 4 bytes around it have changed"
+                text = f"{label}: x[{at}] is 3.5, and the array has 8 elements of float32; changed bytes around it: 4"
                 assert str(caught.value) == text
                 error = caught.value
                 assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 3.5)
 
         # An empty array and a view have zones too. The number of the element counts from the start of the view.
-        text = "{}: x[{}] is 3.5, and the array has {} elements of float32; 4 bytes around it have changed"
+        text = "{}: x[{}] is 3.5, and the array has {} elements of float32; changed bytes around it: 4"
         for make in (np.zeros, device.zeros):
             with pytest.raises(devmod.GuardError) as caught:
                 put(make(0, "float32"), y, 0, **launch)

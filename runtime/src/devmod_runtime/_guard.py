@@ -273,7 +273,7 @@ class GuardedCall(Call):
             index,
             value,
             f"has written outside of {argument.label}",
-            f"is {value!r}, and the array has {prod(array.shape)} elements of {array.dtype}; {damage.changed} bytes around it have changed",
+            f"is {value!r}, and the array has {prod(array.shape)} elements of {array.dtype}; changed bytes around it: {damage.changed}",
         )
 
     def _read_only(self, argument: Argument, array: DeviceArray, before: bytearray, after: bytearray) -> GuardError:
@@ -287,7 +287,7 @@ class GuardedCall(Call):
             index,
             new,
             f"has written to {argument.label}, which its interface declares read-only",
-            f"was {old!r} and is {new!r}; {np.count_nonzero(changed)} bytes of the array have changed",
+            f"was {old!r} and is {new!r}; changed bytes of the array: {np.count_nonzero(changed)}",
         )
 
     def _guard_error(self, argument: Argument, array: DeviceArray, index: int, value: object, what: str, detail: str) -> GuardError:
