@@ -590,8 +590,13 @@ def _provider_of(kind: str, error: Exception) -> str:
 
 def _bytes_of(values: Iterable[Any]) -> int:
     """Return the bytes of the arrays among arguments, each array counted once."""
-    arrays = {id(each): each for each in values if type(each) not in _NO_ARRAYS and getattr(each, "shape", True)}
-    return sum([getattr(each, "nbytes", 0) for each in arrays.values()])
+    total = 0
+    counted = set()
+    for each in values:
+        if type(each) not in _NO_ARRAYS and id(each) not in counted and getattr(each, "shape", True):
+            counted.add(id(each))
+            total += getattr(each, "nbytes", 0)
+    return total
 
 
 def _classes(base: type) -> Iterator[type]:
