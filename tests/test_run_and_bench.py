@@ -246,8 +246,9 @@ def test_verify_finds_that_all_candidates_agree(capsys: pytest.CaptureFixture[st
     assert [(each["digest"], each["problem"]) for each in data["payloads"]] == [(True, "")] * 4
     compared = {each["candidate"].partition("/")[0]: each["outcome"] for each in data["functions"]["saxpy"]}
     assert compared == {"opencl": "reference", "vulkan": "agrees", "webgpu": "agrees", "hexagon": "agrees"}
-    text = call(capsys, "verify", tmp_path / "k.devmod")[1]
+    text = call(capsys, "verify", tmp_path / "k.devmod", "a=3")[1]
     assert text.startswith("payloads: 4 of 4 intact, 4 compared with a digest\nsaxpy:\n  reference       opencl/cl on opencl:0")
+    assert call(capsys, "verify", tmp_path / "k.devmod", "b=3")[2] == "devmod: error: verify: no compared function has an argument 'b'\n"
 
 
 def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -437,6 +438,15 @@ def test_bench_lists_what_cannot_be_measured(capsys: pytest.CaptureFixture[str],
     assert (status, err.splitlines()[-1]) == (2, "Error: there is no file 'no.devmod'")
     status, _, err = call(capsys, "bench", file, "saxpi", "--threads", "64")
     assert (status, err) == (1, "devmod: error: there is no file and no function 'saxpi'; the functions: 'saxpy'\n")
+
+
+def test_bench_lists_a_problem_of_a_bundle_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("hexagon")
+    devmod.save(devmod.bundle(saxpy("opencl"), devmod.compile(SOURCES["hexagon"], "hexagon -arch=v68")), tmp_path / "k.devmod")
+    data = json.loads(call(capsys, "bench", tmp_path / "k.devmod", "--device", "hexagon", "--threads", "64", "--json")[1])
+    assert data["measurements"][0]["problem"] == (
+        "no candidate of the bundle can run 'saxpy' here: 1. hexagon/so for v68: no hexagon device fits v68; there is: v67"
+    )
 
 
 def test_bench_in_a_program_and_on_hexagon() -> None:

@@ -255,7 +255,7 @@ class _Run(NamedTuple):
         except ArgumentError:
             raise
         except (DevmodError, NotFromInterfaceError) as error:
-            problem = str(error)
+            problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
         low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
         return Measurement(
             self.label,

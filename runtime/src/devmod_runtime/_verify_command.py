@@ -18,6 +18,7 @@ Examples:
   devmod verify k.devmod
   devmod verify k.devmod matmul
   devmod verify k.devmod matmul a=random[64,64] b=random[64,64] --threads 64,64
+  devmod verify k.devmod n=1000 --threads 1000
   devmod verify k.devmod --rtol 1e-2    # for kernels of float16
   devmod verify k.devmod --json
 
@@ -53,9 +54,11 @@ def command(
 
     Each candidate runs on each device of this machine that it fits, in another process and under a guard, with the same random inputs from
     its interface. A candidate that ends the process has failed. A function that cannot be called from its interface alone is listed with
-    the reason; NAME=VALUE gives an argument, as for `devmod run`.
+    the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get it.
     """
     quiet_drivers()
+    if function and "=" in function:
+        arguments, function = (function, *arguments), None
     given = split_assignments(arguments, "verify")
     sizes = read_counts(threads, {}, "--threads") if threads else None
     with plugins_at_work():

@@ -156,7 +156,8 @@ def _on_devices(name: str, kind: str, usable: Sequence[Module], target_device: D
             yield module, None, False, lacking.get(module) or DeviceNotFoundError(unfit, kind=kind)
     if matches:
         is_default = device is not target_device and device is devices[0]
-        text = f"{kind} device {device.index}" + (f", {arch or 'of unknown architecture'}" if rank is not None else "")
+        # Behind the colon stand features, of which Vulkan has fifty.
+        text = f"{kind} device {device.index}" + (f", {arch.partition(':')[0] or 'of unknown architecture'}" if rank is not None else "")
         yield from ((module, device, is_default, f"it fits {device if described else text}") for _, module in matches)
 
 
