@@ -1,7 +1,8 @@
 # Every task a person runs. Each works from a fresh clone; the first one makes .venv (tools/setup.py).
 # PYTHON names the interpreter that .venv is made with: make test PYTHON=python3.12
 PYTHON ?= python3
-JOBS ?= 2
+# One more than the cores of a small CI machine: a quarter of the time, tests wait for the processes that they start.
+JOBS ?= 3
 SECONDS ?= 600
 BIN := .venv/bin
 CODE := core/src readers/src targets/src conformance/src runtime/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
@@ -59,10 +60,10 @@ test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's valida
 	@$(BIN)/python tools/vendor_runtimes.py
 
 pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
-	@$(BIN)/python tools/pythons.py
+	@$(BIN)/python tools/pythons.py -n $(JOBS)
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow
-	@$(BIN)/python tools/lowest.py
+	@$(BIN)/python tools/lowest.py -n $(JOBS)
 
 breakages: setup  ## plant each fault of tools/breakages.toml in a copy of the tree, and report whether tests notice it (NAMES="a b")
 	@$(BIN)/python tools/breakages.py $(NAMES)

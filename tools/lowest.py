@@ -56,7 +56,7 @@ def main() -> int:
         return 0
     python = str(python_of(VENV))
     print(f"== lowest versions: the tests of {', '.join(TESTS)}, and the kit with {', '.join(KINDS)}", flush=True)
-    command = [python, "-m", "pytest", *TESTS, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once and not volume", *arguments]
+    command = [python, "-m", "pytest", *TESTS, "-q", "--dist", "worksteal", "-m", "not once and not volume", *arguments]
     failed = ["the tests"] if subprocess.call(command, cwd=ROOT) else []
     variables = os.environ | (vulkan_drivers(SWIFTSHADER) if SWIFTSHADER.exists() else {})
 

@@ -85,7 +85,7 @@ def main() -> int:
             continue
         print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
         command = [str(python), "-m", "pytest", *TESTS]
-        if subprocess.call([*command, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once and not volume", *arguments], cwd=ROOT):
+        if subprocess.call([*command, "-q", "--dist", "worksteal", "-m", "not once and not volume", *arguments], cwd=ROOT):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")

@@ -17,6 +17,7 @@ from devmod_conformance.checks import code_of
 from devmod_simulators import rdna3
 from devmod_targets._text import header_files
 
+pytestmark = pytest.mark.once  # what clang makes of a source
 ROOT = Path(__file__).resolve().parents[2]
 GFX1100 = "rocm -arch=gfx1100"
 HEADERS = "".join(

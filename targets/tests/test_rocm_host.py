@@ -13,6 +13,7 @@ from devmod_conformance.checks import check_error, code_of
 from devmod_readers.amdgpu import read_code_object
 from devmod_simulators import rdna3
 
+pytestmark = pytest.mark.once  # what clang makes of a source
 GFX1100 = "rocm -arch=gfx1100"
 DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 PROGRAM = """
