@@ -169,7 +169,7 @@ def translate(
         check(entry)
     if status:
         raise compile_error(request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log)
-    _check_entries(request, entries, instances, together=together)
+    _check_entries(request, entries, instances, together=together or target == "cpp")  # devmod joins the programs in C++
     if dropped := dropped_print(request.name, request.text, b"".join(each.code for each in entries)):
         texts.warnings.append(dropped)
     if texts.warnings:
