@@ -21,7 +21,7 @@ _VALUE = re.compile(
     re.DOTALL,
 )
 _TEXT = re.compile(r'(?P<name>@[\w.$]+) = [^\n"]*? constant \[\d+ x i8\] (?:c"(?P<text>[^"\n]*)"|zeroinitializer)')
-_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|\\)")
 _CONVERSION = re.compile(r"%(?:%|(?P<form>[-+ #0]*\d*(?:\.\d*)?)(?:v(?P<lanes>\d{1,2}))?(?P<length>hh|hl|h|l)?(?P<kind>[a-zA-Z])?)")
 #: A conversion that is none, for the error.
 _WORD = re.compile(r"%(?:[^%\sa-zA-Z]|[hjltvzIL])*[a-zA-Z]?")
@@ -86,7 +86,7 @@ def read_prints(text: str) -> tuple[str, list[Print]]:
 
 
 def _byte(code: re.Match[bytes]) -> bytes:
-    return bytes([int(code[1], 16)])
+    return b"\\" if code[1] == b"\\" else bytes([int(code[1], 16)])
 
 
 def _split(argument: str) -> tuple[str, str]:
