@@ -271,6 +271,11 @@ def test_an_invalid_name_expression() -> None:
             "the Slang source does not compile: <text>:5: error: Slang cannot translate it to wgsl: 'double' type emitted",
         ),
         (
+            "void add(RWStructuredBuffer<uint> y) { InterlockedAdd(y[0], 1); }\n" + kernel("uniform RWStructuredBuffer<uint> y", "add(y);"),
+            "webgpu",
+            "the Slang source does not compile: <text>:1: error: InterlockedAdd is not available for wgsl",
+        ),
+        (
             "void f() {}\nvoid f() {}\n" + kernel("uniform RWStructuredBuffer<float> y"),
             "vulkan",
             "the Slang source does not compile: <text>:2: error: function 'f' already has a body",

@@ -327,6 +327,8 @@ class _Messages:
     _PLACE = re.compile(r"\s*--> (?P<file>[^:\n]+):(?P<line>\d+)")
     _EXCEPTION = r"^Slang compilation aborted due to an exception of \w+ (?:unexpected|unimplemented|abort compilation): "
     _LABEL = re.compile(r"\s*\|\s*\^+ (?P<text>.+)")
+    #: The note about what a target lacks. Its error has the entry point alone.
+    _USE = re.compile(r"see using of '([^'\n]+)'")
     #: The place of an internal error, before its message.
     _INTERNAL_PLACE = re.compile(r"^(?P<file>[^()\n]+)\((?P<line>\d+)\): note 99999: ", re.MULTILINE)
 
@@ -349,9 +351,12 @@ class _Messages:
 
     def _add(self, block: Sequence[str]) -> None:
         head = self._HEAD.match(block[0]) if block else None
+        place = next(filter(None, map(self._PLACE.match, block)), None)
+        use = self._USE.fullmatch(head["text"]) if head and place else None
+        if use and place and self.errors and "uses features that are not available" in self.errors[-1]:
+            self.errors[-1] = f"{place['file']}:{place['line']}: error: {use[1]} is not available for {self._target}"
         if head is None or head["severity"] == "note" or head["number"] in _IGNORED:
             return
-        place = next(filter(None, map(self._PLACE.match, block)), None)
         label = next(filter(None, map(self._LABEL.match, block)), None)
         severity = "warning" if head["severity"] == "warning" else "error"
         if head["number"] == "99997":
