@@ -214,6 +214,18 @@ def test_a_file_outside_of_the_folders(project: Path) -> None:
     )
 
 
+def test_a_file_outside_of_the_folders_with_errors(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither the error nor the log has a line of the file."""
+    secret = tmp_path_factory.mktemp("outside") / "secret"
+    secret.write_text("classified:x:0:0\n")
+    (project / "link.h").symlink_to(secret)
+    for name in (secret, "link.h"):
+        (project / "k.slang").write_text(f'#include "{name}"\n')
+        with pytest.raises(CompileError, match="which is outside the source's folder") as caught:
+            compiled(project / "k.slang")
+        assert "classified" not in f"{caught.value}{caught.value.log}"
+
+
 def test_the_toolchain_is_in_the_origin() -> None:
     module = compiled(BASICS)
     assert module.origin is not None

@@ -40,6 +40,8 @@ _COLUMN_MAJOR = re.compile(r"//[^\n]*|/\*.*?\*/|\b(column_major)\b", re.DOTALL)
 _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The error about a generic entry point without arguments.
 _GENERIC = "E38014"
+#: The file of a message.
+_PLACE = re.compile(r"^\s*--> ([^:\n]+):\d+", re.MULTILINE)
 #: The messages about an instance that is none.
 _NO_ENTRY, _NO_FUNCTION = re.compile(r"no function found matching entry point name '([^'\n]*)'"), "expected entry point to be a function"
 _MAX_ENTRIES = 256
@@ -157,6 +159,8 @@ def translate(
                 source.write(request.text)
             status, programs, instances, paths, log = tool.run(folder, arguments, instances, together=together)
             texts = _Messages(request, target, log, file, (folder, *roots))
+            if status:  # there is no list of files, and the messages have lines of them
+                paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
             read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
             read = [path for path in dict.fromkeys(read) if path != os.path.join(folder, file)]
     except OSError as error:
@@ -237,7 +241,7 @@ def _names(request: CompileRequest, files: Mapping[str, str], roots: Sequence[st
             allowed = "the source's folder and the folders of include=" if request.folder else "the folders of include="
             raise request.error(
                 f"the Slang source {request.name} includes the file {path!r}, which is outside {allowed}. To allow it, add its folder: "
-                f"include=[{os.path.dirname(path)!r}]"
+                f"include=[{os.path.dirname(real)!r}]"
             )
         name = next((os.path.relpath(path, root) for root in roots if path.startswith(os.path.join(root, ""))), os.path.basename(path))
         name, number = name.replace(os.sep, "/"), 1
