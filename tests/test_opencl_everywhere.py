@@ -283,7 +283,7 @@ def test_integers_of_64_bits(target: str, tmp_path: Path) -> None:
 
 PRINTS = r"""
 kernel void k(global const float4 *v, global const int *n, global const half *h) {
-    printf("start %5s|%-6.3s|%%\n", "a%b", "abcdef");
+    printf("start %5s|%-6.3s|%%\\41\n", "a%b", "abcdef");
     if (n[0] > 3) {
         printf("%d %+.2f %lx %c %hhd\n", n[0], v[0].y, (ulong)n[0] << 40, 'q', (char)n[0]);
         printf("%.1v4hlf %v2hlu %#v3hx %v2ld %.1f\n", v[0], as_uint2(v[0].xy), (ushort3)(65535), (long2)(-1, 2), h[0]);
@@ -299,5 +299,5 @@ def test_print(target: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     run(target, tmp_path, "k", v, n, h, text=PRINTS)
     words = ",".join(str(each) for each in v[0, :2].view("uint32"))
     assert capfd.readouterr().out == (
-        f"start   a%b|abc   |%\n300 -2.50 12c0000000000 q 44\n1.0,-2.5,3.0,4.0 {words} 0xffff,0xffff,0xffff -1,2 0.5\n"
+        f"start   a%b|abc   |%\\41\n300 -2.50 12c0000000000 q 44\n1.0,-2.5,3.0,4.0 {words} 0xffff,0xffff,0xffff -1,2 0.5\n"
     )

@@ -81,7 +81,7 @@ def test_the_output_of_several_variants(capsys: pytest.CaptureFixture[str], fold
     pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
     (folder / "twice.hip").write_text('extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n')
     assert main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "bundle: twice"
+    assert capsys.readouterr().out.splitlines()[0] == "rocm hsaco: twice"
 
 
 def test_one_file_for_two_kinds() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -59,6 +60,20 @@ def test_sources_of_one_name_are_one_kernel(capsys: pytest.CaptureFixture[str]) 
     assert text.splitlines()[0] == "#:schema ./devmod.schema.json"
     assert json.loads(Path("devmod.schema.json").read_text())["title"] == "The manifest of devmod build"
     assert 'skip = ["vulkan", "opencl"]' in text
+
+
+def test_a_slang_module_without_entry_points_is_no_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    write_files(
+        {
+            "twice.slang": 'import shapes;\n[shader("compute")] [numthreads(64, 1, 1)] void twice() {}\n',
+            "lib/shapes.slang": "module shapes;\npublic float twice(float x) { return 2 * x; }\n",
+        }
+    )
+    assert main(["init"]) == 0
+    assert capsys.readouterr() == ("devmod.toml: 1 source. To build them: devmod build\n", "")
+    jobs = plan_of(read_manifest()).jobs
+    assert {job.source for job in jobs} == {"twice.slang"}
+    assert [kind for kind, _ in itertools.groupby(job.kind for job in jobs)] == ["cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu"]
 
 
 def test_the_comments_are_keys_of_a_manifest() -> None:

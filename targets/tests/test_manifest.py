@@ -71,6 +71,21 @@ targets = ["cuda -arch=sm_80"]
     ]
 
 
+def test_macros_and_folders_of_a_slang_kernel_are_for_every_kind(folder: Path) -> None:
+    (folder / "k.slang").write_text("")
+    result = plan(
+        """\
+targets = ["vulkan", "webgpu", "metal", "cuda -arch=sm_80", "rocm -arch=gfx1100", "hexagon -arch=v66"]
+include = ["common"]
+[kernels.k]
+sources = ["k.slang"]
+include = ["own"]
+defines = { WIDTH = 16 }
+"""
+    )
+    assert [(job.defines, job.include) for job in result.jobs] == [((("WIDTH", 16),), ("own", "common"))] * 6
+
+
 def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) -> None:
     result = plan(EXAMPLE)
     assert result == Plan(

@@ -153,8 +153,9 @@ def command(
             _write_payload(modules[0], output)
     if not quiet:
         for module in modules:
-            kind = f"{module.kind} {module.format}".rstrip()  # several variants are a bundle, which has no format
-            echo(f"{kind}: {', '.join(module.functions)}{_validation(module)}")
+            payloads = module.imports if module.kind == "bundle" else (module,)  # several variants are a bundle
+            formats = ", ".join(dict.fromkeys(each.format for each in payloads))
+            echo(f"{payloads[0].kind} {formats}: {', '.join(module.functions)}{_validation(module)}")
         echo(f"{output}: {size(output.stat().st_size)}")
 
 

@@ -34,6 +34,7 @@ _ENTRIES = {
     "glsl": r"\bvoid\s+main\b",
     "hlsl": r"\[\s*numthreads\b",
     "wgsl": r"@\s*compute\b",
+    "slang": r"\bnumthreads\b",
 }
 #: Suffixes that `find_sources` includes only if the caller names a kind: most files with these suffixes contain no kernel.
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")

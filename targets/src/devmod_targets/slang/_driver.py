@@ -40,6 +40,10 @@ _COLUMN_MAJOR = re.compile(r"//[^\n]*|/\*.*?\*/|\b(column_major)\b", re.DOTALL)
 _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: The error about a generic entry point without arguments.
 _GENERIC = "E38014"
+#: The file of a message.
+_PLACE = re.compile(r"^\s*--> ([^:\n]+):\d+", re.MULTILINE)
+#: The messages about an instance that is none.
+_NO_ENTRY, _NO_FUNCTION = re.compile(r"no function found matching entry point name '([^'\n]*)'"), "expected entry point to be a function"
 _MAX_ENTRIES = 256
 #: The limits on the reflection, which the compiler determines.
 _MAX_REFLECTION = 16 << 20
@@ -155,6 +159,8 @@ def translate(
                 source.write(request.text)
             status, programs, instances, paths, log = tool.run(folder, arguments, instances, together=together)
             texts = _Messages(request, target, log, file, (folder, *roots))
+            if status:  # there is no list of files, and the messages have lines of them
+                paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
             read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
             read = [path for path in dict.fromkeys(read) if path != os.path.join(folder, file)]
     except OSError as error:
@@ -168,8 +174,9 @@ def translate(
     for entry in entries:
         check(entry)
     if status:
+        _check_instances(request, instances, texts)
         raise compile_error(request.target.kind, "Slang", texts.errors or [f"status {status}"], texts.log)
-    _check_entries(request, entries, instances, together=together)
+    _check_entries(request, entries, instances, together=together or target == "cpp")  # devmod joins the programs in C++
     if dropped := dropped_print(request.name, request.text, b"".join(each.code for each in entries)):
         texts.warnings.append(dropped)
     if texts.warnings:
@@ -181,6 +188,20 @@ def _check_instance(request: CompileRequest, text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][\w.:]*\s*(?:<[^\"\\;{}]*>)?", text.strip()) or not text.isprintable():
         raise request.error(f"name_expressions= contains {text!r}; expected an entry point, or an instance such as 'scale<float>'")
     return text.strip()
+
+
+def _check_instances(request: CompileRequest, instances: Sequence[str], texts: _Messages) -> None:
+    """Raise CompileError for an instance that Slang does not find, with the reason."""
+    found = _NO_ENTRY.search(texts.log)
+    generic = next((each for each in instances if "<" not in each), "") if _NO_FUNCTION in texts.log else ""
+    if not found and not generic:
+        return
+    reasons = ["it is generic, and has no arguments"] if generic else [each for each in texts.errors if not _NO_ENTRY.search(each)]
+    reason = f": {reasons[0].removeprefix('error: ')}" if reasons else ""
+    name = found[1] if found else generic
+    raise request.error(
+        f"name_expressions= contains {name!r}, which is no instance of an entry point of {request.name}{reason}", log=texts.log
+    )
 
 
 def _check_matrices(request: CompileRequest, files: Iterable[str]) -> None:
@@ -220,7 +241,7 @@ def _names(request: CompileRequest, files: Mapping[str, str], roots: Sequence[st
             allowed = "the source's folder and the folders of include=" if request.folder else "the folders of include="
             raise request.error(
                 f"the Slang source {request.name} includes the file {path!r}, which is outside {allowed}. To allow it, add its folder: "
-                f"include=[{os.path.dirname(path)!r}]"
+                f"include=[{os.path.dirname(real)!r}]"
             )
         name = next((os.path.relpath(path, root) for root in roots if path.startswith(os.path.join(root, ""))), os.path.basename(path))
         name, number = name.replace(os.sep, "/"), 1
@@ -267,7 +288,7 @@ def _check_entries(request: CompileRequest, entries: list[Entry], instances: Seq
     if not entries:
         raise request.error(
             f'the Slang source {request.name} has no entry point: mark a function with [shader("compute")] and [numthreads(x, y, z)]; '
-            "for a generic one, pass the instances in name_expressions=, as in name_expressions=['scale<float>']"
+            "for a generic one, pass the instances: name_expressions=['scale<float>']"
         )
     first = len(entries) - len(instances)
     if first < 0:
@@ -310,6 +331,10 @@ class _Messages:
     _PLACE = re.compile(r"\s*--> (?P<file>[^:\n]+):(?P<line>\d+)")
     _EXCEPTION = r"^Slang compilation aborted due to an exception of \w+ (?:unexpected|unimplemented|abort compilation): "
     _LABEL = re.compile(r"\s*\|\s*\^+ (?P<text>.+)")
+    #: The note about what a target lacks. Its error has the entry point alone.
+    _USE = re.compile(r"see using of '([^'\n]+)'")
+    #: The place of an internal error, before its message.
+    _INTERNAL_PLACE = re.compile(r"^(?P<file>[^()\n]+)\((?P<line>\d+)\): note 99999: ", re.MULTILINE)
 
     def __init__(self, request: CompileRequest, target: str, log: str, file: str, folders: Sequence[str]) -> None:
         self._target = target
@@ -330,14 +355,21 @@ class _Messages:
 
     def _add(self, block: Sequence[str]) -> None:
         head = self._HEAD.match(block[0]) if block else None
+        place = next(filter(None, map(self._PLACE.match, block)), None)
+        use = self._USE.fullmatch(head["text"]) if head and place else None
+        if use and place and self.errors and "uses features that are not available" in self.errors[-1]:
+            self.errors[-1] = f"{place['file']}:{place['line']}: error: {use[1]} is not available for {self._target}"
         if head is None or head["severity"] == "note" or head["number"] in _IGNORED:
             return
-        place = next(filter(None, map(self._PLACE.match, block)), None)
         label = next(filter(None, map(self._LABEL.match, block)), None)
         severity = "warning" if head["severity"] == "warning" else "error"
+        if head["number"] == "99997":
+            place = self._INTERNAL_PLACE.search(self.log)
         where = f"{place['file']}:{place['line']}: " if place else ""
         texts = self.warnings if severity == "warning" else self.errors
-        words = re.sub(self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", (label or head)["text"].strip())
+        # One of the two may have the name of what is wrong.
+        best = head if label is None or ("'" in head["text"] and "'" not in label["text"]) else label
+        words = re.sub(self._EXCEPTION, f"Slang cannot translate it to {self._target}: ", best["text"].strip())
         text = f"{where}{severity}: {words}"
         if text not in texts:
             texts.append(text)
@@ -383,7 +415,7 @@ class _Library:
         status, (head, *parts), log = _library.ask_library(
             self._request.target.kind,
             f"the library of {_library.wheel_version(_WHEEL, self._path)} cannot process {self._request.name}",
-            "The source may cause a fault of Slang",
+            f"The source{' or name_expressions=' if instances else ''} may cause a fault of Slang",
             {"module": "devmod_targets.slang._slang_process", "library": self._path},
             {
                 "folder": folder,

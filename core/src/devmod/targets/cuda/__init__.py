@@ -21,7 +21,7 @@ SPEC = TargetSpec(
     suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
     languages={"cu": "CUDA C++", "hip": "HIP", "slang": "Slang", "py": "Triton", "ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
     | {"ll": "LLVM IR", "bc": "LLVM bitcode", "cl": "OpenCL C"},
-    preprocessed=("CUDA C++", "HIP", "OpenCL C", "Triton"),
+    preprocessed=("CUDA C++", "HIP", "OpenCL C", "Slang", "Triton"),
     compiler="devmod_targets.cuda.compile:compile",
     build_extra="build-cuda",
     needs_arch=dict.fromkeys(("CUDA C++", "HIP", "OpenCL C", "Slang", "Triton"), "sm_80,sm_90,compute_90")

@@ -20,7 +20,7 @@ SPEC = TargetSpec(
     aliases=("hsaco", "hip"),
     languages={"hip": "HIP", "cu": "CUDA C++", "slang": "Slang", "cl": "OpenCL C", "py": "Triton"}
     | {"ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
-    preprocessed=("HIP", "CUDA C++", "OpenCL C", "Triton"),
+    preprocessed=("HIP", "CUDA C++", "OpenCL C", "Slang", "Triton"),
     compiler="devmod_targets.rocm.compile:compile",
     build_extra="build-rocm",
     needs_arch=dict.fromkeys(("HIP", "CUDA C++", "OpenCL C", "Slang", "Triton", "LLVM IR", "LLVM bitcode", "assembly"), "gfx90a,gfx1100"),

@@ -21,8 +21,12 @@ _VALUE = re.compile(
     re.DOTALL,
 )
 _TEXT = re.compile(r'(?P<name>@[\w.$]+) = [^\n"]*? constant \[\d+ x i8\] (?:c"(?P<text>[^"\n]*)"|zeroinitializer)')
-_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
-_CONVERSION = re.compile(r"%(?:%|(?P<form>[-+ #0]*\d*(?:\.\d*)?)(?:v(?P<lanes>\d+))?(?P<length>hh|hl|h|l)?(?P<kind>[a-zA-Z])?)")
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|\\)")
+_CONVERSION = re.compile(r"%(?:%|(?P<form>[-+ #0]*\d*(?:\.\d*)?)(?:v(?P<lanes>\d{1,2}))?(?P<length>hh|hl|h|l)?(?P<kind>[a-zA-Z])?)")
+#: A conversion that is none, for the error.
+_WORD = re.compile(r"%(?:[^%\sa-zA-Z]|[hjltvzIL])*[a-zA-Z]?")
+#: A width or a precision that is too large: Python writes the strings here.
+_LONG = re.compile(r"[1-9]\d{3}")
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 #: The conversions by the types that they print.
 _INTEGERS, _FLOATS = "diouxX", "aAeEfFgG"
@@ -82,7 +86,7 @@ def read_prints(text: str) -> tuple[str, list[Print]]:
 
 
 def _byte(code: re.Match[bytes]) -> bytes:
-    return bytes([int(code[1], 16)])
+    return b"\\" if code[1] == b"\\" else bytes([int(code[1], 16)])
 
 
 def _split(argument: str) -> tuple[str, str]:
@@ -111,6 +115,10 @@ class _Call:
     def _conversion(self, match: re.Match[str], rest: Iterable[tuple[str, str]]) -> str:
         kind, lanes = match["kind"] or "", int(match["lanes"] or 1)
         what = f"the conversion {match[0]!r} of printf"
+        if not kind and (word := _WORD.match(match.string, match.start())):
+            what = f"the conversion {word[0]!r} of printf"
+        if _LONG.search(match["form"] or ""):
+            raise PrintError(f"{what} has a width over 999")
         if not kind or kind not in f"{_INTEGERS}{_FLOATS}csp" or (lanes > 1 and kind in "csp"):
             raise PrintError(f"{what} is unknown")
         type_, value = next(iter(rest), ("", ""))
