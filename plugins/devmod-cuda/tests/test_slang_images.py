@@ -140,3 +140,14 @@ def test_an_image_that_is_written_has_the_format_of_its_type(device: Any) -> Non
     images = {name: device.image((7, 5), format_) for name, format_ in formats.items()}
     with pytest.raises(devmod.ArgumentError, match="rgba32float"):
         load(**images, how=device.sampler(), colors=device.image((7, 5), "rgba8unorm"), sizes=np.zeros(5, "uint32"), grid=1)
+
+
+@pytest.mark.parametrize(("format_", "alpha"), [("rgba8unorm", 0), ("rg8unorm", 1)])
+def test_what_is_outside_is_transparent_black(format_: str, alpha: int, device: Any) -> None:
+    module = devmod.bundle(*(devmod.loads(saved(target)) for target in ("cuda -arch=compute_80", "vulkan")))
+    places = np.full((8, 2), -1, "float32")
+    for each in (device, *(other for other in devmod.devices() if other.kind == "vulkan")):
+        result = np.ones((8, 4), "float32")
+        how = each.sampler(address="border")
+        module["sample"].on(each)(picture=each.image((2, 2), format_), how=how, places=places, result=result, grid=1)
+        np.testing.assert_array_equal(result, [[0, 0, 0, alpha]] * 8, err_msg=str(each))
