@@ -115,14 +115,14 @@ def test_the_origin_has_slang_and_the_own_compiler() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "name", "what"),
+    ("kind", "parameters", "name", "what"),
     [
-        ("uniform Texture2D<float4> t", "t", "a texture"),
-        ("uniform Sampler2D<float4> t", "t", "a texture with its sampler"),
-        ("uniform SamplerState s", "s", "a sampler"),
+        *((kind, "uniform Texture3D<float4> t", "t", "a texture") for kind in TARGETS),
+        *((kind, "uniform Sampler2D<float4> t", "t", "a texture with its sampler") for kind in TARGETS),
+        *((kind, "uniform Texture2D<float4> t", "t", "a texture") for kind in ("rocm", "hexagon")),
+        *((kind, "uniform SamplerState s", "s", "a sampler") for kind in ("rocm", "hexagon")),
     ],
 )
-@pytest.mark.parametrize("kind", TARGETS)
 def test_what_the_kinds_lack(kind: str, parameters: str, name: str, what: str) -> None:
     assert refused(kernel(parameters), kind) == (
         f"the Slang function 'f' takes {name!r}, {what}, which Slang's code for {kind} cannot take here: use a StructuredBuffer or a "

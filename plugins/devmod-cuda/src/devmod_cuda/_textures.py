@@ -3,8 +3,8 @@
 A texture object contains its sampler. A kernel's parameter of type cudaTextureObject_t is two arguments with one place, as a combined
 sampler of GLSL is. A cudaSurfaceObject_t is one argument.
 
-A kernel in OpenCL C takes an image as the address of its description, and a sampler as a number. The description has the texture objects of
-all samplers, the surface object, the size and the format. devmod's compiler writes the code that reads it.
+A kernel in OpenCL C or Slang takes an image as the address of its description, and a sampler as a number. The description has the texture
+objects of all samplers, the surface object, the size and the format. devmod's compiler writes the code that reads it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _FORMATS = {"uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32"
 #: CUaddress_mode and CUfilter_mode.
 _ADDRESSES = {"repeat": 0, "clamp": 1, "mirror": 2, "border": 3}
 _FILTERS = {"nearest": 0, "linear": 1}
-#: The description of an image for OpenCL C, which devmod_images.h of devmod-targets declares: textures by the bits of a sampler, the
-#: surface, width, height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
+#: The description of an image, which devmod_images.h (OpenCL C) and images.h (Slang) of devmod-targets declare: textures by the bits of a
+#: sampler, the surface, width, height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
 _DESCRIPTION = Struct("<33Q8I")
 #: OpenCL's bits of a sampler, CLK_…, and its channel types and orders.
 _NORMALIZED_BIT, _ADDRESS_BITS, _FILTER_BITS = 1, {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8}, {"nearest": 16, "linear": 32}

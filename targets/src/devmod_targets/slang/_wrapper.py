@@ -10,7 +10,7 @@ import re
 from itertools import islice
 from typing import NamedTuple
 
-from devmod import Member, Origin
+from devmod import Member, Origin, Param
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Param
+    from devmod import FunctionInfo
     from devmod_targets.authoring import CompileRequest, Payload
     from devmod_targets.slang._driver import Entry, Translation
     from devmod_targets.slang._interface import Argument
@@ -78,6 +78,14 @@ main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf mallo
 _WORDS = frozenset(_WORDS_TEXT.split())
 #: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
 _COUNT = "slang_count_of_"
+#: The types of Slang's CUDA text for images and samplers.
+_OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
+#: The formats of images that are written, and what is read from others, by the type of their texels.
+_FORMATS = {
+    f"{type_}32{f'x{lanes}' if lanes > 1 else ''}": (f"{'rgba'[:lanes]}32{'sint' if type_ == 'int' else type_}", type_)
+    for type_ in ("float", "int", "uint")
+    for lanes in (1, 2, 4)
+}
 #: What the kinds lack that a parameter may be.
 _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sampler": "a sampler"}
 
@@ -85,7 +93,8 @@ _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sam
 def prelude(text: str) -> str:
     """Return the prelude for a text of Slang."""
     has_half = re.search("half|f16", text) is not None
-    return f"#define SLANG_HALF {int(has_half)}\n{header_text(__package__, 'headers/prelude.h')}"
+    images = header_text(__package__, "headers/images.h") if _OBJECT.search(text) else ""
+    return f"#define SLANG_HALF {int(has_half)}\n{header_text(__package__, 'headers/prelude.h')}{images}"
 
 
 def symbol_for(name: str) -> str:
@@ -96,8 +105,9 @@ def symbol_for(name: str) -> str:
 
 def check_arguments(request: CompileRequest, entry: Entry) -> None:
     """Raise CompileError for an argument that the kind lacks."""
-    for argument in read_arguments(request, entry).arguments:
-        if argument.kind in _LACKING:
+    arguments = read_arguments(request, entry).arguments
+    for argument in arguments:
+        if argument.kind in _LACKING and not _is_object(request, argument):
             name, kind = ".".join(argument.path), request.target.kind
             other = ", or write the kernel in OpenCL C or CUDA C++" if kind == "cuda" else ""
             raise request.error(
@@ -106,11 +116,40 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
                 function=entry.name,
                 argument=name,
             )
+    samplers = [argument.name for argument in arguments if argument.kind == "sampler"]
+    if len(samplers) > 1:
+        raise request.error(
+            f"the Slang function {entry.name!r} takes the samplers {' and '.join(map(repr, samplers[:2]))}, and Slang's code for cuda does "
+            "not have the sampler of a read: use one sampler in the file, or write the kernel in OpenCL C or CUDA C++",
+            function=entry.name,
+            argument=samplers[1],
+        )
+
+
+def _is_object(request: CompileRequest, argument: Argument) -> bool:
+    """Return whether an image or a sampler can be an argument: Slang's CUDA text has the objects of CUDA for them."""
+    if request.target.kind != "cuda" or len(argument.path) > 1:
+        return False
+    return argument.kind == "sampler" or (argument.kind == "image" and argument.type == "2d" and argument.members[0].type in _FORMATS)
 
 
 def strange_text(request: CompileRequest, what: str) -> CompileError:
     """Return the error for a text that Slang does not write."""
     return request.error(f"Slang's translation of {request.name} cannot be read: it has {what}")
+
+
+def missing_function(request: CompileRequest, language: str, name: str, log: str = "") -> CompileError:
+    """Return the error for a function in Slang's text that devmod does not define."""
+    return request.error(
+        f"the Slang source {request.name} uses {name} of Slang's {language}, which devmod does not have for {request.target.kind}: compute "
+        "it otherwise there",
+        log=log,
+    )
+
+
+def parameter_name(argument: Argument) -> str:
+    """Return the name in C++ of the parameter for an argument."""
+    return f"{argument.name}_" if argument.name in _WORDS or argument.name.lower().startswith("slang") else argument.name
 
 
 class Text:
@@ -161,13 +200,16 @@ class Text:
             raise strange_text(self._request, f"{len(declared)} parameters, and the source {len(placed)}")
         return [Variable(name, type_, {**each["type"], "name": each["name"]}) for each, (type_, name) in zip(placed, declared, strict=True)]
 
-    def declaration(self, argument: Argument, variables: Iterable[Variable]) -> tuple[str, str]:
+    def declaration(self, argument: Argument, variables: Iterable[Variable], sampler: str = "") -> tuple[str, str]:
         """Return the declaration of an argument as a parameter, and the statement that assigns it to Slang's variables.
 
-        A buffer's type of elements is added to `elements`.
+        A buffer's type of elements is added to `elements`. `sampler` is the name of the parameter with the sampler of all images.
         """
-        name = f"{argument.name}_" if argument.name in _WORDS or argument.name.lower().startswith("slang") else argument.name
+        name = parameter_name(argument)
         variables = list(variables)
+        if argument.kind in ("image", "sampler"):
+            value = f"{{(const slang::Description *){name}, (uint){sampler or 0}}}" if argument.kind == "image" else name
+            return f"uint64_t {name}", f"{self._find(argument, variables).expression} = {value};" if variables else ""
         if not variables:  # nothing uses the parameters of the file
             return f"{_unused_type(argument)}{name}", ""
         place = self._find(argument, variables)
@@ -317,9 +359,7 @@ def finish(
         missing = _MISSING.search(error.log)
         text = f"has no valid {language}: {error}"
         if missing:
-            text = (
-                f"uses {missing[1]} of Slang's {language}, which devmod does not have for {request.target.kind}: compute it otherwise there"
-            )
+            raise missing_function(request, language, missing[1], log=error.log) from None
         raise request.error(f"the Slang source {request.name} {text}", log=error.log) from None
     found = {info.name: info for info in payload.fmap.values()}
     reflected: dict[str, ReflectedFunction] = {}
@@ -350,6 +390,8 @@ def _function(request: CompileRequest, wrapped: Wrapped, found: Mapping[str, Fun
         if number >= len(own):
             raise strange_text(request, f"a function {wrapped.symbol!r} with other parameters")
         param = _param(request, argument, own[number])
+        if argument.kind in ("image", "sampler"):
+            types[number] = "handle"
         if argument.kind == "scalar" and not param.align and param.type:
             types[number] = param.type
         params.append(param)
@@ -384,6 +426,12 @@ def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
     param = own.replace(name=argument.name)
     if argument.type == "handle":
         return param
+    if argument.kind == "sampler":
+        return Param(argument.name, "sampler")
+    if argument.kind == "image":
+        format_, sample = _FORMATS[argument.members[0].type]
+        format_ = "" if argument.access == "r" else format_
+        return Param(argument.name, "image", argument.type, argument.access, format=format_, sample=sample)
     members = argument.members or (Member("", argument.type),)
     if own.kind == "buffer" and not own.type:  # nothing uses it
         return param.replace(type=argument.type)

@@ -1,0 +1,153 @@
+"""Kernels in Slang with images and samplers, compiled for CUDA: against NumPy, and in one bundle with Vulkan and WebGPU."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+from devmod_conformance.checks import sample_image
+
+pytestmark = pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
+SOURCE = """
+Texture2D<float4> picture;
+SamplerState how;
+float4 at(Texture2D<float4> t, SamplerState s, float2 place) { return t.SampleLevel(s, place, 0); }
+[shader("compute")] [numthreads(8, 1, 1)]
+void sample(uint3 id: SV_DispatchThreadID, StructuredBuffer<float2> places, RWStructuredBuffer<float4> result)
+{
+    result[id.x] = at(picture, how, places[id.x]);
+}
+[shader("compute")] [numthreads(8, 8, 1)]
+void load(uint3 id: SV_DispatchThreadID, Texture2D<int2> a, Texture2D<uint> b, WTexture2D<int2> ints, [format("r32ui")] RWTexture2D<uint> uints,
+          [format("r32f")] RWTexture2D<float> floats, WTexture2D<float4> colors, RWStructuredBuffer<uint> sizes)
+{
+    uint width, height, levels;
+    floats.GetDimensions(width, height);
+    if (id.x >= width || id.y >= height)
+        return;
+    ints.Store(id.xy, a[id.xy] * 2);
+    uints[id.xy] += b.Load(int3(id.xy, 0));
+    floats[id.xy] = floats[id.xy] * 2 + picture[id.xy].w;
+    colors.Store(id.xy, picture[id.xy].wzyx);
+    if (any(id.xy != 0))
+        return;
+    sizes[0] = width;
+    sizes[1] = height;
+    picture.GetDimensions(0, width, height, levels);
+    sizes[2] = width;
+    sizes[3] = height;
+    sizes[4] = levels;
+}
+"""
+
+
+@cache
+def saved(target: str) -> bytes:
+    return devmod.dumps(devmod.compile(SOURCE, target, language="Slang"))
+
+
+@pytest.mark.parametrize(("address", "normalized"), [*((each, True) for each in ("clamp", "repeat", "mirror", "border")), ("clamp", False)])
+@pytest.mark.parametrize("filter_", ["nearest", "linear"])
+def test_samplers(filter_: str, address: str, normalized: bool, device: Any) -> None:
+    rng = np.random.default_rng(3)
+    picture = rng.random((5, 7, 4), "float32")
+    places = rng.uniform(-1.2, 2.2, (200, 2)).astype("float32") * (1 if normalized else np.float32([7, 5]))
+    out = np.zeros((200, 4), "float32")
+    how = device.sampler(filter=filter_, address=address, normalized=normalized)
+    image = device.image_from_numpy(picture)
+    devmod.loads(saved("cuda -arch=compute_80"))["sample"](picture=image, how=how, places=places, result=out, grid=25)
+    expected = sample_image(picture, places if normalized else places / np.float32([7, 5]), filter=filter_, address=address)
+    assert np.abs(out - expected).max() < (2 / 512 + 1e-5 if filter_ == "linear" else 1e-6)
+
+
+@pytest.mark.parametrize("format_", ["rgba32float", "rgba8unorm", "rg16snorm", "r16float"])
+def test_one_call_for_cuda_vulkan_and_webgpu(format_: str, device: Any) -> None:
+    kinds = ["vulkan", "webgpu"]
+    module = devmod.bundle(*(devmod.loads(saved(target)) for target in ("cuda -arch=compute_80", *kinds)))
+    others = [other for other in devmod.devices() if other.kind in kinds]
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-(2**31), 2**31, (5, 7, 2), "int32"), rng.integers(0, 2**32, (5, 7), "uint32")
+    places = rng.uniform(-0.2, 1.2, (64, 2)).astype("float32")
+    results = []
+    for each in (device, *others):
+        picture = each.image((7, 5), format_)
+        dtype = np.dtype(picture.texel.dtype)
+        values = np.random.default_rng(5).random(picture.array_shape) * (1 if dtype.kind == "f" else np.iinfo(dtype).max)
+        picture.copy_from(values.astype(dtype))
+        how = each.sampler(address="repeat")
+        images = [each.image((7, 5), name) for name in ("rg32sint", "rgba32float")]
+        uints, floats = each.image_from_numpy(b[::-1].copy()), each.image_from_numpy(np.ones((5, 7), "float32"))
+        sizes, sampled = np.zeros(5, "uint32"), np.zeros((64, 4), "float32")
+        module["load"].on(each)(
+            picture=picture,
+            how=how,
+            a=each.image_from_numpy(a),
+            b=each.image_from_numpy(b),
+            ints=images[0],
+            uints=uints,
+            floats=floats,
+            colors=images[1],
+            sizes=sizes,
+            grid=1,
+        )
+        module["sample"].on(each)(picture=picture, how=how, places=places, result=sampled, grid=8)
+        np.testing.assert_array_equal(sizes, [7, 5, 7, 5, 1])
+        np.testing.assert_array_equal(images[0].numpy(), a * 2)
+        np.testing.assert_array_equal(uints.numpy(), b + b[::-1])
+        results.append((images[1].numpy(), floats.numpy(), sampled))
+    for result in results[1:]:
+        for own, other in zip(results[0], result, strict=True):
+            np.testing.assert_allclose(own, other, atol=1e-6)
+
+
+FUNCTION = '[shader("compute")] [numthreads(8, 8, 1)] void f(uint3 id: SV_DispatchThreadID, RWStructuredBuffer<float4> o, {}) {{ {} }}'
+TEXTURE, LEVEL = "Texture2D<float4> t", "o[0] = t.SampleLevel(s, float2(0), 0);"
+MISSING = "which devmod does not have for cuda"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "reason"),
+    [
+        (
+            f"{TEXTURE}, SamplerState s, SamplerState r",
+            LEVEL,
+            "takes the samplers 's' and 'r', and Slang's code for cuda does not have the",
+        ),
+        ("Sampler2D t", "", "takes 't', a texture with its sampler,"),
+        ("Texture3D<float4> t", "", "takes 't', a texture,"),
+        ("Texture2D<half4> t", "", "takes 't', a texture,"),
+        (f"{TEXTURE}, SamplerState s", "o[0] = t.Sample(s, float2(0));", f"uses tex2D of Slang's CUDA C++, {MISSING}"),
+        (f"{TEXTURE}, SamplerState s", "o[0] = t.Gather(s, float2(0));", f"uses tex2Dgather of Slang's CUDA C++, {MISSING}"),
+        ("Texture2D<int4> t, SamplerState s", LEVEL, "a texture of integers has no samples: use Load"),
+        ('[format("rgba8")] RWTexture2D<float4> t', "t[id.xy] = 1;", f"uses surf2Dwrite_convert of Slang's CUDA C++, {MISSING}"),
+        ("RWTexture2D<float4> t", "t[id.xy].y = 1;", "an image takes whole texels, and has no atomics"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(parameters: str, body: str, reason: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(FUNCTION.format(parameters, body), "cuda -arch=compute_80", language="Slang")
+    assert reason in str(caught.value)
+
+
+def test_an_image_that_is_written_has_the_format_of_its_type(device: Any) -> None:
+    load = devmod.loads(saved("cuda -arch=compute_80"))["load"]
+    formats = {"picture": "r8unorm", "a": "rg8sint", "b": "r16uint", "ints": "rg32sint", "uints": "r32uint", "floats": "r32float"}
+    images = {name: device.image((7, 5), format_) for name, format_ in formats.items()}
+    with pytest.raises(devmod.ArgumentError, match="rgba32float"):
+        load(**images, how=device.sampler(), colors=device.image((7, 5), "rgba8unorm"), sizes=np.zeros(5, "uint32"), grid=1)
+
+
+@pytest.mark.parametrize(("format_", "alpha"), [("rgba8unorm", 0), ("rg8unorm", 1)])
+def test_what_is_outside_is_transparent_black(format_: str, alpha: int, device: Any) -> None:
+    module = devmod.bundle(*(devmod.loads(saved(target)) for target in ("cuda -arch=compute_80", "vulkan")))
+    places = np.full((8, 2), -1, "float32")
+    for each in (device, *(other for other in devmod.devices() if other.kind == "vulkan")):
+        result = np.ones((8, 4), "float32")
+        how = each.sampler(address="border")
+        module["sample"].on(each)(picture=each.image((2, 2), format_), how=how, places=places, result=result, grid=1)
+        np.testing.assert_array_equal(result, [[0, 0, 0, alpha]] * 8, err_msg=str(each))
