@@ -49,6 +49,7 @@ def bundle_in(wheel: Path) -> bytes:
 
 
 @pytest.mark.row("R38", "R43")
+@pytest.mark.volume_but("setuptools")
 @pytest.mark.parametrize("backend", PROJECTS)
 def test_the_project_of_the_page(backend: str, environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
     core = wheels.direct("devmod-core", "build-opencl", "build-webgpu")

@@ -51,6 +51,7 @@ def run_tests(folder: Path, *arguments: str | Path, **variables: str) -> str:
     return process.stdout
 
 
+@pytest.mark.volume
 @pytest.mark.row("R34")
 @pytest.mark.parametrize("kind", FILES)
 def test_kernels_on_swiftshader(kind: str, tmp_path: Path) -> None:
