@@ -15,6 +15,7 @@ from pages import blocks
 
 import devmod
 from devmod.testing import assert_kernel
+from devmod_conformance.checks import run_python
 
 SOURCE = """
 kernel void scale(global float *y, global const float *x, float v) { y[get_global_id(0)] = v * x[get_global_id(0)]; }
@@ -106,6 +107,17 @@ def test_a_guard_is_active(kernels: devmod.Module) -> None:
     with pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'") as caught:
         assert_kernel(kernels["both"], lambda y, z: {"z": z + 3}, [case])
     assert caught.value.__notes__ == ["in case 0: y=float32[2], z=int32[4], threads=4"]
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "4k", "99999999999", "٤"])
+def test_the_variable_of_a_guard_is_a_number_of_bytes(size: str) -> None:
+    program = "import devmod\ntry:\n    devmod.guard\nexcept devmod.ArgumentError as error:\n    print(error)"
+    text = f"the environment variable DEVMOD_GUARD is {size!r}; expected a number of bytes such as 4096\n"
+    assert run_python(program, DEVMOD_GUARD=size) == text
+
+
+def test_the_variable_of_a_guard_may_have_zeros_before_the_number() -> None:
+    assert run_python("import devmod\nprint(devmod.guard.__name__)", DEVMOD_GUARD="00000000004096") == "guard\n"
 
 
 @pytest.mark.devices("opencl")

@@ -88,11 +88,12 @@ def guard_program() -> None:
         The variable is no number of bytes.
     """
     text = environment_text("DEVMOD_GUARD")
-    if not (text.isascii() and text.isdigit() and int(text[:10]) > 0):
+    digits = text.lstrip("0")
+    if not (text.isascii() and text.isdigit() and 0 < len(digits) <= 10):
         raise ArgumentError(
             f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096", argument="DEVMOD_GUARD"
         )
-    add(_methods(int(text[:10])), order=0)
+    add(_methods(int(digits)), order=0)
 
 
 # -- Arrays with zones.
