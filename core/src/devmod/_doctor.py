@@ -184,7 +184,7 @@ def _crash(step: str, kind: str, end: str) -> Check:
     if step == "devices":
         command = f'{os.path.basename(sys.executable)} -X faulthandler -c "import devmod; devmod.device({kind!r})"'
         return Check(kind, step, "problem", f"listing them {end}. To see where: {command}")
-    names = [each.provider for each in registry.claims("devmod.hooks") if each.name in ("devmod_doctor", f"devmod_doctor.{kind}")]
+    names = [each.provider for each in hooks.claims_of("devmod_doctor", kind)]
     advice = "DEVMOD_PLUGINS_DENY with the name of a distribution excludes it"
     return Check(kind, step, "problem", f"devmod_doctor of {' or '.join(names)} {end}. {advice}")
 

@@ -580,11 +580,10 @@ def _forget_callers(function: Function) -> None:
 def _provider_of(kind: str, error: Exception) -> str:
     """Return the distribution of the hook that has raised an error, by the code in its traceback."""
     codes = {frame.f_code for frame, _ in walk_tb(error.__traceback__)}
-    for claim in registry.claims("devmod.hooks"):
-        if claim.name in ("devmod_launch", f"devmod_launch.{kind}"):
-            with suppress(Exception):  # one that cannot be loaded: its error has the name
-                if getattr(registry.load_claim(claim).devmod_launch, "__code__", None) in codes:
-                    return claim.provider if claim.distribution else "this program"
+    for claim in hooks.claims_of("devmod_launch", kind):
+        with suppress(Exception):  # one that cannot be loaded: its error has the name
+            if getattr(registry.load_claim(claim).devmod_launch, "__code__", None) in codes:
+                return claim.provider if claim.distribution else "this program"
     return "a plugin"
 
 

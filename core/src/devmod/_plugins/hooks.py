@@ -58,15 +58,19 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
 
     A memoryview among the arguments is passed as bytes. Without plugins nothing is copied.
     """
-    names = (hook, f"{hook}.{kind}")
-    claims = [claim for claim in registry.claims("devmod.hooks") if claim.name in names]
+    claims = claims_of(hook, kind)
     if not claims:
         return None if hook in _FIRST_RESULT else []
-    manager = _manager(hook, kind, sorted(claims, key=lambda each: names.index(each.name)))  # pluggy calls the last one first: the kind's
+    manager = _manager(hook, kind, sorted(claims, key=lambda each: each.name))  # pluggy calls the last one first: the kind's
     if hook in _OF_A_KIND:
         arguments["kind"] = kind
     arguments = {name: bytes(value) if isinstance(value, memoryview) else value for name, value in arguments.items()}
     return getattr(manager.hook, hook)(**arguments)
+
+
+def claims_of(hook: str, kind: str) -> list[Claim]:
+    """Return the claims of a hook for all kinds and for this one."""
+    return [claim for claim in registry.claims("devmod.hooks") if claim.name in (hook, f"{hook}.{kind}")]
 
 
 def _manager(hook: str, kind: str, claims: list[Claim]) -> Any:
