@@ -17,6 +17,7 @@ from devmod_runtime import IMAGE_FORMATS, Image, check_driver, check_extent
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.copies import address_of
 from devmod_runtime.driver_api.handles import Memory
+from devmod_runtime.driver_api.kernel import has_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class ImagePlaces:
 
     def __init__(self, interface: Interface) -> None:
         self._params = interface.params
-        self._is_combined = any(param.at is not None for param in interface.params if param.kind in ("image", "sampler"))
+        self._is_combined = has_places(interface.params)
         self._textures, self._surfaces = _numbers(interface.params)
         # A parameter may be several values.
         self._texture_values, self._surface_values = _numbers(interface.values)

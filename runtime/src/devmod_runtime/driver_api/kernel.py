@@ -18,7 +18,7 @@ from devmod_runtime.driver_api.driver import ParameterBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from devmod import Device, FunctionInfo, Param, Stream
@@ -168,6 +168,11 @@ def parameter_layout(
     return ParameterLayout(value_places, pointers, places)
 
 
+def has_places(params: Iterable[Param]) -> bool:
+    """Return whether the images and samplers among parameters have places: else each is a parameter of its own."""
+    return any(param.at is not None for param in params if param.kind in ("image", "sampler"))
+
+
 def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], Argument | None] = lambda number: None) -> list[Argument]:
     """Return the arguments of a function that are parameters of its kernel: a sampler is a part of the image before it.
 
@@ -188,7 +193,7 @@ def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], A
     arguments: list[Argument] = []
     values = info.interface.values if info.interface is not None else ()
     followers = frozenset(follower_numbers(info.interface))
-    is_combined = any(param.at is not None for param in values if param.kind in ("image", "sampler"))
+    is_combined = has_places(values)
     for number, arg_type in enumerate(info.arg_types):
         param = values[number] if values else None
         argument = special(number)
