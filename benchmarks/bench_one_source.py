@@ -6,7 +6,7 @@ The figures are processor time of this process and of all that it starts, so oth
 
 Slang: "Slang" is the same calls of its library in this process, whose session is kept: no other process, no file read, nothing checked.
 "Reading" is what the kind's compiler takes for the text or the SPIR-V that Slang returned: for cuda NVRTC and the assembler, for rocm and
-hexagon clang and lld, and for each kind the reading of the signatures. devmod's time has both, the fork for each request, and the names of
+hexagon clang and lld, and for each kind the reading of the signatures. devmod's time has both, the request to its process, and the names of
 the source. The ratio is that of the whole to the two. "First" is one compile in a new process, of the same calls of Slang in a new process.
 
 OpenCL C: the ratio is that to one run of the wheel's clang, which compiles an empty kernel.
@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,7 +49,7 @@ from devmod_targets.slang._slang_process import _Request, load
 answer, _Request.answer = _Request.answer, lambda *_: None  # not the source that devmod's process compiles first
 ask = load({"library": sys.argv[1]})
 _Request.answer = answer
-assert ask(json.loads(sys.argv[2]), b"")[0] == 0
+assert ask(json.loads(sys.argv[2]), sys.argv[3].encode())[0] == 0
 """
 WHOLE = "import sys, devmod, pathlib; devmod.compile(pathlib.Path(sys.argv[1]), sys.argv[2])"
 
@@ -98,6 +95,7 @@ class Recorder:
         self.requests: list[Callable[[], object]] = []
         self.library = ""
         self.request: dict[str, Any] = {}
+        self.text = b""
         compile_slang, ask = entry.compile, _library.ask_library
 
         def recording(request: Any, compiler: Any) -> Any:
@@ -107,10 +105,10 @@ class Recorder:
 
             return compile_slang(request, compile_recorded)
 
-        def ask_recorded(kind: str, subject: str, advice: str, start: Any, request: Any, *rest: Any, **named: Any) -> Any:
+        def ask_recorded(kind: str, subject: str, advice: str, start: Any, request: Any, data: bytes, **named: Any) -> Any:
             if start["module"].endswith("_slang_process"):
-                self.library, self.request = start["library"], {**request}
-            return ask(kind, subject, advice, start, request, *rest, **named)
+                self.library, self.request, self.text = start["library"], {**request}, data
+            return ask(kind, subject, advice, start, request, data, **named)
 
         entry.compile, _library.ask_library = recording, ask_recorded
         try:
@@ -140,28 +138,24 @@ def slang(target: str, example: str, most: float, rounds: int, compiles: int, se
     source = EXAMPLES / "one_source" / f"{example}.slang"
     recorder = Recorder(source, target)
     answer = session.setdefault("answer", None) or load({"library": recorder.library})
-    session["answer"], place = answer, os.getcwd()
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(source, folder)
-        request = {**recorder.request, "folder": folder}
+    session["answer"] = answer
 
-        def bare() -> None:
-            assert answer(request, b"")[0] == 0
+    def bare() -> None:
+        assert answer(recorder.request, recorder.text)[0] == 0
 
-        def several() -> None:
-            for _ in range(compiles):
-                bare()
+    def several() -> None:
+        for _ in range(compiles):
+            bare()
 
-        bare()
-        figures = in_turns(
-            {
-                "slang": lambda: cost(several) / compiles,
-                "reading": lambda: cost_with_processes(recorder.read, compiles),
-                "devmod": lambda: cost_with_processes(lambda: devmod.compile(source, target), compiles),
-            },
-            rounds,
-        )
-        os.chdir(place)
+    bare()
+    figures = in_turns(
+        {
+            "slang": lambda: cost(several) / compiles,
+            "reading": lambda: cost_with_processes(recorder.read, compiles),
+            "devmod": lambda: cost_with_processes(lambda: devmod.compile(source, target), compiles),
+        },
+        rounds,
+    )
     rows = list(zip(*figures.values(), strict=True))
     ratio = statistics.median(whole / (alone + reading) for alone, reading, whole in rows)
     alone, reading, whole = (statistics.median(column) for column in zip(*rows, strict=True))
@@ -176,10 +170,8 @@ def first(rounds: int) -> bool:
     """Measure the first compile in a process. Return whether the figure exceeds its bound."""
     source = EXAMPLES / "one_source" / "softmax.slang"
     recorder = Recorder(source, "webgpu")
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(source, folder)
-        bare = [BARE, recorder.library, json.dumps({**recorder.request, "folder": folder})]
-        figures = in_turns({"slang": lambda: process(bare), "devmod": lambda: process([WHOLE, str(source), "webgpu"])}, rounds)
+    bare = [BARE, recorder.library, json.dumps(recorder.request), recorder.text.decode()]
+    figures = in_turns({"slang": lambda: process(bare), "devmod": lambda: process([WHOLE, str(source), "webgpu"])}, rounds)
     ratio = statistics.median(whole / alone for alone, whole in zip(*figures.values(), strict=True))
     is_over = check("Slang to webgpu, first in a process", ratio, MOST_FIRST, of="Slang alone in a process")
     alone, whole = map(statistics.median, figures.values())

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -425,6 +426,49 @@ def test_a_crash_of_slang_is_an_error_of_one_source() -> None:
 
 
 # -- the two ways to run Slang
+
+
+@pytest.mark.row("R38")
+def test_the_bytes_do_not_depend_on_the_sources_before() -> None:
+    """One process of Slang's library translates all sources, so errors and other targets come between them."""
+    sources = {"basics": BASICS, "parameters": PARAMETERS, "images": IMAGES, "generic": GENERIC, "error": "void f( {"}
+    requests = [(name, kind) for name in sources for kind in KINDS]
+    given = {"generic": {"name_expressions": ["g<A, 1>"]}}
+
+    def results(order: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes | str]:
+        made: dict[tuple[str, str], bytes | str] = {}
+        for name, kind in order:
+            try:
+                made[name, kind] = devmod.dumps(compiled(sources[name], kind, name=name, **given.get(name, {})))
+            except CompileError as error:
+                made[name, kind] = str(error)
+        return made
+
+    def alone(request: tuple[str, str]) -> dict[tuple[str, str], bytes | str]:
+        _library.close_idle()
+        return results([request])
+
+    expected = {key: value for request in requests for key, value in alone(request).items()}
+    assert sum(isinstance(each, bytes) for each in expected.values()) == 4 * len(KINDS)
+    _library.close_idle()
+    assert results(requests) == expected
+    assert results(reversed(requests)) == expected
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the memory of a process")
+def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
+    _library.close_idle()
+
+    def memory_after(count: int) -> int:
+        """Return the memory in KiB of the process."""
+        for _ in range(count):
+            compiled(BASICS)
+        (process,) = (each for idle in _library._IDLE.values() for each in idle)
+        lines = Path(f"/proc/{process._process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+    before = memory_after(10)
+    assert memory_after(40) - before < 20 << 10  # each request takes 1.3 MiB
 
 
 def test_neither_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+import time
 from importlib import import_module
 from threading import Thread
 
@@ -25,16 +26,16 @@ _PARENT_DEATH_SIGNAL = 1
 
 
 def main(start: dict[str, Any]) -> None:
-    """Answer requests until the standard input ends, each in a fork of one state. The end of the parent ends both during a request too.
+    """Answer requests until the standard input ends. The end of the parent ends this process during a request too.
 
-    A library may read memory that it has not written, so its output would depend on what the process did before. Without forks (Windows),
-    the other process ends this one after one answer.
+    A library may read memory that it has not written, so its output would depend on what the process did before. Such a library answers
+    each request in a fork of one state. On Windows, which has no forks, the other process ends this one after one answer.
 
     Parameters
     ----------
     start
         "module" is the name of the module with the function ``load(start)``. That function opens the library, and returns a function of
-        a request and its bytes, which returns the status and the parts of the answer.
+        a request and its bytes, which returns the status and the parts of the answer. "forks" is whether each request has a fork.
     """
     own, parent = os.getpid(), os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process receives it as well, and ends this one
@@ -52,15 +53,18 @@ def main(start: dict[str, Any]) -> None:
             os.kill(child, signal.SIGKILL)
         os._exit(1)
 
-    signal.signal(signal.SIGTERM, stop)
+    forks = start["forks"] and hasattr(os, "fork")
+    if forks:
+        signal.signal(signal.SIGTERM, stop)
+    watch = Thread(target=_end_with_parent, args=(parent,), daemon=True)
     while line := requests.readline():
         request = json.loads(line)
         data = requests.read(request["size"])
-        if hasattr(os, "fork"):
+        if forks:
             ended, alive = os.pipe()  # the child closes `alive` before it answers: the next request may come at once
             child = os.fork()
-        else:
-            Thread(target=_end_with_input, daemon=True).start()
+        elif not watch.is_alive():
+            watch.start()
         if child:
             os.close(alive)
             ready: list[int] = []
@@ -75,20 +79,24 @@ def main(start: dict[str, Any]) -> None:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.kill(os.getpid(), os.WTERMSIG(status) or signal.SIGTERM)
             continue
-        if sys.platform == "linux":  # this process alone would survive a SIGKILL of its parent
+        if forks and sys.platform == "linux":  # this process alone would survive a SIGKILL of its parent
             control(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
             if os.getppid() != own:  # its parent has ended before
                 os._exit(1)
         status, *parts = answer(request, data)
-        if hasattr(os, "fork"):
+        if forks:
             os.close(alive)
         answers.write(" ".join(map(str, (status, *map(len, parts)))).encode() + b"\n" + b"".join(parts))
         answers.flush()
-        if hasattr(os, "fork"):
+        if forks:
             os._exit(0)
 
 
-def _end_with_input() -> None:
-    """End this process at the end of its standard input, also during a call of the library."""
-    os.read(sys.stdin.fileno(), 1)
+def _end_with_parent(parent: int) -> None:
+    """End this process after its parent, also during a call of the library."""
+    if hasattr(os, "fork"):
+        while os.getppid() == parent:
+            time.sleep(_INTERVAL)
+    else:
+        os.read(sys.stdin.fileno(), 1)
     os._exit(1)

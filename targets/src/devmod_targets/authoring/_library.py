@@ -97,7 +97,7 @@ def ask_library(
     except BaseException:
         process.close()
         raise
-    # Without forks, its state is no longer that of a new one.
+    # Windows has no forks, so the state of its process is no longer that of a new one.
     if hasattr(os, "fork") and sum(map(len, list(_IDLE.values()))) < _MAX_IDLE:
         idle.append(process)
     else:

@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import re
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from devmod.backend import find_program
@@ -22,6 +23,7 @@ from devmod_targets.slang._slang_process import symbol_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
@@ -147,17 +149,15 @@ def translate(
     recorded = [*([f"--compiler={wanted}"] if wanted else []), *own, *(f"-D{name}={value}" for name, value in defines.items())]
     file = request.name if _PLAIN_NAME.fullmatch(request.name) else "source.slang"
     roots = [each for each in (request.folder, *request.include) if each]
-    arguments = ["-lang", "slang", file, "-target", target, "-line-directive-mode", "none"]
+    arguments = ["-target", target, "-line-directive-mode", "none"]
     arguments += [part for option in own for part in option.split("=")]
     arguments += [part for root in roots for part in ("-I", root)]
     arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *options]
     instances = [_check_instance(request, text) for text in request.name_expressions]
     tool: _Library | _Slangc = _find(request, wanted, preludes or {})
     try:
-        with compiler_folder() as folder:
-            with open(os.path.join(folder, file), "w", encoding="utf-8", newline="") as source:
-                source.write(request.text)
-            status, programs, instances, paths, log = tool.run(folder, arguments, instances, together=together)
+        with tool.folder() as folder:
+            status, programs, instances, paths, log = tool.run(os.path.join(folder, file), arguments, instances, together=together)
             texts = _Messages(request, target, log, file, (folder, *roots))
             if status:  # there is no list of files, and the messages have lines of them
                 paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
@@ -410,20 +410,26 @@ class _Library:
         """The name and the version of the wheel and of Slang."""
         return f"{_library.wheel_version(_WHEEL, self._path)} (slang {self._version})"
 
-    def run(self, folder: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
-        """Translate a source in a folder."""
+    def folder(self) -> AbstractContextManager[str]:
+        """Return the folder of the source, which is not written: a file, so no name in an ``#include`` leads beside the source."""
+        return nullcontext(self._path)
+
+    def run(self, file: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
+        """Translate the source, whose path is `file`."""
         status, (head, *parts), log = _library.ask_library(
             self._request.target.kind,
             f"the library of {_library.wheel_version(_WHEEL, self._path)} cannot process {self._request.name}",
             f"The source{' or name_expressions=' if instances else ''} may cause a fault of Slang",
-            {"module": "devmod_targets.slang._slang_process", "library": self._path},
+            # Its answers do not depend on the requests before, and a fork takes as long as Slang itself.
+            {"module": "devmod_targets.slang._slang_process", "forks": False, "library": self._path},
             {
-                "folder": folder,
+                "file": file,
                 "arguments": [*arguments, "-no-codegen"],
                 "instances": instances,
                 "preludes": self._preludes,
                 "together": together,
             },
+            self._request.text.encode(),
         )
         about = json.loads(head)
         self._version = about["version"]
@@ -443,9 +449,17 @@ class _Slangc:
         """The name and the version."""
         return f"{_PROGRAM} {version_of(self._path, lambda: self._run(os.sep, ['-v'])[1].strip()) or 'unknown'}"
 
-    def run(self, folder: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
-        """Translate a source in a folder."""
+    def folder(self) -> AbstractContextManager[str]:
+        """Return an empty folder for the source and the outputs."""
+        return compiler_folder()
+
+    def run(self, file: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
+        """Translate the source, which is written to the path `file`."""
         assert not together
+        with open(file, "w", encoding="utf-8", newline="") as source:
+            source.write(self._request.text)
+        folder = os.path.dirname(file)
+        arguments = ["-lang", "slang", os.path.basename(file), *arguments]
         status, log = self._run(folder, [*arguments, "-no-codegen", "-reflection-json", "all.json"])
         programs: list[_Program] = []
         paths: list[str] = []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: SLANG_SOURCE_LANGUAGE_SLANG and SLANG_STAGE_COMPUTE.
 _SLANG, _COMPUTE = 1, 6
 #: The positions of functions in the tables of Slang's objects: ISlangBlob, IGlobalSession, ISession, IComponentType, IModule.
+_RELEASE = 2
 _BYTES, _SIZE = 3, 4
 _SET_PRELUDE = 11
 _COMPOSE = 6
@@ -50,29 +51,28 @@ def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int |
     session = _Pointer(library.spCreateSession(None))
     if not session.value:
         raise OSError("the library of Slang returns no session")
-    arguments = ["-target", "spirv", "-no-codegen"]
-    _Request(library, session).answer({"folder": "", "arguments": arguments, "instances": [], "preludes": {}, "together": False}, _FIRST)
-    return lambda request, _: _Request(library, session).answer(request)
+    first = {"file": "first.slang", "arguments": ["-target", "spirv", "-no-codegen"], "instances": [], "preludes": {}, "together": False}
+    _Request(library, session).answer(first, _FIRST)
+    return lambda request, text: _Request(library, session).answer(request, text)
 
 
 class _Request:
     """One request.
 
-    It is a map of "folder", the current folder; "arguments", those of slangc with the name of the source; "instances", expressions such
-    as ``scale<float>``; "preludes", the texts before the output by the number of a language; and "together", whether the entry points
-    become one code. The parts of the answer are a map in JSON; the reflection and the code of each entry point, b"" for the one that
-    cannot be translated; and the messages.
+    It is a map of "file", the path of the source, which need not exist; "arguments", those of slangc; "instances", expressions such as
+    ``scale<float>``; "preludes", the texts before the output by the number of a language; and "together", whether the entry points become
+    one code. The parts of the answer are a map in JSON; the reflection and the code of each entry point, b"" for the one that cannot be
+    translated; and the messages.
     """
 
     def __init__(self, library: ctypes.CDLL, session: ctypes.c_void_p) -> None:
         self._library, self._session = library, session
         self._messages = b""
+        self._objects: list[ctypes.c_void_p] = []
 
-    def answer(self, request: dict[str, Any], text: bytes = b"") -> tuple[int | bytes, ...]:
-        """Return the status and the parts of the answer. A request without a folder has the text of a source."""
+    def answer(self, request: dict[str, Any], text: bytes) -> tuple[int | bytes, ...]:
+        """Return the status and the parts of the answer for the text of a source."""
         library = self._library
-        if request["folder"]:
-            os.chdir(request["folder"])
         for language, prelude in request["preludes"].items():
             _call(self._session, _SET_PRELUDE, None, ctypes.c_int(int(language)), ctypes.c_char_p(prelude.encode()))
         compile_request = _Pointer(library.spCreateCompileRequest(self._session))
@@ -80,9 +80,11 @@ class _Request:
         status = library.spProcessCommandLineArguments(
             compile_request, (ctypes.c_char_p * len(arguments))(*arguments), ctypes.c_int(len(arguments))
         )
-        if text:
-            unit = library.spAddTranslationUnit(compile_request, ctypes.c_int(_SLANG), None)
-            library.spAddTranslationUnitSourceString(compile_request, ctypes.c_int(unit), b"first.slang", text)
+        unit = library.spAddTranslationUnit(compile_request, ctypes.c_int(_SLANG), None)
+        first = ctypes.cast(text, _Pointer).value or 0
+        library.spAddTranslationUnitSourceStringSpan(
+            compile_request, ctypes.c_int(unit), os.fsencode(request["file"]), _Pointer(first), _Pointer(first + len(text))
+        )
         status = status or library.spCompile(compile_request)
         self._messages = library.spGetDiagnosticOutput(compile_request) or b""
         head: dict[str, Any] = {"version": library.spGetBuildTagString().decode(), "files": [], "instances": []}
@@ -90,7 +92,7 @@ class _Request:
         if not status:
             count = library.spGetDependencyFileCount(compile_request)
             head["files"] = [os.fsdecode(library.spGetDependencyFilePath(compile_request, number)) for number in range(count)]
-            module, linkage = _Pointer(), _Pointer()
+            module, linkage = self._object(), self._object()
             library.spCompileRequest_getModule(compile_request, ctypes.c_ssize_t(0), ctypes.byref(module))
             library.spCompileRequest_getSession(compile_request, ctypes.byref(linkage))
             entries, own = self._entries(module)
@@ -104,16 +106,25 @@ class _Request:
                 if not result or not result[1]:
                     status = -1
                     break
+        for each in self._objects:
+            if each.value:
+                _call(each, _RELEASE, ctypes.c_uint32)
+        library.spDestroyCompileRequest(compile_request)
         return int(bool(status)), json.dumps(head).encode(), *parts, self._messages
+
+    def _object(self) -> ctypes.c_void_p:
+        """Return a pointer for an object of Slang, which the request releases at its end."""
+        self._objects.append(_Pointer())
+        return self._objects[-1]
 
     def _entries(self, module: ctypes.c_void_p) -> tuple[list[ctypes.c_void_p], list[str]]:
         """Return the compute entry points of a module that are not generic, and their names."""
         library = self._library
         entries, names = [], []
         for number in range(_call(module, _ENTRY_COUNT, ctypes.c_int32)):
-            entry = _Pointer()
+            entry = self._object()
             _call(module, _ENTRY, ctypes.c_int32, ctypes.c_int32(number), ctypes.byref(entry))
-            layout = _Pointer(_call(entry, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(_Pointer())))
+            layout = _Pointer(_call(entry, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(self._object())))
             about = _Pointer(library.spReflection_getEntryPointByIndex(layout, ctypes.c_size_t(0))) if layout.value else None
             generic = _call(entry, _PARAMETERS, ctypes.c_ssize_t)
             if not generic and about and library.spReflectionEntryPoint_getStage(about) == _COMPUTE:
@@ -124,24 +135,23 @@ class _Request:
     def _instances(self, module: ctypes.c_void_p, instances: Sequence[str], *, rename: bool) -> Iterator[ctypes.c_void_p]:
         """Yield the entry points of expressions; null for an error."""
         for instance in instances:
-            entry, messages = _Pointer(), _Pointer()
+            entry, messages = self._object(), self._object()
             arguments = ctypes.c_char_p(instance.encode()), ctypes.c_int(_COMPUTE), ctypes.byref(entry), ctypes.byref(messages)
             self._check(_call(module, _FIND_ENTRY, ctypes.c_int32, *arguments), messages)
             if entry.value and rename:
-                renamed = _Pointer()
+                renamed = self._object()
                 _call(entry, _RENAME, ctypes.c_int32, ctypes.c_char_p(symbol_of(instance).encode()), ctypes.byref(renamed))
                 entry = renamed
             yield entry
 
     def _translated(self, linkage: ctypes.c_void_p, components: list[ctypes.c_void_p], *, whole: bool) -> list[bytes]:
         """Return the reflection and the code of a program. The code is b"" for an error, and there is nothing for one before."""
-        composite, program, reflection, code = _Pointer(), _Pointer(), _Pointer(), _Pointer()
+        composite, program, reflection, code, messages = (self._object() for _ in range(5))
         array = (_Pointer * len(components))(*components)
         if not self._step(linkage, _COMPOSE, array, ctypes.c_ssize_t(len(components)), ctypes.byref(composite)):
             return []
         if not self._step(composite, _LINK, ctypes.byref(program)):
             return []
-        messages = _Pointer()
         layout = _call(program, _LAYOUT, _Pointer, ctypes.c_ssize_t(0), ctypes.byref(messages))
         status = self._library.spReflection_ToJson(layout, None, ctypes.byref(reflection)) if layout else -1
         if not self._check(status, messages):
@@ -151,7 +161,7 @@ class _Request:
         return [_bytes(reflection), _bytes(code)]
 
     def _step(self, target: ctypes.c_void_p, position: int, *arguments: Any) -> bool:
-        messages = _Pointer()
+        messages = self._object()
         return self._check(_call(target, position, ctypes.c_int32, *arguments, ctypes.byref(messages)), messages)
 
     def _check(self, status: int, messages: ctypes.c_void_p) -> bool:
