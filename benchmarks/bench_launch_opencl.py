@@ -7,6 +7,8 @@ scalar types of pyopencl's ``kernel(queue, …)`` are declared, which is its fas
 measured, a user event holds its queue. The launches then wait in the queue, and the device's work is not in the time: PoCL's threads are on
 the same cores. The figures are medians over the rounds.
 
+Recording: the same launches in `devmod.profile(device_times=False)`, by turns with those without it. The figure is what the profile adds.
+
 Threads: each calls the kernel of four arguments on a queue of its own. With pyopencl each has a kernel object of its own, because
 clSetKernelArg is not thread-safe; with devmod all call one function. The figure is devmod's throughput, of pyopencl's with as many threads.
 
@@ -41,6 +43,8 @@ SHAPES = {
 }
 MOST_PREPARED = 0.6
 THREADS = (1, 2, 4, 8)
+#: The microseconds that the record of a launch takes, at most; that of a call has one record more.
+MOST_RECORDING = 2.0
 #: pyopencl's throughput of devmod's, at most.
 MOST_THREADS = 1.8
 
@@ -147,6 +151,25 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
     return missed
 
 
+def recording_of(arguments: int, rounds: int, launches: int) -> bool:
+    """Measure what a profile adds to launches with so many arguments. Return whether the bound is exceeded."""
+    loops = contenders(SHAPES[arguments][0]).loops
+    missed = False
+    for name in (PREPARED, GENERAL):
+        queue, loop = loops[name]
+        added = []
+        for _ in range(rounds):
+            alone = launch_time(queue, loop, launches)
+            with devmod.profile(device_times=False):
+                loop(1)  # the first call in a profile prepares the next ones
+                added.append(launch_time(queue, loop, launches) - alone)
+        took = statistics.median(added)
+        over = check(f"OpenCL, recording of {name[8:]}, {arguments} arguments", took / MOST_RECORDING, 1.0, of=f"{MOST_RECORDING} µs")
+        missed |= over
+        print(f"{f'recorded {name[8:]}, {arguments} arguments':<38} {took:5.2f} µs more (most {MOST_RECORDING}){'  over' * over}")
+    return missed
+
+
 def throughput(threads: int, launches: int, queues: Sequence[cl.CommandQueue], loops: Sequence[Callable[[int], None]]) -> float:
     """Return the launches in a microsecond of so many threads, while events hold their queues."""
     holds = [cl.UserEvent(queue.context) for queue in queues]
@@ -201,6 +224,7 @@ def main() -> int:
     parser.add_argument("--launches", type=int, default=100)
     options = parser.parse_args()
     missed = [launches_of(arguments, options.rounds, options.launches) for arguments in SHAPES]
+    missed += [recording_of(arguments, options.rounds, options.launches) for arguments in (4, 8, 16)]
     missed.append(threads_of(max(options.rounds // 5, 3), 5 * options.launches))
     return int(any(missed))
 

@@ -236,7 +236,7 @@ ENDLESS = EMPTY.replace("{}", "{ float x = A26; }").replace(
 
 #: The same for Slang's library.
 ENDLESS_SLANG = (
-    "#define A0 x[0]\n" + "".join(f"#define A{n + 1} A{n} + A{n}\n" for n in range(26)) + "[shader(\"compute\")] [numthreads(1, 1, 1)]\n"
+    "#define A0 x[0]\n" + "".join(f"#define A{n + 1} A{n} + A{n}\n" for n in range(26)) + '[shader("compute")] [numthreads(1, 1, 1)]\n'
     "void first(uniform RWStructuredBuffer<float> x) { x[0] = A26; }\n"
 )
 

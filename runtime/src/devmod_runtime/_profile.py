@@ -121,13 +121,13 @@ class _Local(threading.local):
     ----------
     inside
         Whether a method is recorded, so that those that it calls are not.
-    device, nbytes
-        Of the present call.
+    call
+        Of the present call: the device, once it is known, and the bytes.
     """
 
-    inside = False
-    device = ""
-    nbytes = 0
+    def __init__(self) -> None:
+        self.inside = False
+        self.call: list[Any] = ["", 0]
 
 
 class Profile:
@@ -325,32 +325,29 @@ class Profile:
         return recorded
 
     def _call(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local = self._local
+        local, add = self._local, self._entries.append
 
         @wraps(original)
         def recorded(function: Function, /, *args: Any, **keywords: Any) -> Any:
-            nbytes = local.nbytes = _bytes_of((*args, *keywords.values()))
-            local.device = ""
+            call = local.call = ["", _bytes_of((*args, *keywords.values()))]
             begin = perf_counter_ns()
             try:
                 return original(function, *args, **keywords)
             finally:
-                self._entries.append(("call", function.name, local.device, begin, perf_counter_ns(), nbytes, get_ident()))
+                add(("call", function.name, call[0], begin, perf_counter_ns(), call[1], get_ident()))
 
         return recorded
 
     def _caller(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local = self._local
-
         @wraps(original)
         def caller(function: Function, key: Any, kernel: Any, stream: Stream, shape: Any, set_sizes: Any) -> Any:
             enqueue = original(function, key, kernel, stream, shape, set_sizes)
             kept = function._callers.get(key)
             if kept is not None:  # another thread may have begun or ended a profile
-                function._callers[key] = self._launch(kept, function, stream, lambda: local.nbytes)
+                function._callers[key] = self._launch(kept, function, stream, None)
                 if self not in _profiles:
                     _forget_callers(function)
-            return self._launch(enqueue, function, stream, lambda: local.nbytes)
+            return self._launch(enqueue, function, stream, None)
 
         return caller
 
@@ -365,25 +362,25 @@ class Profile:
 
     def _prepared(self, original: Callable[..., Any], launch: Launch) -> Callable[..., Any]:
         """Return what records the calls of a prepared launch."""
-        nbytes = _bytes_of(launch._values[1])
-        return self._launch(original, launch.function, launch.stream, lambda: nbytes)
+        return self._launch(original, launch.function, launch.stream, ["", _bytes_of(launch._values[1])])
 
-    def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, nbytes_of: Callable[[], int]) -> Callable[..., Any]:
-        """Return a function that queues a launch and records it."""
+    def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, prepared: list[Any] | None) -> Callable[..., Any]:
+        """Return a function that queues a launch, that of a prepared one or of the thread's present call, and records it."""
         name, device, kind, local, add = function.name, device_label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
-            local.device = device
+            call = prepared or local.call
+            call[0] = device
             begin = perf_counter_ns()
             result = original(*args, **keywords)
             if result is not NotImplemented:  # then the call takes another path
-                add(("launch", name, device, begin, perf_counter_ns(), nbytes_of(), get_ident()))
+                add(("launch", name, device, begin, perf_counter_ns(), call[1], get_ident()))
             return result
 
-        with_events = self._queued("launch", name, stream, nbytes_of, original)
+        with_events = self._queued("launch", name, stream, lambda: (prepared or local.call)[1], original)
 
         def recorded_with_events(*args: Any, **keywords: Any) -> Any:
-            local.device = device
+            (prepared or local.call)[0] = device
             return with_events(*args, **keywords)
 
         record = recorded_with_events if self._device_times else recorded
