@@ -81,7 +81,7 @@ class _Request:
             compile_request, (ctypes.c_char_p * len(arguments))(*arguments), ctypes.c_int(len(arguments))
         )
         unit = library.spAddTranslationUnit(compile_request, ctypes.c_int(_SLANG), None)
-        first = ctypes.cast(text, _Pointer).value or 0
+        first = ctypes.cast(ctypes.c_char_p(text), _Pointer).value or 0
         library.spAddTranslationUnitSourceStringSpan(
             compile_request, ctypes.c_int(unit), os.fsencode(request["file"]), _Pointer(first), _Pointer(first + len(text))
         )
