@@ -931,7 +931,10 @@ def test_defaults_of_one_function_are_for_one_source(capsys: pytest.CaptureFixtu
     ] * 2
     code, _, err = run(capsys, "compile", *sources, "--block", "a=64")
     assert code == 2
-    assert "--local, --function and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile" in err
+    assert (
+        "--local, --function, --name-expression and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile"
+        in err
+    )
 
 
 def test_the_default_output_is_the_stem_in_this_folder(tmp_path: Path) -> None:

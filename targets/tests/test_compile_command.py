@@ -298,7 +298,7 @@ def test_every_argument_of_compile_has_an_option() -> None:
         "pass the language: devmod.compile(…, language='GLSL')": "pass the language: --language GLSL",
         "add its folder: include=['a b'] (and 2 more in .log)": "add its folder: -I 'a b' (and 2 more)",
         "an instance, such as name_expressions=['scale<float>'], in name_expressions=": (
-            "an instance, such as name_expressions=['scale<float>'] (in Python), in the argument name_expressions of devmod.compile (in Python)"
+            "an instance, such as --name-expression 'scale<float>', in --name-expression"
         ),
         "block=(64, 1, 1) contradicts the source": "--block 64,1,1 contradicts the source",
         "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)}) for g": "--function 'NAME(TYPE, ...)' for g",

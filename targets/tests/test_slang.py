@@ -16,6 +16,7 @@ from slang_kernels import BASICS, IMAGES, PARAMETERS
 
 import devmod
 from devmod import CompileError, ToolchainNotFoundError
+from devmod._cli import main
 from devmod_targets.authoring import _library
 from devmod_targets.compilation import files_read
 from devmod_targets.slang import _driver
@@ -252,6 +253,16 @@ def test_errors_have_the_file_the_line_and_the_words_of_slang(project: Path) -> 
 GENERIC = """interface IOp { float f(float x); }
 struct A : IOp { float f(float x) { return x; } }
 """ + kernel("uniform RWStructuredBuffer<float> y", "T t; y[id.x] = t.f(N);", "g<T : IOp, let N : int>")
+
+
+def test_instances_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = tmp_path / "g.slang", tmp_path / "g.devmod"
+    source.write_text(GENERIC)
+    command = ["compile", str(source), "-t", "vulkan", "-t", "webgpu", "-o", str(output)]
+    assert main([*command, "--name-expression", "g<A, 1>", "--name-expression", "g<A, 2>"]) == 0
+    assert list(devmod.load(output)) == ["g<A, 1>", "g<A, 2>"]
+    assert main(command) == 1
+    assert "for a generic one, pass the instances: --name-expression 'scale<float>'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

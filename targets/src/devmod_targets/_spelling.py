@@ -13,7 +13,7 @@ from devmod.errors import DevmodError
 
 Result = TypeVar("Result")
 
-#: The parameters of `devmod.compile` and the options of `devmod compile`; "" without an option.
+#: The parameters of `devmod.compile` and the options of `devmod compile`.
 OPTIONS = {
     "source": "SOURCE",
     "target": "-t",
@@ -23,7 +23,7 @@ OPTIONS = {
     "options": "--option",
     "defines": "-D",
     "include": "-I",
-    "name_expressions": "",
+    "name_expressions": "--name-expression",
     "block": "--block",
     "local": "--local",
     "aliases": "--alias",
@@ -101,8 +101,7 @@ def _strings(text: str) -> list[str]:
 def _value(name: str, values: list[str]) -> str:
     if name == "block":
         values = [",".join(values)]
-    option = OPTIONS[name]
-    return " ".join(f"{option} {quote(each)}" for each in values) if option else f"{name}={values!r} (in Python)"
+    return " ".join(f"{OPTIONS[name]} {quote(each)}" for each in values)
 
 
 def _function(name: str, symbol: str, types: list[str]) -> str:
@@ -110,7 +109,7 @@ def _function(name: str, symbol: str, types: list[str]) -> str:
 
 
 _SHELL = Spelling(
-    argument=lambda name: OPTIONS[name] or f"the argument {name} of devmod.compile (in Python)",
+    argument=OPTIONS.__getitem__,
     value=_value,
     local=lambda function, parameter, size: f"--local {function}.{parameter}={size}",
     function=_function,

@@ -37,6 +37,7 @@ Examples:
   devmod compile matmul.cl -t opencl -D TILE=8 -I include --option=-cl-fast-relaxed-math -o matmul.devmod
   devmod compile reduce.cl -t opencl --block 256 --local scratch=4/thread
   devmod compile matvec.comp -t vulkan --alias data_a=data_a_packed16,data_a_packed32 --subgroup 32
+  devmod compile scale.slang -t vulkan --name-expression 'scale<float>' --name-expression 'scale<half>'
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
   devmod compile k.cl k.comp -t opencl -t vulkan    # each source for the targets that take its language
   devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
@@ -61,6 +62,8 @@ Examples:
 @click.option("--strict", is_flag=True,
               help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
 @click.option("--name", help="The function's name of a shader whose entry point is `main`. [default: the source's stem]")
+@click.option("--name-expression", "name_expressions", multiple=True, metavar="EXPRESSION",
+              help="An instance of a C++ template or of a generic function of Slang, as in --name-expression 'scale<float>'.")  # fmt: skip
 @click.option("--block", "blocks", multiple=True, metavar="[FUNCTION=]X[,Y[,Z]]",
               help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
 @click.option("--local", "locals_", multiple=True, metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
@@ -88,6 +91,7 @@ def command(
     werror: bool,
     strict: bool,
     name: str | None,
+    name_expressions: tuple[str, ...],
     blocks: tuple[str, ...],
     locals_: tuple[str, ...],
     aliases: tuple[str, ...],
@@ -113,9 +117,10 @@ def command(
     macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
     block, local = parse_blocks(blocks), parse_locals(locals_)
     fmap = parse_functions(functions)
-    if len(sources) > 1 and (local is not None or isinstance(block, dict) or fmap):
+    if len(sources) > 1 and (local is not None or isinstance(block, dict) or fmap or name_expressions):
         raise click.UsageError(
-            "--local, --function and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile"
+            "--local, --function, --name-expression and --block FUNCTION= are for one source; compile the sources separately, "
+            "or use devmod.compile"
         )
     assignments = assign(sources, targets, language)
     if not is_bundle and len(assignments) > 1:
@@ -135,6 +140,7 @@ def command(
                 options=(*options, *["--werror"] * werror, *["--strict"] * strict),
                 defines=macros,
                 include=include,
+                name_expressions=name_expressions,
                 block=block,
                 local=local,
                 aliases=parse_aliases(aliases),
