@@ -65,6 +65,12 @@ def test_the_exit_status_is_that_of_the_program(tmp_path: Path, end: str, status
     assert "add" in done.stderr
 
 
+def test_the_objects_of_the_program_end_with_it(tmp_path: Path) -> None:
+    """Libraries print what is not freed at the end of Python."""
+    end = "class Cycle:\n    def __init__(self): self.own = self\n    def __del__(self, stop=print): stop('freed')\nkept = Cycle()\n"
+    assert profile(tmp_path, end, "program.py", 1).stdout.endswith("__main__\nfreed\n")
+
+
 def test_tracers_get_each_launch_by_a_hook() -> None:
     class Tracer:
         records: list[Any] = []
