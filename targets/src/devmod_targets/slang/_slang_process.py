@@ -24,24 +24,12 @@ _COMPOSE = 6
 _LAYOUT, _PARAMETERS, _CODE, _LINK, _RENAME, _TARGET_CODE = 4, 5, 6, 10, 12, 14
 _ENTRY_COUNT, _ENTRY, _FIND_ENTRY = 18, 19, 25
 
-#: The source that `load` compiles. With a buffer, a loop and a function of mathematics, Slang reads most of what kernels use.
-_FIRST = b"""[shader("compute")] [numthreads(64, 1, 1)]
-void first(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> x, uniform int n)
-{
-    for (int i = 0; i < n; i++)
-        x[id.x] += exp(x[i]) * 2.0;
-}
-"""
-
 _Pointer = ctypes.c_void_p
 _Out = ctypes.POINTER(ctypes.c_void_p)
 
 
 def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int | bytes, ...]]:
-    """Open the library, create its session, which reads the modules of the language, and compile a source.
-
-    Slang reads parts of its modules, and the library of SPIR-V, when it first needs them. Here they are read for all requests.
-    """
+    """Open the library, and create its session, which reads the modules of the language."""
     library = ctypes.CDLL(start["library"])
     for name in ("spCreateSession", "spCreateCompileRequest", "spReflection_getEntryPointByIndex"):
         getattr(library, name).restype = _Pointer
@@ -51,8 +39,6 @@ def load(start: dict[str, Any]) -> Callable[[dict[str, Any], bytes], tuple[int |
     session = _Pointer(library.spCreateSession(None))
     if not session.value:
         raise OSError("the library of Slang returns no session")
-    first = {"file": "first.slang", "arguments": ["-target", "spirv", "-no-codegen"], "instances": [], "preludes": {}, "together": False}
-    _Request(library, session).answer(first, _FIRST)
     return lambda request, text: _Request(library, session).answer(request, text)
 
 
