@@ -66,7 +66,7 @@ _BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
 _BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>")
 _STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
-#: The words that no parameter and no function in C++ can have as its name, and the macros of the prelude.
+#: The words that no function in C++ can have as its name, and the macros of the prelude.
 _WORDS_TEXT = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval
 constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
@@ -76,7 +76,9 @@ thread_local throw true try typedef typeid typename union unsigned using virtual
 main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf malloc free
 """
 _WORDS = frozenset(_WORDS_TEXT.split())
-#: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
+#: The end of the names of parameters. Slang's names end with a number, and those of C++ and of the prelude have other ends.
+_ARGUMENT = "_argument"
+#: The start of the names of the parameters with the numbers of a buffer's elements.
 _COUNT = "slang_count_of_"
 #: The types of Slang's CUDA text for images and samplers.
 _OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
@@ -98,8 +100,9 @@ def prelude(text: str) -> str:
 
 
 def symbol_for(name: str) -> str:
-    """Return the symbol of a function: its name, or another one if C's library or CUDA may have a function of that name."""
-    of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(", header_text(__package__, "headers/prelude.h"))
+    """Return the symbol of a function: its name, or another one if C, CUDA or the prelude may have that one."""
+    headers = "".join(header_text(__package__, f"headers/{each}.h") for each in ("prelude", "images"))
+    of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(|\b(?:struct|using) {name}\b", headers)
     return f"slang_{name}" if of_library else name
 
 
@@ -149,7 +152,7 @@ def missing_function(request: CompileRequest, language: str, name: str, log: str
 
 def parameter_name(argument: Argument) -> str:
     """Return the name in C++ of the parameter for an argument."""
-    return f"{argument.name}_" if argument.name in _WORDS or argument.name.lower().startswith("slang") else argument.name
+    return f"{argument.name}{_ARGUMENT}"
 
 
 class Text:
@@ -310,6 +313,8 @@ def content_type(variable: Variable) -> str:
 
 #: A function in an error of a compiler that the prelude does not have, or that it does not find among those of C.
 _MISSING = re.compile(r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]")
+#: A message of headers/images.h. Other errors of the compiler may precede it.
+_ASSERTED = re.compile(r"static assertion failed with \"([^\"\n]+)\"")
 #: The limit on the numbers of a struct that are compared.
 _MAX_NUMBERS = 1 << 16
 
@@ -356,9 +361,9 @@ def finish(
     except ToolchainNotFoundError:
         raise
     except CompileError as error:
-        missing = _MISSING.search(error.log)
-        text = f"has no valid {language}: {error}"
-        if missing:
+        missing, asserted = _MISSING.search(error.log), _ASSERTED.search(error.log)
+        text = f"has no valid {language}: {asserted[1] if asserted else error}"
+        if missing and not asserted:
             raise missing_function(request, language, missing[1], log=error.log) from None
         raise request.error(f"the Slang source {request.name} {text}", log=error.log) from None
     found = {info.name: info for info in payload.fmap.values()}
