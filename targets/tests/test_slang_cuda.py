@@ -108,6 +108,12 @@ def test_names_that_cpp_does_not_have(kind: str) -> None:
     assert repr(info).startswith("<FunctionInfo slang_exp(register: float32* rw, blockIdx: int32)")
 
 
+def test_an_entry_point_named_as_a_function_of_the_driver() -> None:
+    """NVRTC ends its process for a kernel that is called vprintf, and prints."""
+    source = '[shader("compute")] [numthreads(1, 1, 1)] void vprintf(uint3 id : SV_DispatchThreadID) { printf("%d", int(id.x)); }'
+    assert devmod.compile(source, "cuda -arch=compute_80", language="Slang").functions["vprintf"].name == "slang_vprintf"
+
+
 def test_the_origin_has_slang_and_the_own_compiler() -> None:
     origin = compiled(BASICS, "cuda").origin
     assert re.fullmatch(r"slangpy [\d.]+ \(slang [\d.]+\), nvrtc [\d.]+, .*libclang [\d.]+", origin.toolchain)

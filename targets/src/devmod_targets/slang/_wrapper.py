@@ -73,7 +73,7 @@ constexpr constinit const_cast continue co_await co_return co_yield decltype def
 extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
 public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
 thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf malloc free
+main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf vprintf malloc free
 """
 _WORDS = frozenset(_WORDS_TEXT.split())
 #: The end of the names of parameters. Slang's names end with a number, and those of C++ and of the prelude have other ends.
