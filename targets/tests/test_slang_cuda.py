@@ -120,19 +120,20 @@ def test_the_origin_has_slang_and_the_own_compiler() -> None:
     assert (origin.target, list(origin.sources)) == ("cuda -arch=compute_80", ["<text>"])
 
 
+@pytest.mark.parametrize("kind", ["rocm", "hexagon"])
 @pytest.mark.parametrize(
-    ("kind", "parameters", "name", "what"),
+    ("parameters", "name", "what"),
     [
-        *((kind, "uniform Texture3D<float4> t", "t", "a texture") for kind in TARGETS),
-        *((kind, "uniform Sampler2D<float4> t", "t", "a texture with its sampler") for kind in TARGETS),
-        *((kind, "uniform Texture2D<float4> t", "t", "a texture") for kind in ("rocm", "hexagon")),
-        *((kind, "uniform SamplerState s", "s", "a sampler") for kind in ("rocm", "hexagon")),
+        ("uniform Texture2D<float4> t", "t", "a texture"),
+        ("uniform Texture3D<float4> t", "t", "a texture"),
+        ("uniform Sampler2D<float4> t", "t", "a texture with its sampler"),
+        ("uniform SamplerState s", "s", "a sampler"),
     ],
 )
-def test_what_the_kinds_lack(kind: str, parameters: str, name: str, what: str) -> None:
+def test_what_rocm_and_hexagon_lack(kind: str, parameters: str, name: str, what: str) -> None:
     assert refused(kernel(parameters), kind) == (
         f"the Slang function 'f' takes {name!r}, {what}, which Slang's code for {kind} cannot take here: use a StructuredBuffer or a "
-        f"RWStructuredBuffer{', or write the kernel in OpenCL C or CUDA C++' if kind == 'cuda' else ''}"
+        "RWStructuredBuffer"
     )
 
 

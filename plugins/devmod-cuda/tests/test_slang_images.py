@@ -104,8 +104,9 @@ def test_one_call_for_cuda_vulkan_and_webgpu(format_: str, device: Any) -> None:
             np.testing.assert_allclose(own, other, atol=1e-6)
 
 
-FUNCTION = '[shader("compute")] [numthreads(8, 8, 1)] void f(uint3 id: SV_DispatchThreadID, RWStructuredBuffer<float4> o, {}) {{ {} }}'
+FUNCTION = 'struct P {{ Texture2D<float4> t; }}; [shader("compute")] [numthreads(8, 8, 1)] void f(uint3 id: SV_DispatchThreadID, RWStructuredBuffer<float4> o, {}) {{ {} }}'
 TEXTURE, LEVEL = "Texture2D<float4> t", "o[0] = t.SampleLevel(s, float2(0), 0);"
+HERE = "which Slang's code for cuda cannot take here"
 MISSING = "which devmod does not have for cuda"
 WHOLE = "CUDA C++: an image takes whole texels, and has no atomics: read and write t[place] as a whole"
 
@@ -118,9 +119,10 @@ WHOLE = "CUDA C++: an image takes whole texels, and has no atomics: read and wri
             LEVEL,
             "takes the samplers 's' and 'r', and Slang's code for cuda does not have the",
         ),
-        ("Sampler2D t", "", "takes 't', a texture with its sampler,"),
-        ("Texture3D<float4> t", "", "takes 't', a texture,"),
-        ("Texture2D<half4> t", "", "takes 't', a texture,"),
+        ("Sampler2D t", "", f"takes 't', a texture with its sampler, {HERE}: use a Texture2D and a SamplerState"),
+        ("Texture3D<float4> t", "", f"takes 't', a texture of type 3d, {HERE}: use a StructuredBuffer or a RWStructuredBuffer, or write"),
+        ("Texture2D<half4> t", "", f"takes 't', a texture of float16x4, {HERE}: use float, int or uint with 1, 2 or 4 lanes"),
+        ("ConstantBuffer<P> p", "", f"takes 'p.t', a texture in a struct, {HERE}: declare it as a parameter"),
         (f"{TEXTURE}, SamplerState s", "o[0] = t.Sample(s, float2(0));", f"uses tex2D of Slang's CUDA C++, {MISSING}"),
         (f"{TEXTURE}, SamplerState s", "o[0] = t.Gather(s, float2(0));", f"uses tex2Dgather of Slang's CUDA C++, {MISSING}"),
         ("Texture2D<int4> t, SamplerState s", LEVEL, "a texture of integers has no samples: use Load"),

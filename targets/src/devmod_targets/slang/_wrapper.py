@@ -111,11 +111,11 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
     arguments = read_arguments(request, entry).arguments
     for argument in arguments:
         if argument.kind in _LACKING and not _is_object(request, argument):
-            name, kind = ".".join(argument.path), request.target.kind
-            other = ", or write the kernel in OpenCL C or CUDA C++" if kind == "cuda" else ""
+            name = ".".join(argument.path)
+            what, advice = _lacking(request, argument)
             raise request.error(
-                f"the Slang function {entry.name!r} takes {name!r}, {_LACKING[argument.kind]}, which Slang's code for {kind} cannot take "
-                f"here: use a StructuredBuffer or a RWStructuredBuffer{other}",
+                f"the Slang function {entry.name!r} takes {name!r}, {what}, which Slang's code for {request.target.kind} cannot take here: "
+                f"{advice}",
                 function=entry.name,
                 argument=name,
             )
@@ -127,6 +127,20 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
             function=entry.name,
             argument=samplers[1],
         )
+
+
+def _lacking(request: CompileRequest, argument: Argument) -> tuple[str, str]:
+    """Return what a kind lacks, for an error, and what to use."""
+    what, advice = _LACKING[argument.kind], "use a StructuredBuffer or a RWStructuredBuffer"
+    if request.target.kind != "cuda":
+        return what, advice
+    if len(argument.path) > 1:
+        return f"{what} in a struct", "declare it as a parameter"
+    if argument.kind == "combined":
+        return what, "use a Texture2D and a SamplerState"
+    if argument.type == "2d":
+        return f"{what} of {argument.members[0].type}", "use float, int or uint with 1, 2 or 4 lanes"
+    return f"{what} of type {argument.type}", f"{advice}, or write the kernel in OpenCL C or CUDA C++"
 
 
 def _is_object(request: CompileRequest, argument: Argument) -> bool:
