@@ -305,12 +305,13 @@ def test_print(target: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 
 NAMES = r"""
 constant int malloc = 7;
-constant int devmod_print__0 = 5;
+constant int devmod_local_memory = 5;
 int vprintf(int x) { return 2 * x; }
 int free(int x) { return x + 1; }
 inline int devmod_print_0(int x) { return x * x; }
+int devmod_3absi(int x) { return 3 * x; }
 kernel void k(global int *x) {
-    x[0] = vprintf(x[0]) + malloc + free(x[0]) + devmod_print_0(x[0]) + devmod_print__0;
+    x[0] = vprintf(x[0]) + malloc + free(x[0]) + devmod_print_0(x[0]) + devmod_local_memory + devmod_3absi(x[0]) + abs(x[0]);
     printf("@vprintf(%d) %s\n", x[0], "@malloc");
 }
 """
@@ -319,6 +320,6 @@ kernel void k(global int *x) {
 def test_names_of_the_source_that_printing_has_too(target: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     x, prints = np.array([10], "int32"), target not in ("gfx1100", "SPIR-V")
     run(target, tmp_path, "k", x, text=NAMES if prints else NAMES.replace("    printf", "    // printf"))
-    assert x.tolist() == [20 + 7 + 11 + 100 + 5]
+    assert x.tolist() == [20 + 7 + 11 + 100 + 5 + 30 + 10]
     if prints:
-        assert capfd.readouterr().out == "@vprintf(143) @malloc\n"
+        assert capfd.readouterr().out == "@vprintf(183) @malloc\n"

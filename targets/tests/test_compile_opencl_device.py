@@ -158,7 +158,7 @@ def test_each_function_compiles_alone(group: str, target: str) -> None:
         (
             'kernel void vprintf(global int *x) {\n  printf("%d", x[0]);\n}',
             CUDA,
-            "<text>:2: error: the kernel 'vprintf' has the name of a function of CUDA's driver, which printf uses: rename it",
+            "<text>:1: error: the kernel 'vprintf' has the name of CUDA's function that printf uses: rename it",
         ),
         ("void f() {}", CUDA, "the OpenCL C source <text> has no kernel: mark a function with __kernel"),
         (AXPY, "cuda -arch=sm_80,sm_90 -format=fatbin", "OpenCL C compiles for one architecture at a time"),

@@ -13,7 +13,7 @@ from devmod_targets._text import split_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _CALL = re.compile(r"^(?P<start>[ \t]*(?:%[\w.]+ = )?)(?:\w+ )?call [^\n@]*, \.\.\.\) @printf\(", re.MULTILINE)
 _VALUE = re.compile(
@@ -51,7 +51,7 @@ class Print(NamedTuple):
 
 
 class PrintError(ValueError):
-    """A call of printf has a format or a value that OpenCL C does not have, or a kernel has the name of a function that it needs."""
+    """A call of printf has a format or a value that OpenCL C does not have."""
 
 
 def read_prints(text: str) -> tuple[str, list[Print]]:
@@ -66,15 +66,12 @@ def read_prints(text: str) -> tuple[str, list[Print]]:
         return text, []
     texts = {match["name"]: _ESCAPE.sub(_byte, (match["text"] or "").encode()) for match in _TEXT.finditer(text)}
     prints: list[Print] = []
-    prefix = "devmod_print_"
-    while prefix in text:  # names of the program
-        prefix += "_"
     parts: list[str] = []
     at = 0
     for match in _CALL.finditer(text):
         arguments = split_arguments(text, match.end()) or []
         end = text.index("\n", match.end())
-        symbol = f"{prefix}{len(prints)}"
+        symbol = f"devmod_print_{len(prints)}"
         format_, *values = [_split(each) for each in arguments]
         if format_[1] not in texts:
             raise PrintError("the format of printf is no literal")
@@ -86,33 +83,6 @@ def read_prints(text: str) -> tuple[str, list[Print]]:
         at = end
     parts.append(text[at:])
     return re.sub(r"^declare [^\n]*@printf\([^\n]*\n", "", "".join(parts), flags=re.MULTILINE), prints
-
-
-#: The functions of CUDA's driver.
-_DRIVERS_OWN = ("vprintf", "malloc", "free", "__assertfail")
-
-
-def rename_own(text: str, kernels: Container[str]) -> str:
-    """Return the program with other names for its own functions and constants that have the name of a function of CUDA's driver.
-
-    Raises
-    ------
-    PrintError
-        A kernel has such a name, and the program prints.
-    """
-    for name in _DRIVERS_OWN:
-        if not re.search(rf"^(?:define [^\n]*@{name}\(|@{name} = )", text, re.MULTILINE):
-            continue
-        if name not in kernels:
-            other = f"{name}_"
-            while f"@{other}" in text:
-                other += "_"
-            parts = re.split(r'(c"[^"\n]*")', text)  # strings are every second part
-            parts[::2] = [re.sub(rf"@{name}(?![\w.$])", f"@{other}", part) for part in parts[::2]]
-            text = "".join(parts)
-        elif "@printf(" in text:
-            raise PrintError(f"the kernel {name!r} has the name of a function of CUDA's driver, which printf uses: rename it")
-    return text
 
 
 def _byte(code: re.Match[bytes]) -> bytes:

@@ -18,8 +18,8 @@ from devmod_targets.opencl.compile import read
 from devmod_targets.opencl.device._adapt import adapt
 from devmod_targets.opencl.device._definitions import define
 from devmod_targets.opencl.device._images import GEOMETRIES
-from devmod_targets.opencl.device._names import read_builtins, rename
-from devmod_targets.opencl.device._prints import PrintError, read_prints, rename_own
+from devmod_targets.opencl.device._names import read_builtins, rename, rename_own
+from devmod_targets.opencl.device._prints import PrintError, read_prints
 from devmod_targets.opencl.device._processors import PROCESSORS, MissingFunctionError
 
 TYPE_CHECKING = False
@@ -69,11 +69,12 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     own_text = text.decode()
     check_calls(request, source, calls_of(own_text))
     try:
-        if request.target.kind == "cuda":
-            own_text = rename_own(own_text, kernels)
-        changed, prints = read_prints(adapt(own_text, processor.calling_convention))
+        changed, prints = read_prints(adapt(rename_own(own_text, kernels), processor.calling_convention))
     except PrintError as error:
         raise request.error(f"{call_place(request, source, 'printf')}: error: {error}") from None
+    if prints and request.target.kind == "cuda" and "vprintf" in kernels:
+        place = kernels["vprintf"].location
+        raise request.error(f"{place}: error: the kernel 'vprintf' has the name of CUDA's function that printf uses: rename it")
     code, libraries, modules = _link(request, source, processor, changed)
     if prints:
         lines, printing = processor.prints(prints)
