@@ -301,3 +301,25 @@ def test_print(target: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert capfd.readouterr().out == (
         f"start   a%b|abc   |%\\41\n300 -2.50 12c0000000000 q 44\n1.0,-2.5,3.0,4.0 {words} 0xffff,0xffff,0xffff -1,2 0.5\n"
     )
+
+
+NAMES = r"""
+constant int malloc = 7;
+constant int devmod_local_memory = 5;
+int vprintf(int x) { return 2 * x; }
+int free(int x) { return x + 1; }
+inline int devmod_print_0(int x) { return x * x; }
+int devmod_3absi(int x) { return 3 * x; }
+kernel void k(global int *x) {
+    x[0] = vprintf(x[0]) + malloc + free(x[0]) + devmod_print_0(x[0]) + devmod_local_memory + devmod_3absi(x[0]) + abs(x[0]);
+    printf("@vprintf(%d) %s\n", x[0], "@malloc");
+}
+"""
+
+
+def test_names_of_the_source_that_printing_has_too(target: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    x, prints = np.array([10], "int32"), target not in ("gfx1100", "SPIR-V")
+    run(target, tmp_path, "k", x, text=NAMES if prints else NAMES.replace("    printf", "    // printf"))
+    assert x.tolist() == [20 + 7 + 11 + 100 + 5 + 30 + 10]
+    if prints:
+        assert capfd.readouterr().out == "@vprintf(183) @malloc\n"

@@ -126,6 +126,51 @@ print(*(f"{{each.category.__name__}}: {{each.message}}" for each in found), sep=
     ]
 
 
+def test_a_hook_that_fails_stops_no_other(tmp_path: Path) -> None:
+    for name in ("acme", "bad", "worse"):
+        source = FAILING_HOOK if name != "acme" else FAILING_HOOK.replace("raise ValueError(f", "print(")
+        groups = {"devmod.hooks": {"devmod_launch": f"{name}_tracer", "devmod_launch.opencl": f"{name}_tracer"}}  # one plugin, called once
+        install(tmp_path, f"{name}-tracer", groups=groups, modules={f"{name}_tracer": source})
+    program = f"""
+import warnings
+import devmod
+add = devmod.compile({SOURCE!r}, "opencl")["add"]
+x = devmod.device("opencl").zeros(64, "float32")
+with warnings.catch_warnings(record=True) as found, devmod.profile():
+    warnings.simplefilter("always")
+    for _ in range(2):
+        add(x, 1.0, threads=64)
+print(*sorted(str(each.message).partition(":")[0] for each in found), sep="\\n")
+"""
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    assert run_python(program, PYTHONPATH=path).splitlines() == [
+        *["no tracer for {record.name}"] * 2,
+        *[f"the hook devmod_launch of {name}-tracer 1.0 failed" for name in ("bad", "worse")],
+    ]
+
+
+def test_a_launch_by_a_tracer_is_passed_to_no_tracer() -> None:
+    module = devmod.compile(SOURCE, "opencl")
+    x = devmod.device("opencl").zeros(64, "float32")
+
+    class Tracer:
+        count = 0
+
+        @HookimplMarker("devmod")
+        def devmod_launch(self, record: Any) -> None:
+            Tracer.count += 1
+            module["add"](x, 1.0, threads=64)
+
+    devmod.register("devmod.hooks", "devmod_launch.opencl", Tracer())
+    try:
+        with devmod.profile() as p:
+            for _ in range(2):
+                module["add"](x, 1.0, threads=64)
+    finally:
+        devmod.register("devmod.hooks", "devmod_launch.opencl", None, replace=True)
+    assert (Tracer.count, [each.action for each in p.records].count("launch"), x.numpy()[0]) == (2, 4, 4)
+
+
 def test_a_profile_of_several_threads_has_all_launches() -> None:
     add = devmod.compile(SOURCE, "opencl")["add"]
     device = devmod.device("opencl")

@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -388,6 +389,17 @@ def test_verify_makes_no_input_of_a_size_that_fills_the_memory() -> None:
     (compared,) = devmod.verify(module).functions["f"]
     text = "x: the kernel declares 1125899906842624 bytes for it, more than 268435456"
     assert (compared.outcome, compared.text) == ("not compared", text)
+
+
+def test_verify_names_the_temporary_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}-0.npy").mkdir()  # it stands for a full folder
+    monkeypatch.setattr("tempfile.TemporaryDirectory", lambda **_: nullcontext(str(tmp_path)))
+    with pytest.raises(devmod.DevmodError) as caught:
+        devmod.verify(saxpy("opencl"))
+    text = "-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"
+    assert str(caught.value).startswith(f"verify: the results cannot be written to {tmp_path}")
+    assert str(caught.value).endswith(text)
 
 
 def test_verify_finds_damaged_payloads(capsys: pytest.CaptureFixture[str], file: Path) -> None:

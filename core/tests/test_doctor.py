@@ -180,10 +180,14 @@ def test_plugins_take_part_by_a_hook(register: Register) -> None:
     assert checked(devmod.doctor(["npu"]), "npu")[-1] == (
         "hook",
         "problem",
-        "a devmod_doctor hook returned the state 'good'; a state is one of ok, not installed, no device, problem",
+        "devmod_doctor in this process: it returned the state 'good'; a state is one of ok, not installed, no device, problem",
     )
-    Plugin.rows = 3
-    assert checked(devmod.doctor(["npu"]), "npu")[-1][:2] == ("hook", "problem")
+    for Plugin.rows, problem in (
+        (3, "TypeError: 'int' object is not iterable"),
+        ([("driver", "ok")], "it returned the row ('driver', 'ok'); expected (part, state, text), each a str"),
+        ([("driver", "ok", b"\x1b[2J")], "it returned the row ('driver', 'ok', b'\\x1b[2J'); expected (part, state, text), each a str"),
+    ):
+        assert checked(devmod.doctor(["npu"]), "npu")[-1] == ("hook", "problem", f"devmod_doctor in this process: {problem}")
 
 
 HOOK = """
@@ -203,8 +207,45 @@ def test_a_crash_of_a_hook_is_named_and_loses_no_other_check(site: Path, tmp_pat
     assert (code, out) == (
         1,
         "npu  problem        devmod-npu 1.0; NPU 7 (driver 2.1)\n"
-        "       hook: devmod_doctor of devmod-npu-tools 1.0 ends the process with signal 11. DEVMOD_PLUGINS_DENY with the name of a distribution excludes it\n1 problem.\n",
+        "       hook: devmod_doctor of devmod-npu-tools 1.0 ends the process with signal 11. DEVMOD_PLUGINS_DENY with the name of its distribution excludes it\n1 problem.\n",
     )
+
+
+def test_a_hook_that_fails_loses_no_check_of_another(site: Path, tmp_path: Path) -> None:
+    npu(site, "return [Npu()]")
+    endings = {
+        "abort": (
+            "os.kill(os.getpid(), 11)",
+            "ends the process with signal 11. DEVMOD_PLUGINS_DENY with the name of its distribution excludes it",
+        ),
+        "good": ("return [('licence', 'problem', 'renew \\x1b[2J it')]", ""),
+        "raise": ("raise ValueError('no\\x1b[31m licence')", "ValueError: no\\x1b[31m licence"),
+    }
+    for name, (body, _) in endings.items():
+        hook = {"devmod.hooks": {"devmod_doctor.npu": f"npu_{name}", "devmod_doctor": f"npu_{name}"}}  # one plugin, called once
+        install(site, f"devmod-{name}", groups=hook, modules={f"npu_{name}": HOOK.format(body)})
+    code, out = doctor(site, tmp_path / "cache", "npu")
+    head, *lines, end = out.splitlines()
+    assert (code, head, end) == (1, "npu  problem        devmod-npu 1.0; NPU 7 (driver 2.1)", "3 problems.")
+    assert sorted(lines) == [
+        f"       hook: devmod_doctor of devmod-abort 1.0 {endings['abort'][1]}",
+        f"       hook: devmod_doctor of devmod-raise 1.0: {endings['raise'][1]}",
+        "       licence: renew \\x1b[2J it",
+    ]
+
+
+def test_a_hook_of_this_process_and_one_of_a_distribution_of_its_kind(register: Register) -> None:
+    from pluggy import HookimplMarker
+
+    class Plugin:
+        @HookimplMarker("devmod")
+        def devmod_doctor(self, kind: str) -> Any:
+            return [("licence", "ok", kind)]
+
+    register("devmod.hooks", "devmod_doctor.cuda", Plugin())
+    found = checked(devmod.doctor(["cuda"]), "cuda")
+    assert ("licence", "ok", "cuda") in found
+    assert "compiler" in [part for part, *_ in found]
 
 
 def test_an_unknown_kind_is_an_error() -> None:

@@ -86,6 +86,28 @@ def test_the_end_of_a_process_ends_the_programs_that_it_has_started(tmp_path: Pa
     with Worker("starting", {}) as worker:
         status = Path(f"/proc/{worker.answer()}/stat")
         assert status.exists()
+    _wait_for_end(status)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text(
+        "import os, time\nfrom devmod.worker import answer_items\n"
+        "def main(request):\n    answer_items(request, lambda item: time.sleep(1000) if item else os.getpid())\n"
+    )
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from devmod.worker import answers\n"
+        "for answer, _ in answers('hanging', [0, 1], 1000): print(answer, flush=True)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        status = Path(f"/proc/{int(process.stdout.readline())}/stat")
+        assert status.exists()
+        process.kill()
+    _wait_for_end(status)
+
+
+def _wait_for_end(status: Path) -> None:
     for _ in range(12000):
         if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
             return

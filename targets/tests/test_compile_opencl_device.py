@@ -141,6 +141,25 @@ def test_each_function_compiles_alone(group: str, target: str) -> None:
             ROCM,
             "the OpenCL C source does not compile: <text>:2:10: error: use of undeclared",
         ),
+        *(
+            (
+                "int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\nkernel void k(global int *x) { x[0] = f(x[1]); }",
+                target,
+                "<text>:1: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",
+            )
+            for target in (CUDA, ROCM, IL)
+        ),
+        (
+            "int __attribute__((overloadable)) f(int n);\nint g(int n) { return f(n); }\n"
+            "int __attribute__((overloadable)) f(int n) { return n ? g(n - 1) : 0; }\nkernel void k(global int *x) { x[0] = f(x[1]); }",
+            CUDA,
+            "<text>:2: error: the function 'g' calls itself through 'f', and OpenCL C has no recursion: use a loop",
+        ),
+        (
+            'kernel void vprintf(global int *x) {\n  printf("%d", x[0]);\n}',
+            CUDA,
+            "<text>:1: error: the kernel 'vprintf' has the name of CUDA's function that printf uses: rename it",
+        ),
         ("void f() {}", CUDA, "the OpenCL C source <text> has no kernel: mark a function with __kernel"),
         (AXPY, "cuda -arch=sm_80,sm_90 -format=fatbin", "OpenCL C compiles for one architecture at a time"),
         (

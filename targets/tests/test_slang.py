@@ -350,6 +350,12 @@ def test_an_invalid_name_expression() -> None:
             "there: use a parameter of its own",
         ),
         (
+            "struct P { RWStructuredBuffer<float> y; }\n" + kernel("ParameterBlock<P> p, uniform float a", "p.y[id.x] = a;"),
+            "vulkan",
+            "the Slang function 'f' takes 'p', a ParameterBlock of an entry point, which is no argument of devmod: declare it outside of "
+            "the function",
+        ),
+        (
             kernel("uniform RWStructuredBuffer<float> y[3]", "y[id.x][0] = 1;"),
             "vulkan",
             "the Slang function 'f' takes 'y', an array of resources, which is no argument of devmod: declare each one",

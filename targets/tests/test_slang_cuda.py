@@ -108,25 +108,32 @@ def test_names_that_cpp_does_not_have(kind: str) -> None:
     assert repr(info).startswith("<FunctionInfo slang_exp(register: float32* rw, blockIdx: int32)")
 
 
+def test_an_entry_point_named_as_a_function_of_the_driver() -> None:
+    """NVRTC ends its process for a kernel that is called vprintf, and prints."""
+    source = '[shader("compute")] [numthreads(1, 1, 1)] void vprintf(uint3 id : SV_DispatchThreadID) { printf("%d", int(id.x)); }'
+    assert devmod.compile(source, "cuda -arch=compute_80", language="Slang").functions["vprintf"].name == "slang_vprintf"
+
+
 def test_the_origin_has_slang_and_the_own_compiler() -> None:
     origin = compiled(BASICS, "cuda").origin
     assert re.fullmatch(r"slangpy [\d.]+ \(slang [\d.]+\), nvrtc [\d.]+, .*libclang [\d.]+", origin.toolchain)
     assert (origin.target, list(origin.sources)) == ("cuda -arch=compute_80", ["<text>"])
 
 
+@pytest.mark.parametrize("kind", ["rocm", "hexagon"])
 @pytest.mark.parametrize(
-    ("kind", "parameters", "name", "what"),
+    ("parameters", "name", "what"),
     [
-        *((kind, "uniform Texture3D<float4> t", "t", "a texture") for kind in TARGETS),
-        *((kind, "uniform Sampler2D<float4> t", "t", "a texture with its sampler") for kind in TARGETS),
-        *((kind, "uniform Texture2D<float4> t", "t", "a texture") for kind in ("rocm", "hexagon")),
-        *((kind, "uniform SamplerState s", "s", "a sampler") for kind in ("rocm", "hexagon")),
+        ("uniform Texture2D<float4> t", "t", "a texture"),
+        ("uniform Texture3D<float4> t", "t", "a texture"),
+        ("uniform Sampler2D<float4> t", "t", "a texture with its sampler"),
+        ("uniform SamplerState s", "s", "a sampler"),
     ],
 )
-def test_what_the_kinds_lack(kind: str, parameters: str, name: str, what: str) -> None:
+def test_what_rocm_and_hexagon_lack(kind: str, parameters: str, name: str, what: str) -> None:
     assert refused(kernel(parameters), kind) == (
         f"the Slang function 'f' takes {name!r}, {what}, which Slang's code for {kind} cannot take here: use a StructuredBuffer or a "
-        f"RWStructuredBuffer{', or write the kernel in OpenCL C or CUDA C++' if kind == 'cuda' else ''}"
+        "RWStructuredBuffer"
     )
 
 

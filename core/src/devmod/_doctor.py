@@ -14,13 +14,22 @@ from devmod._plugins.devices import GROUP, probe
 from devmod._plugins.lookup import lookup
 from devmod._util.cache_folder import cache_dir, folder_problem, make_folder
 from devmod._util.text import escape_line
-from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, NotRegisteredError, describe_error, did_you_mean, pip_install
+from devmod.errors import (
+    ArgumentError,
+    DeviceNotFoundError,
+    DevmodError,
+    NotRegisteredError,
+    PluginError,
+    describe_error,
+    did_you_mean,
+    pip_install,
+)
 from devmod.targets import KINDS
 from devmod.worker import answer_items, answers, can_start_python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
 #: What `Check.state` can be, the worst last.
@@ -124,15 +133,20 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
             )
     checks = [] if kinds else [_versions(), _caches()]
     in_process = {claim.name for group in _GROUPS for claim in registry.claims(group) if claim.object is not None}
-    steps = [(step, kind) for kind in wanted for step in _STEPS]
-    remote = [each for each in steps if each[1] not in in_process] if can_start_python() else []
+    steps: list[tuple[str, ...]] = []
+    local = set()
+    for kind in wanted:
+        claims = [claim for claim, _ in hooks.callers("devmod_doctor", kind)]
+        steps += [("devices", kind), *(("hook", kind, claim.name, claim.provider) for claim in claims)]
+        local |= {("hook", kind, claim.name, claim.provider) for claim in claims if claim.object is not None}
+    remote = [each for each in steps if each[1] not in in_process and each not in local] if can_start_python() else []
     remote_answers = answers(__name__, remote, timeout)
-    for step, kind in steps:
-        if (step, kind) in remote:
+    for each in steps:
+        if each in remote:
             answer, end = next(remote_answers)
-            checks += [_crash(step, kind, end)] if answer is None else [Check(*each) for each in answer]
+            checks += [_crash(*each, end=end)] if answer is None else [Check(*row) for row in answer]
         else:
-            checks += _STEPS[step](kind)
+            checks += _STEPS[each[0]](*each[1:])
     if kinds:
         checks = [each._replace(state="problem") if (each.part, each.state) == ("runtime", "not installed") else each for each in checks]
     return Report(checks)
@@ -140,7 +154,7 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
 
 def main(request: dict[str, Any]) -> None:
     """Run in the new process: answer with the checks of each step and kind."""
-    answer_items(request, lambda item: _STEPS[item[0]](item[1]))
+    answer_items(request, lambda item: _STEPS[item[0]](*item[1:]))
 
 
 def _check_devices(kind: str) -> list[Check]:
@@ -161,32 +175,39 @@ def _check_devices(kind: str) -> list[Check]:
     return checks
 
 
-def _check_hooks(kind: str) -> list[Check]:
-    """Return the checks of a kind by the plugins' hooks. It raises nothing."""
+def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
+    """Return the checks of a kind by the hook of one plugin. It raises nothing."""
     checks: list[Check] = []
+    subject = "devmod_doctor"
     try:
-        for rows in hooks.call("devmod_doctor", kind=kind):
-            for part, state, text in rows:
-                if state not in STATES:
-                    raise DevmodError(f"a devmod_doctor hook returned the state {state!r}; a state is one of {', '.join(STATES)}")
-                checks.append(Check(kind, str(part), state, str(text)))
-    except BaseException as error:  # noqa: BLE001 - as above, for hooks
+        claim, call = next(each for each in hooks.callers("devmod_doctor", kind) if (each[0].name, each[0].provider) == (name, provider))
+        subject += f" {'of ' if claim.distribution else ''}{provider}"
+        for rows in call():
+            for row in rows:
+                if not isinstance(row, (tuple, list)) or len(row) != 3 or not all(isinstance(each, str) for each in row):
+                    raise DevmodError(f"it returned the row {repr(row)[:80]}; expected (part, state, text), each a str")
+                if row[1] not in STATES:
+                    raise DevmodError(f"it returned the state {row[1]!r}; a state is one of {', '.join(STATES)}")
+                checks.append(Check(kind, *row))
+    except PluginError as error:  # it names the distribution
         checks.append(_failure(kind, "hook", error))
+    except BaseException as error:  # noqa: BLE001 - as above, for hooks
+        failure = _failure(kind, "hook", error)
+        checks.append(failure._replace(text=f"{subject}: {failure.text}"))
     return checks
 
 
 #: What is checked of a kind in the new process. A crash of one step loses its checks alone.
-_STEPS = {"devices": _check_devices, "hook": _check_hooks}
+_STEPS: dict[str, Callable[..., list[Check]]] = {"devices": _check_devices, "hook": _check_hook}
 
 
-def _crash(step: str, kind: str, end: str) -> Check:
+def _crash(step: str, kind: str, _: str = "", provider: str = "", *, end: str) -> Check:
     """Return the check of a step that ended its process, or took too long."""
     if step == "devices":
         command = f'{os.path.basename(sys.executable)} -X faulthandler -c "import devmod; devmod.device({kind!r})"'
         return Check(kind, step, "problem", f"listing them {end}. To see where: {command}")
-    names = [each.provider for each in hooks.claims_of("devmod_doctor", kind)]
-    advice = "DEVMOD_PLUGINS_DENY with the name of a distribution excludes it"
-    return Check(kind, step, "problem", f"devmod_doctor of {' or '.join(names)} {end}. {advice}")
+    advice = "DEVMOD_PLUGINS_DENY with the name of its distribution excludes it"
+    return Check(kind, step, "problem", f"devmod_doctor of {provider} {end}. {advice}")
 
 
 def _failure(kind: str, part: str, error: BaseException) -> Check:

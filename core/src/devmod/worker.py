@@ -167,8 +167,18 @@ def answers(module: str, items: Sequence[Any], seconds: float) -> Iterator[tuple
 def answer_items(request: dict[str, Any], function: Callable[[Any], object]) -> None:
     """Answer in the new process with ``function(item)`` for each item of ``request["items"]``."""
     answer = answer_writer()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         for item in request["items"]:
             answer(function(item))
     except KeyboardInterrupt:  # the first process receives it as well and reports it
         sys.exit(130)
+
+
+def _end_with_parent() -> None:
+    """End this process and its programs when the other process ends: a signal may kill that one while an item hangs here."""
+    with suppress(OSError):
+        os.read(sys.stdin.fileno(), 1)  # the end of the pipe, since there are no further requests
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

@@ -104,9 +104,11 @@ def test_one_call_for_cuda_vulkan_and_webgpu(format_: str, device: Any) -> None:
             np.testing.assert_allclose(own, other, atol=1e-6)
 
 
-FUNCTION = '[shader("compute")] [numthreads(8, 8, 1)] void f(uint3 id: SV_DispatchThreadID, RWStructuredBuffer<float4> o, {}) {{ {} }}'
+FUNCTION = 'struct P {{ Texture2D<float4> t; }}; [shader("compute")] [numthreads(8, 8, 1)] void f(uint3 id: SV_DispatchThreadID, RWStructuredBuffer<float4> o, {}) {{ {} }}'
 TEXTURE, LEVEL = "Texture2D<float4> t", "o[0] = t.SampleLevel(s, float2(0), 0);"
+HERE = "which Slang's code for cuda cannot take here"
 MISSING = "which devmod does not have for cuda"
+WHOLE = "CUDA C++: an image takes whole texels, and has no atomics: read and write t[place] as a whole"
 
 
 @pytest.mark.parametrize(
@@ -117,14 +119,17 @@ MISSING = "which devmod does not have for cuda"
             LEVEL,
             "takes the samplers 's' and 'r', and Slang's code for cuda does not have the",
         ),
-        ("Sampler2D t", "", "takes 't', a texture with its sampler,"),
-        ("Texture3D<float4> t", "", "takes 't', a texture,"),
-        ("Texture2D<half4> t", "", "takes 't', a texture,"),
+        ("Sampler2D t", "", f"takes 't', a texture with its sampler, {HERE}: use a Texture2D and a SamplerState"),
+        ("Texture3D<float4> t", "", f"takes 't', a texture of type 3d, {HERE}: use a StructuredBuffer or a RWStructuredBuffer, or write"),
+        ("Texture2D<half4> t", "", f"takes 't', a texture of float16x4, {HERE}: use float, int or uint with 1, 2 or 4 lanes"),
+        ("ConstantBuffer<P> p", "", f"takes 'p.t', a texture in a struct, {HERE}: declare it as a parameter"),
         (f"{TEXTURE}, SamplerState s", "o[0] = t.Sample(s, float2(0));", f"uses tex2D of Slang's CUDA C++, {MISSING}"),
         (f"{TEXTURE}, SamplerState s", "o[0] = t.Gather(s, float2(0));", f"uses tex2Dgather of Slang's CUDA C++, {MISSING}"),
         ("Texture2D<int4> t, SamplerState s", LEVEL, "a texture of integers has no samples: use Load"),
         ('[format("rgba8")] RWTexture2D<float4> t', "t[id.xy] = 1;", f"uses surf2Dwrite_convert of Slang's CUDA C++, {MISSING}"),
-        ("RWTexture2D<float4> t", "t[id.xy].y = 1;", "an image takes whole texels, and has no atomics"),
+        ("RWTexture2D<float4> t", "t[id.xy].y = 1;", WHOLE),
+        ("RWTexture2D<float4> t", "t[id.xy].xy = 1;", WHOLE),
+        ('[format("r32ui")] RWTexture2D<uint> t', "InterlockedAdd(t[id.xy], 1);", WHOLE),
     ],
 )
 def test_what_cannot_be_right_is_refused(parameters: str, body: str, reason: str) -> None:
@@ -150,3 +155,37 @@ def test_what_is_outside_is_transparent_black(format_: str, alpha: int, device: 
         how = each.sampler(address="border")
         module["sample"].on(each)(picture=each.image((2, 2), format_), how=how, places=places, result=result, grid=1)
         np.testing.assert_array_equal(result, [[0, 0, 0, alpha]] * 8, err_msg=str(each))
+
+
+NAMES = """
+float4 tex2DLod(float4 a) { return a * 2; }
+float4 tex1Dfetch(float4 a) { return a + 1; }
+[shader("compute")] [numthreads(8, 1, 1)]
+void NAME(uint3 id: SV_DispatchThreadID, Texture2D<float4> CUtexObject, Texture2D<uint> o_0, SamplerState id_0, RWStructuredBuffer<float4> o,
+          WTexture2D<float4> Vector, uniform float uint64_t_)
+{
+    o[id.x] = tex2DLod(CUtexObject[id.xy]) + tex1Dfetch(CUtexObject.SampleLevel(id_0, 0.5, 0)) * uint64_t_ + o_0[id.xy];
+    Vector.Store(id.xy, o[id.x]);
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["Picture", "CUsurfObject", "tex3D", "picture_size"])
+def test_names_of_the_source_that_the_prelude_has_too(name: str, device: Any) -> None:
+    kinds = ("cuda -arch=compute_80", "vulkan")
+    module = devmod.bundle(*(devmod.compile(NAMES.replace("NAME", name), each, language="Slang") for each in kinds))
+    colors = np.random.default_rng(6).random((1, 8, 4), "float32")
+    numbers = np.arange(200, 208, dtype="uint8").reshape(1, 8)
+    for each in (device, *(other for other in devmod.devices() if other.kind == "vulkan")):
+        result, written, read = np.zeros((8, 4), "float32"), each.image((8, 1), "rgba32float"), each.image((8, 1), "r8uint")
+        read.copy_from(numbers)
+        images = {"CUtexObject": each.image_from_numpy(colors), "o_0": read, "Vector": written}
+        module[name].on(each)(**images, id_0=each.sampler(filter="nearest"), o=result, uint64_t_=0.5, grid=1)
+        expected = colors[0] * 2 + (colors[0, 4] + 1) * 0.5 + numbers[0, :, None]
+        np.testing.assert_allclose(result, expected, rtol=1e-6, err_msg=str(each))
+        np.testing.assert_array_equal(written.numpy()[0], result)
+
+
+def test_a_string_that_has_the_name_of_a_function_of_textures() -> None:
+    source = FUNCTION.format(TEXTURE, 'o[0] = t[id.xy]; printf("tex3D<float4>(%f) \\"surf1Dread(", o[0].x);')
+    assert devmod.compile(source, "cuda -arch=compute_80", language="Slang").functions.keys() == {"f"}

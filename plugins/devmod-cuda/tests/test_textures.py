@@ -242,6 +242,19 @@ def test_one_texture_object_for_each_sampler(device: Any, standin: Any) -> None:
     assert calls() == [2, 1, 2, 1]
 
 
+def test_an_image_in_a_cycle_of_references(standin: Any, device: Any) -> None:
+    """The stand-in driver refuses to destroy an array before the objects that read it."""
+    f = devmod.compile(RESAMPLE, "cuda -arch=compute_80")["resample"]
+    count = standin.calls("cuArrayDestroy")
+    for _ in range(10):
+        cycle: list[Any] = [device.image((4, 4), "rgba32float"), device.image((4, 4), "rgba32float")]
+        cycle.append(cycle)
+        f(cycle[0], device.sampler(), cycle[1], 4, 4, threads=(4, 4), block=4)
+        del cycle
+    gc.collect()
+    assert standin.calls("cuArrayDestroy") == count + 20
+
+
 def error_of(call: Any) -> str:
     """Return the text of an ArgumentError."""
     with pytest.raises(devmod.ArgumentError) as caught:

@@ -17,7 +17,6 @@ from math import inf
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
-from traceback import walk_tb
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -123,10 +122,12 @@ class _Local(threading.local):
         Whether a method is recorded, so that those that it calls are not.
     call
         Of the present call: the device, once it is known, and the bytes.
+    passing
+        Whether the hooks get a launch, so that they do not get those of their own.
     """
 
     def __init__(self) -> None:
-        self.inside = False
+        self.inside = self.passing = False
         self.call: list[Any] = ["", 0]
 
 
@@ -387,7 +388,7 @@ class Profile:
 
         def passed_on(*args: Any, **keywords: Any) -> Any:
             result = record(*args, **keywords)
-            if result is not NotImplemented:
+            if result is not NotImplemented and not self._local.passing:
                 own = next(each for each in reversed(self._entries) if each[0] == "launch" and each[-1] == get_ident())
                 self._pass_on(kind, self._record(own))
             return result
@@ -396,16 +397,23 @@ class Profile:
 
     def _pass_on(self, kind: str, record: Record) -> None:
         """Call the hooks ``devmod_launch``. An error of theirs is a warning, one for each distribution, and not an error of the launch."""
+        self._local.passing = True
         try:
-            hooks.call("devmod_launch", kind=kind, record=record)
-        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-            provider = _provider_of(kind, error)
-            if provider not in self._warned:
-                self._warned.add(provider)
-                import warnings
+            for claim, call in hooks.callers("devmod_launch", kind):
+                try:
+                    call(record=record)
+                except Exception as error:  # noqa: BLE001 - a plugin may raise anything
+                    self._warn(claim.provider if claim.distribution else "this program", error)
+        finally:
+            self._local.passing = False
 
-                text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
-                warnings.warn(escape(f"{text}; the profile hides further errors of the hook"), RuntimeWarning, stacklevel=4)
+    def _warn(self, provider: str, error: Exception) -> None:
+        if provider not in self._warned:
+            self._warned.add(provider)
+            import warnings
+
+            text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
+            warnings.warn(escape(f"{text}; the profile hides further errors of the hook"), RuntimeWarning, stacklevel=5)
 
     def _queued(
         self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], original: Callable[..., Any]
@@ -572,16 +580,6 @@ def _forget_callers(function: Function) -> None:
     """Let the next call of a function ask for its callers again."""
     function._callers.clear()
     function._host_calls.clear()
-
-
-def _provider_of(kind: str, error: Exception) -> str:
-    """Return the distribution of the hook that has raised an error, by the code in its traceback."""
-    codes = {frame.f_code for frame, _ in walk_tb(error.__traceback__)}
-    for claim in hooks.claims_of("devmod_launch", kind):
-        with suppress(Exception):  # one that cannot be loaded: its error has the name
-            if getattr(registry.load_claim(claim).devmod_launch, "__code__", None) in codes:
-                return claim.provider if claim.distribution else "this program"
-    return "a plugin"
 
 
 def _bytes_of(values: Iterable[Any]) -> int:

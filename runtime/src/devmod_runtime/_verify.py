@@ -172,6 +172,8 @@ def verify(
         The module has no such function.
     ArgumentError
         An argument of `arguments` is invalid, or no function has it.
+    DevmodError
+        The temporary folder has too little free space for the results.
     """
     modules = list(walk(module))
     leaves = [each for each in modules if each.property_mask & BINARY_SERIALIZABLE]
@@ -397,7 +399,10 @@ def _launch(request: dict[str, Any]) -> dict[str, Any]:
         files: list[tuple[str, str, bool]] = []
         for name, (array, is_rounded) in results.items():
             path = f"{request['results']}-{len(files)}.npy"
-            np.save(path, array, allow_pickle=False)
+            try:
+                np.save(path, array, allow_pickle=False)
+            except OSError as error:
+                return {"outcome": "unsaved", "text": f"the results cannot be written to {path}: {error.strerror or error}"}
             files.append((name, path, is_rounded))
     except NotFromInterfaceError as error:
         return {"outcome": "not compared", "text": str(error)}
@@ -450,6 +455,8 @@ def _compare(planned: Sequence[_Planned], rtol: float, atol: float) -> Iterator[
             yield Comparison(label, device, "not compared", reason)
         elif answer["outcome"] == "error":
             raise ArgumentError(answer["text"], **answer["about"])
+        elif answer["outcome"] == "unsaved":
+            raise DevmodError(f"verify: {answer['text']}. Free space there, or set TMPDIR to another folder")
         elif answer["outcome"] != "launched":
             yield Comparison(label, device, answer["outcome"], answer["text"])
         else:

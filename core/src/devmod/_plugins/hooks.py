@@ -7,17 +7,20 @@ A wheel provides a hook by an entry of the group ``devmod.hooks`` named ``<hook>
 
 from __future__ import annotations
 
+from functools import partial
+
 from devmod._plugins import registry
 from devmod.errors import PluginError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from devmod._plugins.claim import Claim
 
-#: The pluggy manager of each hook and kind, with the claims that it was made from.
-_managers: dict[tuple[str, str], tuple[list[Any], Any]] = {}
+#: The pluggy manager of each hook and kind, or of one claim of them, with the claims that it was made from.
+_managers: dict[tuple[str, ...], tuple[list[Any], Any]] = {}
 
 
 class Hooks:
@@ -61,7 +64,24 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
     claims = claims_of(hook, kind)
     if not claims:
         return None if hook in _FIRST_RESULT else []
-    manager = _manager(hook, kind, sorted(claims, key=lambda each: each.name))  # pluggy calls the last one first: the kind's
+    return _call((hook, kind), sorted(claims, key=lambda each: each.name), **arguments)  # pluggy calls the last one first: the kind's
+
+
+def callers(hook: str, kind: str) -> list[tuple[Claim, Callable[..., Any]]]:
+    """Return the claims of a hook, one for each plugin, the kind's first, and the functions that call each alone.
+
+    pluggy stops at the first plugin that raises an error. Such a function raises the errors of its plugin, also those of its import.
+    """
+    result: dict[object, tuple[Claim, Callable[..., Any]]] = {}
+    for claim in sorted(claims_of(hook, kind), key=lambda each: each.name)[::-1]:
+        plugin = (claim.value, claim.provider) if claim.object is None else id(claim.object)
+        result.setdefault(plugin, (claim, partial(_call, (hook, kind, claim.name, claim.provider), [claim])))
+    return list(result.values())
+
+
+def _call(key: tuple[str, ...], claims: list[Claim], **arguments: object) -> Any:
+    hook, kind, *_ = key
+    manager = _manager(key, claims)
     if hook in _OF_A_KIND:
         arguments["kind"] = kind
     arguments = {name: bytes(value) if isinstance(value, memoryview) else value for name, value in arguments.items()}
@@ -73,14 +93,14 @@ def claims_of(hook: str, kind: str) -> list[Claim]:
     return [claim for claim in registry.claims("devmod.hooks") if claim.name in (hook, f"{hook}.{kind}")]
 
 
-def _manager(hook: str, kind: str, claims: list[Claim]) -> Any:
+def _manager(key: tuple[str, ...], claims: list[Claim]) -> Any:
     """Return the pluggy manager with the plugins of the claims. It is made again when the claims have changed."""
     source = [(claim.name, claim.value, claim.provider, claim.location, claim.changed, id(claim.object)) for claim in claims]
-    known = _managers.get((hook, kind))
+    known = _managers.get(key)
     if known is not None and known[0] == source:
         return known[1]
-    manager = _make_manager(hook, claims)
-    _managers[hook, kind] = source, manager
+    manager = _make_manager(key[0], claims)
+    _managers[key] = source, manager
     return manager
 
 

@@ -112,16 +112,21 @@ class ImageArray:
             mode = _ADDRESSES[sampler.address]
             flags = (_READ_AS_INTEGER if self._is_integer else 0) | (_NORMALIZED if sampler.normalized else 0)
             texture = _TEXTURE.pack(mode, mode, mode, _FILTERS[sampler.filter], flags)
-            return _create(self._device, self._nbytes, self._device.context.textures, self._resource, texture, None)
+            return self._object(self._device.context.textures, texture, None)
 
         handle: Handle = self._objects.get((sampler.filter, sampler.address, sampler.normalized), make)
         return handle.value
 
     def surface(self) -> int:
         """Return the surface object, which is created once."""
-        surfaces = self._device.context.surfaces
-        handle: Handle = self._objects.get("surface", lambda: _create(self._device, self._nbytes, surfaces, self._resource))
+        handle: Handle = self._objects.get("surface", lambda: self._object(self._device.context.surfaces))
         return handle.value
+
+    def _object(self, handles: Handles, *arguments: Any) -> Handle:
+        handle = _create(self._device, self._nbytes, handles, self._resource, *arguments)
+        if not isinstance(self._array, int):
+            self._array.users += (handle,)
+        return handle
 
     def description(self) -> Memory:
         """Return the address of the description for OpenCL C, which is created once."""

@@ -270,7 +270,7 @@ def _opaque(
         "combined" if combined else "image",
         _IMAGE_DIMS[dim] + ("_array" if arrayed else ""),
         access,
-        format=IMAGE_FORMATS[format_],
+        format=IMAGE_FORMATS[format_] if storage else "",  # Slang gives a texture of integers a format, and Vulkan reads any
         sample=sample,
         storage=storage,
     )

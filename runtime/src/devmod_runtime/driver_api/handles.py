@@ -30,17 +30,22 @@ class Handle:
     ----------
     value : int
         The handle: an address, a stream or an event.
+    users : sequence of Handle
+        Those to destroy before this one. In a cycle of references, Python collects both in any order.
     """
 
-    __slots__ = ("__weakref__", "_cell", "_handles", "_token", "value")
+    __slots__ = ("__weakref__", "_cell", "_handles", "_token", "users", "value")
 
     def __init__(self, handles: Handles, cell: list[Any]) -> None:
         self.value = 0
+        self.users: tuple[Handle, ...] = ()
         self._handles = handles
         self._cell = cell
         self._token: object = None
 
     def __del__(self) -> None:
+        for each in self.users:
+            each._handles.destroy(each._cell)
         self._handles.destroy(self._cell)
 
     def note_foreign_stream(self) -> None:

@@ -10,7 +10,7 @@ from devmod.targets.opencl import SPEC
 from devmod_readers.spirv import read_imports, read_kernels, read_module
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.authoring._declared import argument_bytes
-from devmod_targets.opencl.clang import ClangProgram, call_place
+from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls
 from devmod_targets.opencl.device._definitions import define
 from devmod_targets.opencl.device._names import read_builtins, rename
 from devmod_targets.opencl.device._processors import MissingFunctionError, Spirv
@@ -67,6 +67,8 @@ def compile_il(
         if missing or _OWN.search(source.text):
             code = _define(request, source, program, processor, missing)
         module = read_module(code)
+        calls = {_name(module, id_): [_name(module, each) for each in sorted(those)] for id_, those in module.calls.items()}
+        check_calls(request, source, calls)
         _check_kernels(request, kernels, module)
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
@@ -103,6 +105,10 @@ def _define(request: CompileRequest, source: SelfContainedSource, program: Clang
     )
     end = "" if is_own else ". Use the source (the target 'opencl')"
     raise request.error(f"{call_place(request, source, name)}: error: the program calls the {what}{end}")
+
+
+def _name(module: SpirvModule, id_: int) -> str:
+    return module.names.get(id_) or str(id_)
 
 
 def _check_kernels(request: CompileRequest, kernels: Mapping[str, ReflectedFunction], module: SpirvModule) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from devmod.errors import compile_error
@@ -29,6 +30,9 @@ _SUBGROUPS = ("cl_khr_subgroups", "__opencl_c_subgroups", "cl_khr_subgroup_shuff
 _EXTRAS = {"opencl": "build-opencl-il", "cuda": "build-cuda-opencl", "rocm": "build-rocm"}
 _LEVEL = re.compile(r"-O[0-3sz]?")
 
+
+#: With -fgnu89-inline, an inline function has its body here and not elsewhere, unless it is extern. Without it, one that is extern has.
+_EXTERN_INLINE = re.compile(r"\bextern\b[^;{}]*\binline\b|\binline\b[^;{}]*\bextern\b")
 
 #: clang's flags without LLVM's optimizations: devmod changes the program first, or a device's compiler optimizes it.
 UNOPTIMIZED = ("-O2", "-Xclang", "-disable-llvm-passes")
@@ -68,7 +72,14 @@ def front_end(
     """
     own = {_BASE: header_text("devmod_targets.opencl", f"headers/{_BASE}"), **(headers or {})}
     arguments = ["clang", "--no-default-config", "-x", "cl", *([f"-cl-std=CL{standard}"] if standard else []), *flags]
-    arguments += [*UNOPTIMIZED, "-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"]
+    arguments += [
+        *UNOPTIMIZED,
+        *([] if _EXTERN_INLINE.search(text) else ["-fgnu89-inline"]),
+        "-cl-no-stdinc",
+        "-nostdinc",
+        "-fno-ident",
+        "-fgnu-keywords",
+    ]
     arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"] if declared else []
     arguments += [part for name in own for part in ("-include", name)]
@@ -143,3 +154,41 @@ def call_place(request: CompileRequest, source: SelfContainedSource, name: str) 
         elif call.search(line):
             return f"{file}:{number}"
     return request.name
+
+
+#: A function of a module in LLVM IR with its body, a call there, and the name in a mangled symbol.
+_BODY = re.compile(r"^define [^\n]*?@([\w.$]+)\((.*?)^\}", re.MULTILINE | re.DOTALL)
+_CALLED = re.compile(r"@([\w.$]+)\(")
+_MANGLED = re.compile(r"_Z(\d+)")
+
+
+def calls_of(text: str) -> dict[str, list[str]]:
+    """Return the functions that each function of a module in LLVM IR text calls, by their symbols."""
+    return {match[1]: [*dict.fromkeys(_CALLED.findall(match[2]))] for match in _BODY.finditer(text)}
+
+
+def check_calls(request: CompileRequest, source: SelfContainedSource, calls: Mapping[str, Iterable[str]]) -> None:
+    """Raise CompileError for a function that calls itself, also through others. Compilers of devices refuse it, or never end.
+
+    Parameters
+    ----------
+    request, source
+        The compile request and the self-contained source.
+    calls
+        The symbols that each function calls, by its symbol.
+    """
+    try:
+        TopologicalSorter(calls).prepare()
+    except CycleError as error:
+        circle = error.args[1][::-1]  # of two neighbours, the first calls the second
+    else:
+        return
+    names = []
+    for symbol in circle:
+        mangled = _MANGLED.match(symbol)
+        names.append(symbol[mangled.end() :][: int(mangled[1])] if mangled else symbol)
+    through = f" through {' and '.join(map(repr, names[1:-1]))}" if names[1:-1] else ""
+    raise request.error(
+        f"{call_place(request, source, names[0])}: error: the function {names[0]!r} calls itself{through}, and OpenCL C has no recursion: "
+        "use a loop"
+    )

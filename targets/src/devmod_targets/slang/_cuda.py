@@ -46,8 +46,10 @@ _ATOMIC = re.compile(r"^\s*(\w+) +\w+ = atomic\w+\((?:\(unsigned long long\*\))?
 #: The end of a read or a write of a surface, whose place counts bytes, and the size of an image.
 _SURFACE = re.compile(r" \* \d+(, \(\((?:(?! \* \d+,)[^\n;])*?\)\)\.y), SLANG_CUDA_BOUNDARY_MODE\)")
 _SIZE = re.compile(r'asm\("txq\.width\.b32 %0, \[%2\]; txq\.height\.b32 %1, \[%2\];" : "=r"\(w\), "=r"\(h\) : "l"\((\([^\n;:]*?\))\)\)')
-#: A function of textures and surfaces that headers/images.h does not have.
-_OTHER_FUNCTION = re.compile(r"\b(?!(?:tex2DLod|tex2Dfetch_int|surf2Dread|surf2Dwrite)\b)((?:tex|surf)[1-3C]\w+) ?[<(]")
+#: A function of textures and surfaces that headers/images.h does not have, outside of strings. The source's own names end with a number.
+_OTHER_FUNCTION = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|\b(?!(?:tex2DLod|tex2Dfetch_int|surf2Dread|surf2Dwrite)\b)((?:tex|surf)[1-3C]\w*[A-Za-z]) ?[<(]'
+)
 #: The number of mip levels, which is 1 here.
 _LEVELS = re.compile(r"/\* txq\.num_mipmap_levels[^*\n]*\*/ ([^;\n]*?) = 0;")
 _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.MULTILINE)
@@ -65,14 +67,13 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
 
         dropped = dropped_print(request.replace(options=translation.rest), print_place(request.name, request.text)[0])
         warn_caller(request, [f"the Slang source has warnings:\n{each}" for each in dropped], frames=1)
-    other = _OTHER_FUNCTION.search(text.text)
-    if other:
-        raise missing_function(request, "CUDA C++", other[1])
     kernels = [_kernel(request, text, entry) for entry in translation.entries]
     body = _with_places(_shared(text, translation.entries[0]))
+    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", body))
+    for other in filter(None, (match[1] for match in _OTHER_FUNCTION.finditer(body))):
+        raise missing_function(request, "CUDA C++", other)
     body = _LEVELS.sub(r"\1 = 1;", body)
     body = _SURFACE.sub(r"\1, Texels{})", _SIZE.sub(r"picture_size(\1, w, h)", body))
-    body = _VECTOR.sub(r"\1(", _KERNEL.sub(r"static __device__ void kernel_\1(", body))
     wrappers = text.instances() + "".join(kernel.text for kernel in kernels)
     program = f"{prelude(body + wrappers)}namespace slang {{\n{body}\nnamespace kernels {{\n{wrappers}}}\n}}\n"
     return finish(request, translation, compiler, program, _LANGUAGES[request.target.kind], kernels)

@@ -208,6 +208,8 @@ class _Reader:
         if "uniform" in inner and fields.get("kind") not in ("array", "matrix"):  # with padding that the code need not have
             inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
+            if not is_global:  # Slang's reflection does not have its place
+                raise self._unsupported(path, "a ParameterBlock of an entry point", "declare it outside of the function")
             category, space, index = "descriptorTableSlot", index, 0
         if category == "uniform" and inner and len(path) > 1:
             raise self._unsupported(path, "a constant buffer inside of uniform parameters", "declare it as a parameter")

@@ -66,17 +66,19 @@ _BUFFER = re.compile(r"(?:RW)?StructuredBuffer<(.*)>")
 _BYTES = re.compile(r"(?:RW)?ByteAddressBuffer|RWStructuredBuffer<(uint(?:32_t)?|int|float|u?longlong)\s*>")
 _STRUCT = re.compile(r"^struct (\w+)\n\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(r"(.*?)\s*\b(\w+)")
-#: The words that no parameter and no function in C++ can have as its name, and the macros of the prelude.
+#: The words that no function in C++ can have as its name, and the macros of the prelude.
 _WORDS_TEXT = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const consteval
 constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
 extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
 public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
 thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf malloc free
+main slang threadIdx blockIdx blockDim gridDim warpSize abs min max printf vprintf malloc free
 """
 _WORDS = frozenset(_WORDS_TEXT.split())
-#: The start of the names of the parameters with the numbers of a buffer's elements. No argument's name has it.
+#: The end of the names of parameters. Slang's names end with a number, and those of C++ and of the prelude have other ends.
+_ARGUMENT = "_argument"
+#: The start of the names of the parameters with the numbers of a buffer's elements.
 _COUNT = "slang_count_of_"
 #: The types of Slang's CUDA text for images and samplers.
 _OBJECT = re.compile(r"\b(?:CUtexObject|CUsurfObject|SamplerState)\b")
@@ -98,8 +100,9 @@ def prelude(text: str) -> str:
 
 
 def symbol_for(name: str) -> str:
-    """Return the symbol of a function: its name, or another one if C's library or CUDA may have a function of that name."""
-    of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(", header_text(__package__, "headers/prelude.h"))
+    """Return the symbol of a function: its name, or another one if C, CUDA or the prelude may have that one."""
+    headers = "".join(header_text(__package__, f"headers/{each}.h") for each in ("prelude", "images"))
+    of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(|\b(?:struct|using) {name}\b", headers)
     return f"slang_{name}" if of_library else name
 
 
@@ -108,11 +111,11 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
     arguments = read_arguments(request, entry).arguments
     for argument in arguments:
         if argument.kind in _LACKING and not _is_object(request, argument):
-            name, kind = ".".join(argument.path), request.target.kind
-            other = ", or write the kernel in OpenCL C or CUDA C++" if kind == "cuda" else ""
+            name = ".".join(argument.path)
+            what, advice = _lacking(request, argument)
             raise request.error(
-                f"the Slang function {entry.name!r} takes {name!r}, {_LACKING[argument.kind]}, which Slang's code for {kind} cannot take "
-                f"here: use a StructuredBuffer or a RWStructuredBuffer{other}",
+                f"the Slang function {entry.name!r} takes {name!r}, {what}, which Slang's code for {request.target.kind} cannot take here: "
+                f"{advice}",
                 function=entry.name,
                 argument=name,
             )
@@ -124,6 +127,20 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
             function=entry.name,
             argument=samplers[1],
         )
+
+
+def _lacking(request: CompileRequest, argument: Argument) -> tuple[str, str]:
+    """Return what a kind lacks, for an error, and what to use."""
+    what, advice = _LACKING[argument.kind], "use a StructuredBuffer or a RWStructuredBuffer"
+    if request.target.kind != "cuda":
+        return what, advice
+    if len(argument.path) > 1:
+        return f"{what} in a struct", "declare it as a parameter"
+    if argument.kind == "combined":
+        return what, "use a Texture2D and a SamplerState"
+    if argument.type == "2d":
+        return f"{what} of {argument.members[0].type}", "use float, int or uint with 1, 2 or 4 lanes"
+    return f"{what} of type {argument.type}", f"{advice}, or write the kernel in OpenCL C or CUDA C++"
 
 
 def _is_object(request: CompileRequest, argument: Argument) -> bool:
@@ -149,7 +166,7 @@ def missing_function(request: CompileRequest, language: str, name: str, log: str
 
 def parameter_name(argument: Argument) -> str:
     """Return the name in C++ of the parameter for an argument."""
-    return f"{argument.name}_" if argument.name in _WORDS or argument.name.lower().startswith("slang") else argument.name
+    return f"{argument.name}{_ARGUMENT}"
 
 
 class Text:
@@ -310,6 +327,8 @@ def content_type(variable: Variable) -> str:
 
 #: A function in an error of a compiler that the prelude does not have, or that it does not find among those of C.
 _MISSING = re.compile(r"(?:undeclared identifier|no member named|identifier|has no member) ['\"](\w+)['\"]")
+#: A message of headers/images.h. Other errors of the compiler may precede it.
+_ASSERTED = re.compile(r"static assertion failed with \"([^\"\n]+)\"")
 #: The limit on the numbers of a struct that are compared.
 _MAX_NUMBERS = 1 << 16
 
@@ -356,9 +375,9 @@ def finish(
     except ToolchainNotFoundError:
         raise
     except CompileError as error:
-        missing = _MISSING.search(error.log)
-        text = f"has no valid {language}: {error}"
-        if missing:
+        missing, asserted = _MISSING.search(error.log), _ASSERTED.search(error.log)
+        text = f"has no valid {language}: {asserted[1] if asserted else error}"
+        if missing and not asserted:
             raise missing_function(request, language, missing[1], log=error.log) from None
         raise request.error(f"the Slang source {request.name} {text}", log=error.log) from None
     found = {info.name: info for info in payload.fmap.values()}

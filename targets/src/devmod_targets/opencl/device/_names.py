@@ -9,7 +9,7 @@ from devmod_targets._text import split_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 _DECLARE = re.compile(
     r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE
@@ -104,6 +104,23 @@ def rename(text: str, builtins: Sequence[Builtin]) -> tuple[str, list[Builtin]]:
     renamed = [each._replace(symbol=each.symbol.replace("_Z", "devmod_", 1)) for each in builtins]
     symbols = {old.symbol: new.symbol for old, new in zip(builtins, renamed, strict=True)}
     return re.sub(r"@(_Z[\w.$]+)(?=\()", lambda match: f"@{symbols.get(match[1], match[1])}", text), renamed
+
+
+#: What a program defines with a name of devmod's functions, or of those of CUDA's driver.
+_OWN = re.compile(r"^(?:define [^\n@]*)?@(devmod_\w+|vprintf|malloc|free|__assertfail)(?:\(| = )", re.MULTILINE)
+
+
+def rename_own(text: str, kernels: Container[str]) -> str:
+    """Return a module with other names for its functions and constants, but kernels, that have a name of those that are linked to it."""
+    names = {match[1]: f"own_{match[1]}" for match in _OWN.finditer(text) if match[1] not in kernels}
+    if not names:
+        return text
+    for name in names:
+        while f"@{names[name]}" in text:
+            names[name] = f"own_{names[name]}"
+    parts = re.split(r'(c"[^"\n]*")', text)  # strings are every second part
+    parts[::2] = [re.sub(r"@([\w.$]+)", lambda match: f"@{names.get(match[1], match[1])}", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _parse(symbol: str, count: int, spaces: Mapping[int, str]) -> tuple[str, tuple[Type, ...]]:

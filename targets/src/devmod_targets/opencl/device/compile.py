@@ -13,12 +13,12 @@ from devmod.backend import find_spec
 from devmod.errors import compile_error
 from devmod_readers.options.opencl import is_supported
 from devmod_targets.authoring import Payload, complete_source, merge_declared
-from devmod_targets.opencl.clang import ClangProgram, call_place, has_level
+from devmod_targets.opencl.clang import ClangProgram, call_place, calls_of, check_calls, has_level
 from devmod_targets.opencl.compile import read
 from devmod_targets.opencl.device._adapt import adapt
 from devmod_targets.opencl.device._definitions import define
 from devmod_targets.opencl.device._images import GEOMETRIES
-from devmod_targets.opencl.device._names import read_builtins, rename
+from devmod_targets.opencl.device._names import read_builtins, rename, rename_own
 from devmod_targets.opencl.device._prints import PrintError, read_prints
 from devmod_targets.opencl.device._processors import PROCESSORS, MissingFunctionError
 
@@ -66,10 +66,15 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     processor = PROCESSORS[request.target.kind](request.replace(options=rest, target=ir_target))
     program = ClangProgram(request, source, standard)
     text, warnings = program.compile([*processor.flags, "-fno-discard-value-names"], "-emit-llvm")
+    own_text = text.decode()
+    check_calls(request, source, calls_of(own_text))
     try:
-        changed, prints = read_prints(adapt(text.decode(), processor.calling_convention))
+        changed, prints = read_prints(adapt(rename_own(own_text, kernels), processor.calling_convention))
     except PrintError as error:
         raise request.error(f"{call_place(request, source, 'printf')}: error: {error}") from None
+    if prints and request.target.kind == "cuda" and "vprintf" in kernels:
+        place = kernels["vprintf"].location
+        raise request.error(f"{place}: error: the kernel 'vprintf' has the name of CUDA's function that printf uses: rename it")
     code, libraries, modules = _link(request, source, processor, changed)
     if prints:
         lines, printing = processor.prints(prints)

@@ -13,7 +13,7 @@ struct Picture {
     /* Slang's text takes the address of a texel for parts of it and for atomics. */
     template <class Place> SLANG_DEVICE Vector<uint, 4> *operator[](Place) const
     {
-        static_assert(sizeof(Place) == 0, "an image takes whole texels, and has no atomics");
+        static_assert(sizeof(Place) == 0, "an image takes whole texels, and has no atomics: read and write t[place] as a whole");
         return nullptr;
     }
 };
