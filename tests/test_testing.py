@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
     x = np.float32([1, 2, 3, -7])
     text = (
         "the opencl function 'spoil' has written to argument 2 'x', which its interface declares read-only: x[2] was 3.0 and is -7.0; "
-        "changed bytes of the array: 2"
+        "changed elements: 1 of 4"
     )
     with devmod.guard():
         on_device = [device.zeros(4, "float32"), device.from_numpy(x)]
@@ -150,6 +151,39 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
         whole = device.zeros(2 * 64, "float32")
         with pytest.raises(devmod.GuardError, match=re.escape("x[1] was 0.0 and is -7.0")):
             spoil(whole[:64], whole[64:], 1, grid=1, block=1)
+
+
+@pytest.mark.devices("opencl")
+@pytest.mark.parametrize(
+    ("dtype", "value", "outside", "inside", "text"),
+    [
+        ("int4", 0x20, 14, 5, "x[5] was 0 and is 2; changed elements: 1 of 6"),
+        ("uint1", 1, 7, 2, "x[2] was False and is True; changed elements: 1 of 6"),
+    ],
+)
+def test_a_guard_counts_elements_that_are_no_whole_bytes(
+    device: devmod.Device, dtype: str, value: int, outside: int, inside: int, text: str
+) -> None:
+    """Elements of int4 share bytes. TVM's bool is uint1, and has a byte for each."""
+    source = b"kernel void put(global uchar *x, int at, int value) { x[at] = value; }"
+    scalars = [devmod.Param(name, "scalar", "int32") for name in ("at", "value")]
+    with devmod.guard():
+        for access, at, index in (("rw", 7, outside), ("r", 2, inside)):
+            interface = devmod.Interface((devmod.Param("x", "buffer", dtype, access=access), *scalars))
+            info = devmod.FunctionInfo("put", ("handle", "int32", "int32"), interface=interface)
+            put = devmod.create("opencl", source, "cl", {"put": info})["put"].on(device)
+            with pytest.raises(devmod.GuardError) as caught:
+                put(device.zeros(6, dtype), at, value, grid=1, block=1)
+            assert caught.value.index == index
+    assert str(caught.value).endswith(text)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_wrong_call_names_the_method_in_a_guard_too(guarded: bool) -> None:
+    with devmod.guard() if guarded else nullcontext():
+        zeros: Any = devmod.device("opencl").zeros
+        with pytest.raises(TypeError, match=re.escape("Device.zeros() missing 1 required positional argument: 'dtype'")):
+            zeros(3)
 
 
 # -- The workflow of docs/testing.md.
