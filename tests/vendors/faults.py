@@ -18,8 +18,8 @@ import devmod
 from devmod.testing import assert_kernel
 
 DOCS = Path(__file__).parents[2] / "docs"
-#: What the table has for a fault: a GuardError, a result unlike the reference's, nothing, or one that depends on the order of the threads.
-FOUND = ("guard", "result", "no", "by luck", "refused", "-")
+#: What the table has for a fault: a GuardError, a result unlike the reference's, or one that depends on the driver or on the order of threads.
+FOUND = ("guard", "result", "by driver", "by luck", "refused", "-")
 
 
 class Fault(NamedTuple):
@@ -163,4 +163,5 @@ def check_faults(device: Any, target: str, language: str) -> None:
             result = "by luck"
         found[fault.label] = result
     expected = {label: row[device.kind] for label, row in table().items()}
-    assert found == expected
+    by_driver = {label: cell for label, cell in expected.items() if cell == "by driver" and found[label] in ("no", "guard")}
+    assert found | by_driver == expected
