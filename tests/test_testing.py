@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -115,6 +116,14 @@ def test_the_variable_of_a_guard_is_a_number_of_bytes(size: str) -> None:
     program = "import devmod\ntry:\n    devmod.guard\nexcept devmod.ArgumentError as error:\n    print(error)"
     text = f"the environment variable DEVMOD_GUARD is {size!r}; expected a number of bytes such as 4096\n"
     assert run_python(program, DEVMOD_GUARD=size) == text
+
+
+def test_a_command_reports_a_wrong_variable_of_a_guard_and_blames_no_wheel() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "devmod", "devices"], env=os.environ | {"DEVMOD_GUARD": "4k"}, capture_output=True, text=True, check=False
+    )
+    text = "devmod: error: the environment variable DEVMOD_GUARD is '4k'; expected a number of bytes such as 4096\n"
+    assert (done.returncode, done.stderr) == (1, text)
 
 
 def test_the_variable_of_a_guard_may_have_zeros_before_the_number() -> None:
