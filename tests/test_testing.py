@@ -195,6 +195,13 @@ def test_a_wrong_call_names_the_method_in_a_guard_too(guarded: bool) -> None:
             zeros(3)
 
 
+@pytest.mark.parametrize("make", ["empty", "zeros"])
+def test_an_array_that_is_too_large_has_its_error_in_a_guard_too(make: str) -> None:
+    device = devmod.device("opencl")
+    with devmod.guard(), pytest.raises(devmod.DeviceMemoryError):
+        getattr(device, make)(1 << 50, "int8")
+
+
 # -- The workflow of docs/testing.md.
 
 

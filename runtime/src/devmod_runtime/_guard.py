@@ -157,16 +157,16 @@ class Damage(NamedTuple):
         return index, bytes([FILL]) * -at + self.zone[max(at, 0) : at + size]
 
 
-def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, data: memoryview | None = None) -> DeviceArray:
-    """Return a new array between two zones of `least` bytes or more, with the bytes of `data` or else the fill value."""
+def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, read: Callable[[], memoryview] | None = None) -> DeviceArray:
+    """Return a new array between two zones of `least` bytes or more, with the bytes that `read` returns, or else the fill value."""
     unit = max(device.limits.get("view_alignment", 1), _UNIT)
     zone = -(-least // unit) * unit
     nbytes = array_bytes(parse_dtype(dtype), shape)
     total = zone + -(-nbytes // unit) * unit + zone
+    memory = device.allocate(total)  # before memory of the host: if both are too small, the error is that of a program without a guard
     content = bytearray([FILL]) * total
-    if data is not None:
-        content[zone : zone + nbytes] = data
-    memory = device.allocate(total)
+    if read is not None:
+        content[zone : zone + nbytes] = read()
     stream = device.current_stream
     device.write(memory, memoryview(content), stream)
     stream.synchronize()
@@ -222,7 +222,7 @@ class GuardedCall(Call):
         device = stream.device
         arguments = self.function._signature.arguments
         values = list(self.values)
-        arrays = [_guarded(self._zone, device, (each.nbytes,), "uint8", each.source.read()) for each in self.transfers]
+        arrays = [_guarded(self._zone, device, (each.nbytes,), "uint8", each.source.read) for each in self.transfers]
         for number, transfer_number in self._transfer_of.items():
             view = next(view for each, view, _ in self._host_views if each == number)
             array = arrays[transfer_number]
@@ -365,11 +365,11 @@ def _methods(zone: int) -> Methods:
 
     def zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
         lengths, name = _shape_of(shape), dtype_of(dtype)
-        return _guarded(zone, self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
+        return _guarded(zone, self, lengths, name, lambda: memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
 
     def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
         view = _view_to_copy(array)
-        return _guarded(zone, self, view.shape, view.dtype, view.read())
+        return _guarded(zone, self, view.shape, view.dtype, view.read)
 
     def call(self: Function, /, *args: Any, **keywords: Any) -> Any:
         launch = _pop_launch(keywords)
