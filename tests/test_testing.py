@@ -252,6 +252,13 @@ def test_a_marked_test_runs_on_each_device(tmp_path: Path) -> None:
     [
         ("'opncl'", "device", "test_it.py::test_it: the mark devices: unknown kind 'opncl'. Did you mean 'opencl'?"),
         ("", "", "test_it.py::test_it has the mark devices, so it needs the argument `device`"),
+        (
+            "'OpenCL'",
+            "device",
+            "test_it.py::test_it: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004F at character 1. Did you mean 'opencl'?",
+        ),
+        ("['opencl']", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
+        ("kinds='opencl'", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
     ],
 )
 def test_a_wrong_mark_is_an_error(tmp_path: Path, kinds: str, argument: str, text: str) -> None:
