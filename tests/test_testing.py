@@ -71,6 +71,20 @@ def test_integers_are_compared_exactly(kernels: devmod.Module) -> None:
     assert message(kernels["next"], lambda y, x: x, [case])[0] == text
 
 
+def test_structs_are_compared_by_their_members() -> None:
+    source = "typedef struct { float x; int id; } P; kernel void put(global P *p) { p[get_global_id(0)].id = 9; }"
+    put = devmod.compile(source, "opencl")["put"]
+    array = np.array([(0.5, 1), (1.5, 2)], [("x", "float32"), ("id", "int32")])
+    expected = array.copy()
+    expected["id"] = 9
+    assert_kernel(put, lambda p: expected, [{"p": array, "threads": 2}])
+    assert message(put, lambda p: array, [{"p": array, "threads": 2}])[0] == (
+        "put: p.id differs from the reference in 2 of 2 elements; the worst is p.id[0]: got 9, expected 1, an error of 8 where 0 is allowed"
+    )
+    text = message(put, lambda p: array["id"], [{"p": array, "threads": 2}])[0]
+    assert text == "put: p is of [('x', '<f4'), ('id', '<i4')], and the reference of int32"
+
+
 def test_several_arrays_and_nan(kernels: devmod.Module) -> None:
     case = {"y": np.zeros(2, "float32"), "z": np.zeros(2, "int32"), "threads": 2}
     nan = np.full(2, np.nan, "float32")
