@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faults import FAULTS, FOUND, check_faults, table
+from faults import FAULTS, FOUND, check_faults, check_verify, table
 
 import devmod
 
@@ -20,3 +20,9 @@ def test_the_table_has_each_fault() -> None:
 def test_what_is_found_on_each_device(device: devmod.Device) -> None:
     target = {"hexagon": "hexagon -arch=v66"}.get(device.kind, device.kind)
     check_faults(device, target, "OpenCL C" if device.kind == "opencl" else "Slang")
+
+
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")
+@pytest.mark.devices("vulkan")
+def test_what_verify_finds(device: devmod.Device) -> None:
+    check_verify()

@@ -56,6 +56,7 @@ def run_tests(folder: Path, *arguments: str | Path, **variables: str) -> str:
 @pytest.mark.parametrize("kind", FILES)
 def test_kernels_on_swiftshader(kind: str, tmp_path: Path) -> None:
     files = [ROOT / "plugins" / f"devmod-{kind}" / "tests" / f"test_{name}.py" for name in FILES[kind]]
+    files.append(ROOT / "tests" / "test_faults.py")
     run_tests(tmp_path / "tests", "-m", "not volume", "-k", OMITTED, *files, **vulkan_drivers(SWIFTSHADER))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,20 @@ def test_integers_are_compared_exactly(kernels: devmod.Module) -> None:
     assert message(kernels["next"], lambda y, x: x, [case])[0] == text
 
 
+def test_structs_are_compared_by_their_members() -> None:
+    source = "typedef struct { float x; int id; } P; kernel void put(global P *p) { p[get_global_id(0)].id = 9; }"
+    put = devmod.compile(source, "opencl")["put"]
+    array = np.array([(0.5, 1), (1.5, 2)], [("x", "float32"), ("id", "int32")])
+    expected = array.copy()
+    expected["id"] = 9
+    assert_kernel(put, lambda p: expected, [{"p": array, "threads": 2}])
+    assert message(put, lambda p: array, [{"p": array, "threads": 2}])[0] == (
+        "put: p.id differs from the reference in 2 of 2 elements; the worst is p.id[0]: got 9, expected 1, an error of 8 where 0 is allowed"
+    )
+    text = message(put, lambda p: array["id"], [{"p": array, "threads": 2}])[0]
+    assert text == "put: p is of [('x', '<f4'), ('id', '<i4')], and the reference of int32"
+
+
 def test_several_arrays_and_nan(kernels: devmod.Module) -> None:
     case = {"y": np.zeros(2, "float32"), "z": np.zeros(2, "int32"), "threads": 2}
     nan = np.full(2, np.nan, "float32")
@@ -116,6 +132,14 @@ def test_the_variable_of_a_guard_is_a_number_of_bytes(size: str) -> None:
     assert run_python(program, DEVMOD_GUARD=size) == text
 
 
+def test_a_command_reports_a_wrong_variable_of_a_guard_and_blames_no_wheel() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "devmod", "devices"], env=os.environ | {"DEVMOD_GUARD": "4k"}, capture_output=True, text=True, check=False
+    )
+    text = "devmod: error: the environment variable DEVMOD_GUARD is '4k'; expected a number of bytes such as 4096\n"
+    assert (done.returncode, done.stderr) == (1, text)
+
+
 def test_the_variable_of_a_guard_may_have_zeros_before_the_number() -> None:
     assert run_python("import devmod\nprint(devmod.guard.__name__)", DEVMOD_GUARD="00000000004096") == "guard\n"
 
@@ -127,7 +151,7 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
     x = np.float32([1, 2, 3, -7])
     text = (
         "the opencl function 'spoil' has written to argument 2 'x', which its interface declares read-only: x[2] was 3.0 and is -7.0; "
-        "changed bytes of the array: 2"
+        "changed elements: 1 of 4"
     )
     with devmod.guard():
         on_device = [device.zeros(4, "float32"), device.from_numpy(x)]
@@ -150,6 +174,46 @@ def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> No
         whole = device.zeros(2 * 64, "float32")
         with pytest.raises(devmod.GuardError, match=re.escape("x[1] was 0.0 and is -7.0")):
             spoil(whole[:64], whole[64:], 1, grid=1, block=1)
+
+
+@pytest.mark.devices("opencl")
+@pytest.mark.parametrize(
+    ("dtype", "value", "outside", "inside", "text"),
+    [
+        ("int4", 0x20, 14, 5, "x[5] was 0 and is 2; changed elements: 1 of 6"),
+        ("uint1", 1, 7, 2, "x[2] was False and is True; changed elements: 1 of 6"),
+    ],
+)
+def test_a_guard_counts_elements_that_are_no_whole_bytes(
+    device: devmod.Device, dtype: str, value: int, outside: int, inside: int, text: str
+) -> None:
+    """Elements of int4 share bytes. TVM's bool is uint1, and has a byte for each."""
+    source = b"kernel void put(global uchar *x, int at, int value) { x[at] = value; }"
+    scalars = [devmod.Param(name, "scalar", "int32") for name in ("at", "value")]
+    with devmod.guard():
+        for access, at, index in (("rw", 7, outside), ("r", 2, inside)):
+            interface = devmod.Interface((devmod.Param("x", "buffer", dtype, access=access), *scalars))
+            info = devmod.FunctionInfo("put", ("handle", "int32", "int32"), interface=interface)
+            put = devmod.create("opencl", source, "cl", {"put": info})["put"].on(device)
+            with pytest.raises(devmod.GuardError) as caught:
+                put(device.zeros(6, dtype), at, value, grid=1, block=1)
+            assert caught.value.index == index
+    assert str(caught.value).endswith(text)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_wrong_call_names_the_method_in_a_guard_too(guarded: bool) -> None:
+    with devmod.guard() if guarded else nullcontext():
+        zeros: Any = devmod.device("opencl").zeros
+        with pytest.raises(TypeError, match=re.escape("Device.zeros() missing 1 required positional argument: 'dtype'")):
+            zeros(3)
+
+
+@pytest.mark.parametrize("make", ["empty", "zeros"])
+def test_an_array_that_is_too_large_has_its_error_in_a_guard_too(make: str) -> None:
+    device = devmod.device("opencl")
+    with devmod.guard(), pytest.raises(devmod.DeviceMemoryError):
+        getattr(device, make)(1 << 50, "int8")
 
 
 # -- The workflow of docs/testing.md.
@@ -202,6 +266,13 @@ def test_a_marked_test_runs_on_each_device(tmp_path: Path) -> None:
     [
         ("'opncl'", "device", "test_it.py::test_it: the mark devices: unknown kind 'opncl'. Did you mean 'opencl'?"),
         ("", "", "test_it.py::test_it has the mark devices, so it needs the argument `device`"),
+        (
+            "'OpenCL'",
+            "device",
+            "test_it.py::test_it: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004F at character 1. Did you mean 'opencl'?",
+        ),
+        ("['opencl']", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
+        ("kinds='opencl'", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
     ],
 )
 def test_a_wrong_mark_is_an_error(tmp_path: Path, kinds: str, argument: str, text: str) -> None:

@@ -22,13 +22,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     if "device" not in metafunc.fixturenames:
         pytest.fail(f"{metafunc.definition.nodeid} has the mark devices, so it needs the argument `device`", pytrace=False)
-    from devmod.errors import ArgumentError
+    from devmod.errors import DevmodError
     from devmod_runtime.testing import device_parameters
 
-    try:
-        runs = device_parameters(mark.args)
-    except ArgumentError as error:
-        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+    problem, runs = "", []
+    if mark.kwargs or not all(isinstance(each, str) for each in mark.args):
+        problem = "the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"
+    else:
+        try:
+            runs = device_parameters(mark.args)
+        except DevmodError as error:
+            problem = str(error)
+    if problem:
+        pytest.fail(f"{metafunc.definition.nodeid}: {problem}", pytrace=False)
     metafunc.parametrize(
         "device",
         [pytest.param(each.device, id=each.label, marks=pytest.mark.skip(reason=each.reason) if each.reason else ()) for each in runs],

@@ -31,7 +31,7 @@ void main() { x[at] = y[0]; }
 """,
 }
 SOURCES["rocm"] = SOURCES["cuda"]
-#: The kinds whose devices see no byte before an array.
+#: The kinds with drivers that drop a write before an array.
 BOUND = ("vulkan", "webgpu")
 
 

@@ -161,7 +161,8 @@ class GuardError(LaunchError):
     Attributes
     ----------
     index : int
-        The first element that has changed. Outside of the array it is negative, or its length or more.
+        The first element that has changed, in the array or behind it, where it is the length or more. If none of them has, the last one
+        before the array, which is negative.
     value : object
         The value that is there, as an element of the array.
     """

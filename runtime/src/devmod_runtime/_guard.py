@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager, suppress
+from functools import partial, update_wrapper
 from math import prod
 from typing import NamedTuple
 
 from devmod import Array
+from devmod._arrays.elements import count_of, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import array_bytes, environment_text, escape, parse_dtype
@@ -155,16 +157,16 @@ class Damage(NamedTuple):
         return index, bytes([FILL]) * -at + self.zone[max(at, 0) : at + size]
 
 
-def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, data: memoryview | None = None) -> DeviceArray:
-    """Return a new array between two zones of `least` bytes or more, with the bytes of `data` or else the fill value."""
+def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, read: Callable[[], memoryview] | None = None) -> DeviceArray:
+    """Return a new array between two zones of `least` bytes or more, with the bytes that `read` returns, or else the fill value."""
     unit = max(device.limits.get("view_alignment", 1), _UNIT)
     zone = -(-least // unit) * unit
     nbytes = array_bytes(parse_dtype(dtype), shape)
     total = zone + -(-nbytes // unit) * unit + zone
+    memory = device.allocate(total)  # before memory of the host: if both are too small, the error is that of a program without a guard
     content = bytearray([FILL]) * total
-    if data is not None:
-        content[zone : zone + nbytes] = data
-    memory = device.allocate(total)
+    if read is not None:
+        content[zone : zone + nbytes] = read()
     stream = device.current_stream
     device.write(memory, memoryview(content), stream)
     stream.synchronize()
@@ -220,7 +222,7 @@ class GuardedCall(Call):
         device = stream.device
         arguments = self.function._signature.arguments
         values = list(self.values)
-        arrays = [_guarded(self._zone, device, (each.nbytes,), "uint8", each.source.read()) for each in self.transfers]
+        arrays = [_guarded(self._zone, device, (each.nbytes,), "uint8", each.source.read) for each in self.transfers]
         for number, transfer_number in self._transfer_of.items():
             view = next(view for each, view, _ in self._host_views if each == number)
             array = arrays[transfer_number]
@@ -267,10 +269,10 @@ class GuardedCall(Call):
         index, data = damage.element(size)
         # The kernel counts from the start of a view.
         index -= (array._offset - base.start) // size if array.nbytes else 0
+        index *= max(8 // array_bytes(parse_dtype(array.dtype), (8,)), 1)  # a byte of a packed type has several elements
         value = _value_of(array, data)
         return self._guard_error(
             argument,
-            array,
             index,
             value,
             f"has written outside of {argument.label}",
@@ -278,22 +280,19 @@ class GuardedCall(Call):
         )
 
     def _read_only(self, argument: Argument, array: DeviceArray, before: bytearray, after: bytearray) -> GuardError:
-        size = _size_of(array)
-        changed = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
-        index = int(np.argmax(changed)) // size
-        old, new = (_value_of(array, bytes(each[index * size : (index + 1) * size])) for each in (before, after))
+        elements = _elements(array, before), _elements(array, after)
+        changed = (elements[0] != elements[1]).any(axis=1)
+        index = int(np.argmax(changed))
+        old, new = (_value_of(array, each[index].tobytes()) for each in elements)
         return self._guard_error(
             argument,
-            array,
             index,
             new,
             f"has written to {argument.label}, which its interface declares read-only",
-            f"was {old!r} and is {new!r}; changed bytes of the array: {np.count_nonzero(changed)}",
+            f"was {old!r} and is {new!r}; changed elements: {np.count_nonzero(changed)} of {prod(array.shape)}",
         )
 
-    def _guard_error(self, argument: Argument, array: DeviceArray, index: int, value: object, what: str, detail: str) -> GuardError:
-        _, bits, lanes = parse_dtype(array.dtype)
-        index *= max(8 // (bits * lanes), 1)  # a byte of a packed type has several elements
+    def _guard_error(self, argument: Argument, index: int, value: object, what: str, detail: str) -> GuardError:
         name = argument.name or f"argument {argument.number + 1}"
         error = GuardError(
             f"{self.function.label} {what}: {name}[{index}] {detail}",
@@ -309,6 +308,14 @@ def _bytes_of(array: DeviceArray) -> bytearray:
     data = bytearray(array.nbytes)
     array.read(memoryview(data))
     return data
+
+
+def _elements(array: DeviceArray, data: bytearray) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the bytes of each element, a row for each. A packed element has a byte of its own."""
+    base, shape, _ = scalar_shape(array.dtype, array.shape)
+    packed = packing_problem(array.dtype)
+    separate = unpack(memoryview(data), parse_dtype(base)[1], count_of(shape)) if packed else np.frombuffer(data, np.uint8)
+    return separate.reshape(prod(array.shape), -1)
 
 
 def _size_of(array: DeviceArray) -> int:
@@ -358,11 +365,11 @@ def _methods(zone: int) -> Methods:
 
     def zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
         lengths, name = _shape_of(shape), dtype_of(dtype)
-        return _guarded(zone, self, lengths, name, memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
+        return _guarded(zone, self, lengths, name, lambda: memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
 
     def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
         view = _view_to_copy(array)
-        return _guarded(zone, self, view.shape, view.dtype, view.read())
+        return _guarded(zone, self, view.shape, view.dtype, view.read)
 
     def call(self: Function, /, *args: Any, **keywords: Any) -> Any:
         launch = _pop_launch(keywords)
@@ -373,12 +380,13 @@ def _methods(zone: int) -> Methods:
         args = self._arrange(args, keywords)
         return GuardedLaunch(GuardedCall(zone, self, args, **launch, bound=True), args)
 
+    # With the name of the method, for the TypeError of a wrong call.
     return {
-        (Device, "empty"): lambda _: empty,
-        (Device, "zeros"): lambda _: zeros,
-        (Device, "from_numpy"): lambda _: from_numpy,
-        (Function, "__call__"): lambda _: call,
-        (Function, "bind"): lambda _: bind,
+        (Device, "empty"): partial(update_wrapper, empty),
+        (Device, "zeros"): partial(update_wrapper, zeros),
+        (Device, "from_numpy"): partial(update_wrapper, from_numpy),
+        (Function, "__call__"): partial(update_wrapper, call),
+        (Function, "bind"): partial(update_wrapper, bind),
     }
 
 

@@ -120,6 +120,12 @@ def _compare(label: str, name: str, result: Any, expected: Any, rtol: float | No
     __tracebackhide__ = True
     if result.shape != expected.shape:
         raise AssertionError(f"{label} has the shape {result.shape}, and the reference has {expected.shape}")
+    if result.dtype.names or expected.dtype.names:
+        if result.dtype.names != expected.dtype.names:
+            raise AssertionError(f"{label} is of {result.dtype}, and the reference of {expected.dtype}")
+        for each in result.dtype.names:
+            _compare(f"{label}.{each}", f"{name}.{each}", result[each], expected[each], rtol, atol)
+        return
     if rtol is None:
         rtol = 0.0 if result.dtype.kind in "biu" else 16 * _precision(result.dtype)
     errors, allowed = errors_and_allowed(result, expected, rtol, atol)

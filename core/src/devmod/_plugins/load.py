@@ -81,9 +81,10 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
                 _invalidate_listings()
                 continue
             from devmod._plugins import messages
-            from devmod.errors import PluginError, describe_error
+            from devmod.errors import ArgumentError, PluginError, describe_error
 
-            if isinstance(error, PluginError) and error.distribution:  # devmod-runtime of another version: the error has the command
+            # The errors of devmod-runtime have the next step: for an invalid DEVMOD_GUARD, and for one of another version.
+            if isinstance(error, ArgumentError) or (isinstance(error, PluginError) and error.distribution):
                 raise
             if missing and messages.is_editable(claim) and claim.changed > messages.process_started(STARTED):
                 raise messages.restart_needed(claim, module) from error
