@@ -199,7 +199,7 @@ class Profile:
             nbytes = sum(each.nbytes for each in group)
             has_rate = action == "launch" or (action == "copy" and (bool(times) or name not in _QUEUED_COPIES.values()))
             rate = f"{nbytes / seconds / 1e9:.3g}" if nbytes and seconds and has_rate else ""
-            label = name if action in ("launch", "copy") else f"{action} {name}"
+            label = name if action in ("launch", "copy") else f"{action}{' for' * (action == 'wait')} {name}"
             rows.append((label, device, str(len(group)), duration_text(host), duration_text(on_device) if times else "", rate))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
