@@ -5,7 +5,7 @@ A command prints with these functions alone. They escape control characters and 
 
 from __future__ import annotations
 
-from devmod._cli._options import complete_kind, debug_option, quiet_drivers
+from devmod._cli._options import FiniteRange, complete_function, complete_kind, debug_option, quiet_drivers
 from devmod._cli._output import (
     STDIN,
     STDOUT,
@@ -21,9 +21,11 @@ from devmod._cli._output import (
 )
 
 __all__ = [
+    "FiniteRange",
     "STDIN",
     "STDOUT",
     "annotate",
+    "complete_function",
     "complete_kind",
     "debug_option",
     "echo",

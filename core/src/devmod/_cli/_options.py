@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import isfinite
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from devmod.errors import did_you_mean
 
@@ -20,6 +23,17 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
             context.ensure_object(dict)["debug"] = True
 
     return click.option("--debug", is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error.")(function)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers. NaN, which every comparison passes, and infinity are outside."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number of a text."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class SuggestingGroup(click.Group):
@@ -47,6 +61,20 @@ def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str],
         return sorted(kind for kind in registry.registered(group) if kind.startswith(incomplete))
 
     return complete
+
+
+def complete_function(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the functions of the files before the word, and let the shell complete files where the parameter takes them too."""
+    from devmod._cli._describe import open_file
+
+    given = context.params.get("file") or context.params.get(parameter.name or "") or ()
+    names: dict[str, None] = {}
+    for path in [given] if isinstance(given, str) else given:
+        if os.path.isfile(path):
+            with suppress(Exception):  # the command has the error
+                names |= dict.fromkeys(open_file(path)[1])
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")] if parameter.nargs == -1 else found
 
 
 def quiet_drivers() -> None:
