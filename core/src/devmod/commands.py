@@ -5,7 +5,7 @@ A command prints with these functions alone. They escape control characters and 
 
 from __future__ import annotations
 
-from devmod._cli._options import FiniteRange, complete_function, complete_kind, debug_option, quiet_drivers
+from devmod._cli._options import FiniteRange, complete_function, complete_kind, debug_option, interruptible, quiet_drivers
 from devmod._cli._output import (
     STDIN,
     STDOUT,
@@ -21,15 +21,16 @@ from devmod._cli._output import (
 )
 
 __all__ = [
-    "FiniteRange",
     "STDIN",
     "STDOUT",
+    "FiniteRange",
     "annotate",
     "complete_function",
     "complete_kind",
     "debug_option",
     "echo",
     "echo_lines",
+    "interruptible",
     "plugins_at_work",
     "print_json",
     "print_table",

@@ -267,7 +267,16 @@ class _Run(NamedTuple):
     sizes: dict[str, int]
     block: Dims
 
-    def measure(self, function: Function, given: Mapping[str, Any], threads: Dims, grid: Dims, repeat: int, warmup: int, refused: list[ArgumentError]) -> Measurement:
+    def measure(
+        self,
+        function: Function,
+        given: Mapping[str, Any],
+        threads: Dims,
+        grid: Dims,
+        repeat: int,
+        warmup: int,
+        refused: list[ArgumentError],
+    ) -> Measurement:
         """Return the times, or the problem. `refused` gets an error of the arguments."""
         clock, problem, times, nbytes = "", "", [np.nan], 0
         try:

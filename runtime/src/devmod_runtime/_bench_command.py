@@ -14,6 +14,7 @@ from devmod.commands import (
     debug_option,
     echo,
     echo_lines,
+    interruptible,
     plugins_at_work,
     print_json,
     quiet_drivers,
@@ -71,7 +72,8 @@ def command(
     """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block. Print the median and the quartiles.
 
     NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. All functions with an argument of the name
-    get it. Arguments that are missing are made from the interface. An item that is no NAME=VALUE is a FILE if there is such a file, and else a FUNCTION.
+    get it. Arguments that are missing are made from the interface. An item that is no NAME=VALUE is a FILE if there is such a file, and
+    else a FUNCTION.
     """
     quiet_drivers()
     if plot is not None:
@@ -83,7 +85,7 @@ def command(
     if not files:
         raise click.UsageError(f"there is no file {names[0]!r}" if names else "expected a file")
     values = {name: read_counts(text, {}, f"--size {name}") for name, text in split_assignments(sizes, "--size").items()}
-    with plugins_at_work():
+    with plugins_at_work(), interruptible():
         modules = {each: open_file(each)[1] for each in files}
         missing = [name for name in names if not any(name in each for each in modules.values())]
         if missing:

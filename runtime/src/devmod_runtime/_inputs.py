@@ -187,7 +187,7 @@ def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[A
 
 def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a damaged file open
             if not key and len(arrays.files) == 1:
                 key = arrays.files[0]
             if key in arrays.files:

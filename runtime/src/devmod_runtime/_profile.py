@@ -98,7 +98,7 @@ class _Sum(NamedTuple):
     action: str
     name: str
     device: str
-    count: int
+    number: int
     host: float
     on_device: float | None
     gb_per_s: float | None
@@ -222,7 +222,7 @@ class Profile:
             label = each.name if each.action in ("launch", "copy") else f"{each.action} {each.name}"
             on_device = "" if each.on_device is None else duration_text(each.on_device)
             rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"
-            rows.append((label, each.device, str(each.count), duration_text(each.host), on_device, rate))
+            rows.append((label, each.device, str(each.number), duration_text(each.host), on_device, rate))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
         for row in rows:

@@ -29,7 +29,7 @@ Examples:
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write a trace in Chrome's format to FILE.")  # fmt: skip
 @click.option("--device-times/--no-device-times", default=True, show_default=True, help="Measure each launch on the device.")
-@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON on standard output, and the output of PROGRAM on standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, and the output of PROGRAM on standard error.")
 @click.argument("program", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @debug_option
@@ -52,7 +52,7 @@ def command(
     except SystemExit as error:
         status = error.code
     except KeyboardInterrupt:
-        echo("interrupted", err=True)
+        echo_lines("\ninterrupted", err=True)  # below the ^C of a terminal, as of other commands
         status = 130
     except Exception as error:  # noqa: BLE001 - the program's own, which Python prints as it would without the command
         frames = error.__traceback__

@@ -19,6 +19,7 @@ from devmod.commands import (
     complete_kind,
     debug_option,
     echo,
+    interruptible,
     plugins_at_work,
     print_json,
     quiet_drivers,
@@ -85,7 +86,8 @@ Exit status:
 @click.option("--device", metavar="KIND[:NUMBER]", shell_complete=complete_kind("devmod.device"),
               help="The device. Default: that of a call in Python.")  # fmt: skip
 @click.option("--expect", multiple=True, metavar="NAME=FILE", help="Compare an array with a file after the launch.")
-@click.option("--rtol", type=FiniteRange(0), default=1e-5, show_default=True, help="The tolerance of --expect, relative to the expected value.")
+@click.option("--rtol", type=FiniteRange(0), default=1e-5, show_default=True,
+              help="The tolerance of --expect, relative to the expected value.")  # fmt: skip
 @click.option("--atol", type=FiniteRange(0), default=1e-6, show_default=True, help="The absolute tolerance of --expect.")
 @click.option("--save", multiple=True, metavar="NAME=FILE", help="Write an array to a file .npy or a picture after the launch.")
 @click.option("--guard", is_flag=True, help="Find writes past the ends of the arrays, as devmod.guard.")
@@ -120,7 +122,7 @@ def command(
     sizes: dict[str, Any] = {
         name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text
     }
-    with plugins_at_work():
+    with plugins_at_work(), interruptible():
         kernel = open_file(file)[1][function]
         target = kernel.default_device() if device is None else find_device(device)
         kernel = kernel.on(target)

@@ -428,7 +428,7 @@ def _results(request: Mapping[str, Any], device: Device) -> tuple[dict[str, tupl
         block = function.block
         if block is None and not (interface.open_block and request["block"] is None):
             if request["block"] is None:
-                raise NotFromInterfaceError("its interface has no block of threads")
+                raise NotFromInterfaceError("its interface has no block of threads; give one: --block, or block=")
             launch["block"] = block = tuple(request["block"])
         launch["threads"] = request["threads"] if request["threads"] is not None else _threads(block)
     with warnings.catch_warnings(record=True) as caught:

@@ -34,7 +34,8 @@ def command(context: click.Context, kinds: tuple[str, ...], as_json: bool, timeo
     """Check the versions, the caches, and for each KIND the runtime, the driver with its devices, and the compiler.
 
     The next step for each gap is printed below its line. Plugins and drivers run in another process, where a crash is a problem in the
-    report. A kind whose runtime is not installed is no problem, unless it is named.
+    report. A kind whose runtime is not installed is no problem, unless it is named. With KIND, versions and caches are printed only if they
+    have a problem.
     """
     from devmod import doctor
 
