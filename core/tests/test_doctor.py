@@ -176,6 +176,15 @@ def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, problem
     assert text.endswith(". To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
+def test_a_cache_folder_without_space_is_a_problem(tmp_path: Path) -> None:
+    program = "import devmod, resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint(devmod.doctor().checks[1].text)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], tmp_path))
+    assert done.stdout.startswith(
+        f"{str(tmp_path)!r} is not used, so every process reads and compiles again: [Errno 27] File too large. To"
+    )
+
+
 def test_plugins_take_part_by_a_hook(register: Register) -> None:
     from pluggy import HookimplMarker
 

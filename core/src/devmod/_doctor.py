@@ -231,7 +231,8 @@ def _caches() -> Check:
         make_folder(folder)
         problem = folder_problem(folder)
         if not problem:
-            TemporaryFile(dir=folder).close()
+            with TemporaryFile(dir=folder) as file:
+                file.write(bytes(1 << 12))  # a full disk makes empty files
     except OSError as error:
         problem = str(error)
     if problem:
