@@ -194,6 +194,7 @@ TAKEN = {
     "_plugins.hooks",
     "_plugins.hooks.call",
     "_plugins.registry",
+    "_util.atomic.replacing",
     "_util.buffers.read_only_view",
     "_util.html.html_table",
     "_util.numpy.np",

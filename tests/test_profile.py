@@ -49,12 +49,25 @@ def test_the_command_runs_a_program_and_prints_the_table(tmp_path: Path) -> None
     assert done.stderr.endswith(f"trace.json: a trace of {len([each for each in events if each['pid'] == 1]) - 1} records\n")
 
 
+@pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit('no data')", 1)])
+def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, status: int) -> None:
+    done = profile(tmp_path, end, "--json", "program.py", 3, "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["status"], report["program"]) == (status, status, "program.py")
+    (launches,) = (row for row in report["rows"] if row["action"] == "launch")
+    assert (launches["name"], launches["device"], launches["number"]) == ("add", "opencl:0", 3)
+    assert 0 < launches["on_device"] < 100
+    assert launches["gb_per_s"] == pytest.approx(3 * 256e-9 / launches["on_device"])
+    assert done.stderr.startswith("3.0 ['program.py', '3', '--json'] __main__\n")  # what the program prints, and no table
+    assert " opencl:0 " not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("end", "status", "text"),
     [
         ("sys.exit(7)", 7, ""),
         ("sys.exit('no data')", 1, "no data\n"),
-        ("raise KeyboardInterrupt", 130, ""),
+        ("raise KeyboardInterrupt", 130, "\ninterrupted\n"),
         ("raise ValueError('no')", 1, 'Traceback (most recent call last):\n  File "program.py", line 10, in <module>\n'),
     ],
 )
@@ -299,6 +312,8 @@ import os
 import devmod
 add = devmod.compile({SOURCE!r}, "opencl")["add"]
 launch = add.bind(devmod.device("opencl").zeros(64, "float32"), 1.0, threads=64)
+launch()
+launch.stream.synchronize()  # now PoCL has loaded the kernel: the child of a fork within the loader has its lock
 with devmod.profile() as p:
     launch()
     child = os.fork()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import pkgutil
 import shutil
 import sys
 from contextlib import nullcontext
@@ -195,6 +196,12 @@ FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture
         (["x=k.npz:b"], "x: k.npz has no array 'b'; it has 'a', 'c'"),
         (["x=k.npz"], "x: k.npz has several arrays; it has 'a', 'c'"),
         (["x=k.png"], "x: k.png cannot be read: "),
+        (["x=cut.npz"], "x: cut.npz cannot be read: File is not a zip file"),
+        (["x=damaged.npz:a"], "x: damaged.npz cannot be read: Bad CRC-32"),
+        (["x=none.npz"], "x: none.npz has no array\n"),
+        (["x=random.npy"], "x: random.npy cannot be read: it is no file .npy of NumPy, or it has Python objects\n"),
+        (["x=zeros[1000000000000000]"], "x=zeros[1000000000000000]: Unable to allocate "),
+        (["x=random[999999999999999999,999999999999999999]"], "x=random[999999999999999999,999999999999999999]: "),
         (["y=zeros[8]", "x=zeros:int32[8]", "a=1", "n=8"], "the opencl function 'saxpy': argument 2 'x' "),
         (
             ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "z=z.npy"],
@@ -208,8 +215,74 @@ FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture
 def test_the_errors_of_run_name_the_argument(capsys: pytest.CaptureFixture[str], file: Path, words: list[str], text: str) -> None:
     np.savez("k.npz", a=np.zeros(2), c=np.zeros(2))
     Path("k.png").write_text("no picture")
+    data = bytearray(Path("k.npz").read_bytes())
+    Path("cut.npz").write_bytes(data[:100])
+    data[data.index(b"NUMPY") + 140] ^= 1
+    Path("damaged.npz").write_bytes(data)
+    np.savez("none.npz")
+    Path("random.npy").write_bytes(b"no array")
     status, _, err = call(capsys, "run", file, "saxpy", *words, "--threads", "8")
     assert (status, err[: len(text) + 15]) == (1, f"devmod: error: {text}"), err
+
+
+@pytest.mark.parametrize("number", ["nan", "-1", "inf"])
+def test_a_tolerance_is_a_finite_number_from_0(capsys: pytest.CaptureFixture[str], file: Path, number: str) -> None:
+    for command, option in (("run", "--rtol"), ("run", "--atol"), ("verify", "--rtol"), ("verify", "--atol")):
+        status, out, err = call(capsys, command, file, "saxpy", option, number)
+        assert (status, out) == (2, "")
+        assert err.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
+def test_a_file_that_cannot_be_written_whole_is_unchanged(
+    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import resource
+
+    def limited(write: Any) -> Any:
+        def written(*values: Any) -> None:
+            soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+            try:
+                write(*values)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+        return written
+
+    for place in ("_run_command.write_array", "_bench.Benchmark.plot", "_profile.Profile.save"):
+        owner, _, name = f"devmod_runtime.{place}".rpartition(".")
+        monkeypatch.setattr(f"{owner}.{name}", limited(pkgutil.resolve_name(f"{owner}.{name}")))
+    Path("program.py").touch()
+    run = ["run", file, "saxpy", "y=random[9,9]", "x=random[9,9]", "a=1", "n=81", "--threads", "81", "--save"]
+    for name, command in (
+        ("y.npy", [*run, "y=y.npy"]),
+        ("y.png", [*run, "y=y.png"]),
+        ("p.svg", ["bench", file, "saxpy", "--threads", "64", "--repeat", "1", "--plot", "p.svg"]),
+        ("t.json", ["profile", "-o", "t.json", "program.py"]),
+    ):
+        Path(name).write_text("old")
+        status, out, err = call(capsys, *command)
+        assert (status, out, err.splitlines()[-1]) == (1, "", f"devmod: error: {name}: File too large")
+        assert Path(name).read_text() == "old"
+    assert [each.name for each in Path().iterdir() if each.suffix == ".partial"] == []
+
+
+def test_an_unknown_suffix_is_an_error_before_the_launch(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    words = ["saxpy", "y=y.npy", "--threads", "8"]  # there is no such file
+    assert call(capsys, "run", file, *words, "--save", "y=y.txt")[2].startswith("devmod: error: --save y=y.txt: expected a file .npy or ")
+    status, _, err = call(capsys, "bench", file, *words, "--plot", "p")
+    assert (status, err) == (1, "devmod: error: plot('p'): expected a file .svg, .png, .pdf\n")
+
+
+def test_the_shell_completes_the_kinds_of_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "bench"):
+        words = f"devmod {command} --device open"
+        for name, value in (("DEVMOD_COMPLETE", "bash_complete"), ("COMP_WORDS", words), ("COMP_CWORD", "3")):
+            monkeypatch.setenv(f"_{name}" if name == "DEVMOD_COMPLETE" else name, value)
+        with pytest.raises(SystemExit):
+            main([])
+        assert capsys.readouterr().out == "plain,opencl\n"
 
 
 def test_a_picture_without_pillow_and_a_plot_without_matplotlib_name_the_install(
@@ -303,7 +376,7 @@ def test_verify_lists_the_devices_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [str(each.message) for each in caught] == ["devmod.device.broken, registered in this process, failed: RuntimeError: no answer"]
 
 
-def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:
+def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first_device("opencl")
     module = devmod.compile(
         """
@@ -321,7 +394,12 @@ def test_verify_lists_what_it_cannot_call(tmp_path: Path) -> None:
     with pytest.raises(devmod.ArgumentError, match=r"^verify: no compared function has an argument 'q'$"):
         devmod.verify(module, "fine", {"q": 1})
     (shared,) = devmod.verify(module, "shared", given).functions["shared"]
-    assert (shared.outcome, shared.text) == ("not compared", "its interface has no block of threads")
+    assert (shared.outcome, shared.text) == ("not compared", "its interface has no block of threads; give one: --block, or block=")
+    (shared,) = devmod.verify(module, "shared", given, block=64).functions["shared"]
+    assert shared.outcome == "reference"
+    devmod.save(module, tmp_path / "k.devmod")
+    status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "shared", "s=local:4096", "--block", "16,4", "--json")
+    assert (status, json.loads(out)["functions"]["shared"][0]["outcome"]) == (0, "reference")
     with pytest.raises(devmod.FunctionNotFoundError):
         devmod.verify(module, "fin")
 
@@ -452,6 +530,35 @@ def test_bench_lists_what_cannot_be_measured(capsys: pytest.CaptureFixture[str],
     assert (status, err) == (1, "devmod: error: there is no file and no function 'saxpi'; the functions: 'saxpy'\n")
 
 
+def test_bench_goes_on_after_a_combination_that_does_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("vulkan")
+    first_device("opencl")
+    path = tmp_path / "k.devmod"
+    devmod.save(bundle(("opencl", "vulkan")), path)  # Vulkan's has blocks of 64 threads
+    words = ["bench", path, "--threads", "64", "--device", "opencl", "--device", "vulkan", "--repeat", "1", "--json"]
+    status, out, _ = call(capsys, *words, "--block", "64", "--block", "32")
+    found = {(each["device"], each["block"]): each["problem"] for each in json.loads(out)["measurements"]}
+    text = "the vulkan function 'saxpy' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block="
+    assert (status, found) == (
+        1,
+        {("opencl:0", "64"): "", ("opencl:0", "32"): "", ("vulkan:0", "64"): "", ("vulkan:0", "32"): text},
+    )
+    status, out, err = call(capsys, *words, "q=1")  # wrong in each combination
+    assert (status, out) == (1, "")
+    assert err == "devmod: error: the opencl function 'saxpy' has no argument 'q'; its arguments: 'y', 'x', 'a', 'n'\n"
+
+
+def test_bench_gives_each_function_its_arguments(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    devmod.save(
+        saxpy("opencl", CL + "__kernel void half_of(__global float *z, uint n) { z[get_global_id(0) % n] /= 2; }"), tmp_path / "k.devmod"
+    )
+    words = ["bench", tmp_path / "k.devmod", "y=zeros[N*2]", "x=random[N*2]", "z=zeros[N*2]", "n=N*2", "a=1", "--threads", "N*2"]
+    status, out, _ = call(capsys, *words, "--size", "N=64", "--repeat", "1", "--json")
+    assert status == 0
+    assert {(each["function"], each["problem"]) for each in json.loads(out)["measurements"]} == {("saxpy", ""), ("half_of", "")}
+
+
 def test_bench_lists_a_problem_of_a_bundle_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first_device("hexagon")
     devmod.save(devmod.bundle(saxpy("opencl"), devmod.compile(SOURCES["hexagon"], "hexagon -arch=v68")), tmp_path / "k.devmod")
@@ -517,6 +624,11 @@ def test_inspect_names_what_disassembles(capsys: pytest.CaptureFixture[str], tmp
     old.write_text("#!/bin/sh\necho no target\nexit 1\n")
     old.chmod(0o755)
     line = f"  assembly so: llvm-objdump cannot disassemble it: no target; an older LLVM does not have newer processors{install}"
+    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
+    old.write_text("#!/bin/sh\necho PLEASE submit a bug report\nkill -ABRT $$\n")
+    line = (
+        f"  assembly so: llvm-objdump cannot disassemble it: it ends with signal 6; an older LLVM does not have newer processors{install}"
+    )
     assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
     # ROCm's own is found outside of PATH, before the one in PATH.
     rocm = tmp_path / "rocm" / "llvm" / "bin" / "llvm-objdump"

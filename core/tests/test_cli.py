@@ -219,6 +219,27 @@ def test_the_shell_completes(words: str, wanted: set[str], name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("devmod explain k.devmod ", ["plain,k", "plain,scale"]),
+        ("devmod explain k.devmod s", ["plain,scale"]),
+        ("devmod explain k.devmod scale --device open", ["plain,opencl"]),
+        ("devmod run k.devmod s", ["plain,scale"]),
+        ("devmod verify k.devmod s", ["plain,scale"]),
+        ("devmod bench k.dev", ["file,k.dev"]),
+        ("devmod bench k.devmod s", ["plain,scale"]),
+        ("devmod explain damaged.devmod ", []),
+        ("devmod explain missing.devmod ", []),
+    ],
+)
+def test_the_shell_completes_files_functions_and_devices(bundle: Path, words: str, wanted: list[str]) -> None:
+    (bundle.parent / "damaged.devmod").write_bytes(bundle.read_bytes()[:100])
+    env = {"_DEVMOD_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = shell(env=env, cwd=bundle.parent)
+    assert (sorted(done.stdout.split()), done.returncode, done.stderr) == (wanted, 0, "")
+
+
 def test_the_completion_script_is_printed() -> None:
     done = shell(env={"_DEVMOD_COMPLETE": "zsh_source"})
     assert (done.returncode, done.stderr) == (0, "")
@@ -226,6 +247,14 @@ def test_the_completion_script_is_printed() -> None:
 
 
 # -- errors
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "0"])
+@pytest.mark.parametrize("command", ["doctor", "plugins"])
+def test_a_time_limit_is_a_finite_number(capsys: pytest.CaptureFixture[str], command: str, number: str) -> None:
+    code, out, err = run(capsys, command, "--timeout", number)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith("Error: Invalid value for '--timeout': ")
 
 
 def test_an_error_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
@@ -637,6 +666,26 @@ def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
     while not marker.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err) == (130, "", "\ninterrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the program waits in a function of POSIX")
+def test_an_interrupt_ends_a_command_that_waits_in_a_driver() -> None:
+    # A mutex that is locked twice: the wait never ends, and a signal does not interrupt it.
+    program = """if True:
+        import ctypes
+        from devmod.commands import interruptible
+        mutex, lock = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock
+        lock(mutex)
+        with interruptible():
+            print("waits", flush=True)
+            lock(mutex)
+    """
+    process = subprocess.Popen(interruptible_python("-c", program), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waits\n"
+    process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out, err) == (130, "", "\ninterrupted\n")
 

@@ -138,6 +138,19 @@ def test_versions_that_differ_are_a_problem(site: Path, tmp_path: Path) -> None:
         "pip install --upgrade devmod-core devmod-runtime\n",
         "",
     )
+    npu(site, "return [Npu()]")
+    program = "import devmod\nreport = devmod.doctor(['npu', 'npu'])\nprint([each[:3] for each in report.checks])"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=env)
+    checks = "('devmod', 'versions', 'problem'), ('npu', 'runtime', 'ok'), ('npu', 'devices', 'ok')"  # each kind once
+    assert (done.stdout, done.stderr) == (f"[{checks}]\n", "")
+
+
+def test_a_machine_without_compilers_has_the_command_that_installs_them(tmp_path: Path) -> None:
+    program = "import devmod\nprint(devmod.doctor().checks[0].state)\nprint(devmod.doctor().checks[0].text)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], tmp_path))
+    state, text = done.stdout.splitlines()
+    assert state == "ok"
+    assert text.endswith('; no compilers, which a machine that only runs does not need. To add them: pip install "devmod-core[build]"')
 
 
 @pytest.mark.parametrize("problem", ["a file", "other users", "read-only"])
@@ -161,6 +174,15 @@ def test_a_cache_folder_that_cannot_be_used_is_a_problem(tmp_path: Path, problem
     assert state == "problem"
     assert text.startswith(f"{str(folder)!r} is not used, so every process reads and compiles again: {why}")
     assert text.endswith(". To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is one of POSIX")
+def test_a_cache_folder_without_space_is_a_problem(tmp_path: Path) -> None:
+    program = "import devmod, resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint(devmod.doctor().checks[1].text)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, env=environment([], tmp_path))
+    assert done.stdout.startswith(
+        f"{str(tmp_path)!r} is not used, so every process reads and compiles again: [Errno 27] File too large. To"
+    )
 
 
 def test_plugins_take_part_by_a_hook(register: Register) -> None:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 #: What `Check.state` can be, the worst last.
 STATES = ("ok", "not installed", "no device", "problem")
-#: The wheels that need core in their own version.
-_WHEELS = ("devmod-runtime", "devmod-targets", "devmod-conformance")
+#: The wheel of the compilers, and the wheels that need core in their own version.
+_COMPILERS = "devmod-targets"
+_WHEELS = ("devmod-runtime", _COMPILERS, "devmod-conformance")
 #: The state of a part whose plugin raises an error of a class. For other classes it is "problem".
 _FAILURES = ((NotRegisteredError, "not installed"), (DeviceNotFoundError, "no device"))
 _OTHER_FOLDER = "To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)"
@@ -115,7 +116,8 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     Parameters
     ----------
     kinds
-        The kinds to check, or one. A runtime of theirs that is not installed is a problem. Default: all known kinds.
+        The kinds to check, or one. A runtime of theirs that is not installed is a problem. Versions and caches are then in the report
+        only if they have a problem. Default: all known kinds.
     timeout
         The limit in seconds for the devices of one kind, and for the plugins' checks of it.
 
@@ -125,13 +127,13 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
         A kind is unknown.
     """
     known = list(dict.fromkeys([*KINDS, *sorted((*registry.registered("devmod.targets"), *registry.registered(GROUP)))]))
-    wanted = [kinds] if isinstance(kinds, str) and kinds else list(kinds) or known
+    wanted = [kinds] if isinstance(kinds, str) and kinds else list(dict.fromkeys(kinds)) or known
     for kind in wanted:
         if kind not in known:
             raise ArgumentError(
                 f"doctor: no installed distribution has the kind {kind!r}{did_you_mean(str(kind), known)}", argument="kinds"
             )
-    checks = [] if kinds else [_versions(), _caches()]
+    checks = [each for each in (_versions(), _caches()) if not kinds or each.state != "ok"]
     in_process = {claim.name for group in _GROUPS for claim in registry.claims(group) if claim.object is not None}
     steps: list[tuple[str, ...]] = []
     local = set()
@@ -230,12 +232,14 @@ def _versions() -> Check:
     for name in _WHEELS:
         with suppress(importlib.metadata.PackageNotFoundError):
             others[name] = importlib.metadata.version(name)
-    others = {name: version for name, version in others.items() if version != __version__}
-    if others:
-        found = ", ".join(f"{name} is {version}" for name, version in others.items())
-        text = f"{CORE} is {__version__}, and {found}; they need one version. To mend it: {pip_install('--upgrade', CORE, *others)}"
+    wrong = {name: version for name, version in others.items() if version != __version__}
+    if wrong:
+        found = ", ".join(f"{name} is {version}" for name, version in wrong.items())
+        text = f"{CORE} is {__version__}, and {found}; they need one version. To mend it: {pip_install('--upgrade', CORE, *wrong)}"
         return Check("devmod", "versions", "problem", text)
     text = f"{CORE} {__version__}, Python {platform.python_version()}, {sys.platform} {platform.machine()}"
+    if _COMPILERS not in others:
+        text += f"; no compilers, which a machine that only runs does not need. To add them: {pip_install(f'{CORE}[build]')}"
     return Check("devmod", "versions", "ok", text)
 
 
@@ -248,7 +252,8 @@ def _caches() -> Check:
         make_folder(folder)
         problem = folder_problem(folder)
         if not problem:
-            TemporaryFile(dir=folder).close()
+            with TemporaryFile(dir=folder) as file:
+                file.write(bytes(1 << 12))  # a full disk makes empty files
     except OSError as error:
         problem = str(error)
     if problem:

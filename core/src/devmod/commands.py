@@ -5,7 +5,7 @@ A command prints with these functions alone. They escape control characters and 
 
 from __future__ import annotations
 
-from devmod._cli._options import complete_kind, debug_option, quiet_drivers
+from devmod._cli._options import FiniteRange, complete_function, complete_kind, debug_option, interruptible, quiet_drivers
 from devmod._cli._output import (
     STDIN,
     STDOUT,
@@ -23,11 +23,14 @@ from devmod._cli._output import (
 __all__ = [
     "STDIN",
     "STDOUT",
+    "FiniteRange",
     "annotate",
+    "complete_function",
     "complete_kind",
     "debug_option",
     "echo",
     "echo_lines",
+    "interruptible",
     "plugins_at_work",
     "print_json",
     "print_table",

@@ -129,7 +129,7 @@ class Worker:
     def answer(self, seconds: float | None = None) -> Any:
         """Return the next answer; None if the process ends before, or takes longer than `seconds` (default: no limit)."""
         try:
-            line = self._lines.get(timeout=seconds)
+            line = self._lines.get(timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         except queue.Empty:
             line, self._late = b"", self.process.poll() is None
         if not line:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from io import StringIO
+import os
+from io import BytesIO, StringIO
 from itertools import product
 from pathlib import Path
 from time import perf_counter
@@ -14,14 +15,14 @@ import numpy as np
 from devmod import Module
 from devmod import device as find_device
 from devmod._plugins.devices import device_label
+from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
-from devmod_runtime._inputs import NotFromInterfaceError, RandomImage, arguments_of, on_device, parameters, read_counts
+from devmod_runtime._inputs import NotFromInterfaceError, RandomImage, arguments_of, has_argument, on_device, parameters, read_counts
 from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("file", "function", "device", "sizes", "block", "median", "quartile1", "quartile3", "gb_per_s", "clock", "problem")
 _TITLES = ("file", "function", "device", "sizes", "block", "median", "25 %", "75 %", "GB/s", "clock")
+
+
+_PLOTS = (".svg", ".png", ".pdf")
 
 
 class Measurement(NamedTuple):
@@ -103,13 +107,16 @@ class Benchmark:
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Write a plot: the median of each measurement with its quartiles. A single size with several values is the axis of lines.
 
-        The suffix of `path` is the format: .svg, .png or .pdf.
+        The suffix of `path` is the format: .svg, .png or .pdf. The file is written whole, or it is unchanged.
 
         Raises
         ------
+        ArgumentError
+            The suffix is another one.
         ToolchainNotFoundError
             matplotlib is not installed.
         """
+        form = plot_format(path)
         try:
             from matplotlib.figure import Figure
         except ImportError:
@@ -136,7 +143,10 @@ class Benchmark:
             axes.barh([each.label for each in good], [each.median * 1e3 for each in good], xerr=np.array(errors) * 1e3, height=0.6)
             axes.invert_yaxis()
             axes.set(xlabel="milliseconds")
-        figure.savefig(Path(path))
+        content = BytesIO()
+        figure.savefig(content, format=form)
+        with replacing(path) as file:
+            file.write(content.getbuffer())
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [_TITLES]
@@ -152,6 +162,14 @@ class Benchmark:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def plot_format(path: str | os.PathLike[str]) -> str:
+    """Return the format of a plot by its suffix, or raise ArgumentError."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _PLOTS:
+        raise ArgumentError(f"plot({os.fspath(path)!r}): expected a file {', '.join(_PLOTS)}", argument="path")
+    return suffix[1:]
 
 
 def bench(
@@ -177,7 +195,8 @@ def bench(
         The functions. Default: all functions of the modules.
     arguments
         Name to value. A str is a text as of ``devmod run``, in which the names of `sizes` stand for numbers: "random:float32[N,N]".
-        Missing arguments are made from the interface: arrays of 262,144 random numbers, integers of 16, floats of 0.5.
+        They are used for each function that has such a parameter. Missing arguments are made from the interface: arrays of 262,144
+        random numbers, integers of 16, floats of 0.5.
     threads, grid
         As for a call; a str is a text such as "N,N".
     blocks
@@ -192,7 +211,7 @@ def bench(
     Raises
     ------
     ArgumentError
-        An argument is invalid.
+        An argument is invalid in every combination, or no function has it.
     FunctionNotFoundError
         No module has such a function.
     DevmodError
@@ -201,7 +220,7 @@ def bench(
     Notes
     -----
     Each array is copied to the device once, and each launch gets what the one before has written. A combination that cannot be measured,
-    such as a block beyond the limit of a device, has a `problem`.
+    such as a function without a candidate for a device or a block beyond its limit, has a `problem`.
     """
     for name, count, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
         if not isinstance(count, int) or count < least:
@@ -210,17 +229,27 @@ def bench(
     wanted = [names] if isinstance(names, str) else names
     targets = [find_device(each) if isinstance(each, str) else each for each in devices]
     result: list[Measurement] = []
-    for label, module in labelled.items():
-        for name in wanted if wanted is not None else list(module):
-            if wanted is not None and len(labelled) > 1 and name not in module and any(name in each for each in labelled.values()):
-                continue  # another file has it
-            function = module[name]
-            for target in targets:
-                device = function.default_device() if target is None else target
-                for values in _combinations(sizes or {}):
-                    for block in blocks:
-                        run = _Run(label, name, device, values, block)
-                        result.append(run.measure(function, arguments or {}, threads, grid, repeat, warmup))
+    refused: list[ArgumentError] = []
+    functions = [
+        (label, name, module[name])
+        for label, module in labelled.items()
+        for name in (wanted if wanted is not None else list(module))
+        # Of several files, another one may have it.
+        if wanted is None or len(labelled) == 1 or name in module or not any(name in each for each in labelled.values())
+    ]
+    given = dict(arguments or {})
+    # A name that no function has is passed to all of them, which raise the error.
+    known = {name for name in given if any(has_argument(function, name) for _, _, function in functions)}
+    for label, name, function in functions:
+        own = {each: value for each, value in given.items() if each not in known or has_argument(function, each)}
+        for target in targets:
+            device = function.default_device() if target is None else target
+            for values in _combinations(sizes or {}):
+                for block in blocks:
+                    run = _Run(label, name, device, values, block)
+                    result.append(run.measure(function, own, threads, grid, repeat, warmup, refused))
+    if len(refused) == len(result) > 0:
+        raise refused[0]
     return Benchmark(result)
 
 
@@ -238,8 +267,17 @@ class _Run(NamedTuple):
     sizes: dict[str, int]
     block: Dims
 
-    def measure(self, function: Function, given: Mapping[str, Any], threads: Dims, grid: Dims, repeat: int, warmup: int) -> Measurement:
-        """Return the times, or the problem."""
+    def measure(
+        self,
+        function: Function,
+        given: Mapping[str, Any],
+        threads: Dims,
+        grid: Dims,
+        repeat: int,
+        warmup: int,
+        refused: list[ArgumentError],
+    ) -> Measurement:
+        """Return the times, or the problem. `refused` gets an error of the arguments."""
         clock, problem, times, nbytes = "", "", [np.nan], 0
         try:
             function = function.on(self.device)
@@ -252,9 +290,9 @@ class _Run(NamedTuple):
             )
             launch = function.bind(*call.positional, **call.named, **self._launch(function, threads, grid))
             times, clock = _times(launch, repeat, warmup)
-        except ArgumentError:
-            raise
         except (DevmodError, NotFromInterfaceError) as error:
+            if isinstance(error, ArgumentError):
+                refused.append(error)
             problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
         low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
         return Measurement(

@@ -7,9 +7,20 @@ from pathlib import Path
 import click
 
 from devmod._cli._describe import open_file
-from devmod.commands import STDIN, debug_option, echo, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod.commands import (
+    STDIN,
+    complete_function,
+    complete_kind,
+    debug_option,
+    echo,
+    echo_lines,
+    interruptible,
+    plugins_at_work,
+    print_json,
+    quiet_drivers,
+)
 from devmod.errors import ArgumentError, list_names
-from devmod_runtime._bench import bench
+from devmod_runtime._bench import bench, plot_format
 from devmod_runtime._inputs import read_counts, split_assignments
 
 
@@ -30,11 +41,12 @@ Exit status:
   1  something could not be measured, or an error
 """,
 )
-@click.argument("items", nargs=-1, required=True, metavar="FILE... [FUNCTION]... [NAME=VALUE]...")
+@click.argument("items", nargs=-1, required=True, metavar="FILE... [FUNCTION]... [NAME=VALUE]...", shell_complete=complete_function)
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension; names of sizes stand for numbers, as in N,N*2.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads.")
 @click.option("--block", "blocks", multiple=True, metavar="X[,Y[,Z]]", help="The threads of a block. Several are compared.")
-@click.option("--device", "devices", multiple=True, metavar="KIND[:NUMBER]", help="The device. Several are compared.")
+@click.option("--device", "devices", multiple=True, metavar="KIND[:NUMBER]", shell_complete=complete_kind("devmod.device"),
+              help="The device. Several are compared.")  # fmt: skip
 @click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER[,NUMBER...]", help="What NAME stands for. Several are compared.")
 @click.option("--repeat", type=click.IntRange(1), default=20, show_default=True, help="The number of measured launches.")
 @click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="The number of launches before them.")
@@ -59,10 +71,13 @@ def command(
 ) -> None:
     """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block. Print the median and the quartiles.
 
-    NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. Arguments that are missing are made from the
-    interface. An item that is no NAME=VALUE is a FILE if there is such a file, and else a FUNCTION.
+    NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. All functions with an argument of the name
+    get it. Arguments that are missing are made from the interface. An item that is no NAME=VALUE is a FILE if there is such a file, and
+    else a FUNCTION.
     """
     quiet_drivers()
+    if plot is not None:
+        plot_format(plot)
     given = split_assignments([each for each in items if "=" in each], "bench")
     others = [each for each in items if "=" not in each]
     files = [each for each in others if each == STDIN or "://" in each or Path(each).exists()]
@@ -70,7 +85,7 @@ def command(
     if not files:
         raise click.UsageError(f"there is no file {names[0]!r}" if names else "expected a file")
     values = {name: read_counts(text, {}, f"--size {name}") for name, text in split_assignments(sizes, "--size").items()}
-    with plugins_at_work():
+    with plugins_at_work(), interruptible():
         modules = {each: open_file(each)[1] for each in files}
         missing = [name for name in names if not any(name in each for each in modules.values())]
         if missing:
@@ -97,6 +112,6 @@ def command(
     else:
         echo_lines(str(benchmark))
         if plot is not None:
-            echo(f"{plot}: a plot of {len(benchmark.measurements)} measurements")
+            echo(f"{plot}: a plot of {sum(not each.problem for each in benchmark.measurements)} measurements")
     if any(each.problem for each in benchmark.measurements):
         context.exit(1)

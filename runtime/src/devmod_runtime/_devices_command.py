@@ -9,7 +9,7 @@ import click
 
 from devmod import registered
 from devmod._plugins.devices import probe
-from devmod.commands import debug_option, echo, plugins_at_work, print_json, print_table, quiet_drivers, size
+from devmod.commands import FiniteRange, debug_option, echo, plugins_at_work, print_json, print_table, quiet_drivers, size
 from devmod.errors import DevmodError, describe_error, pip_install
 from devmod.worker import answer_items, answers, can_start_python
 
@@ -33,7 +33,7 @@ Examples:
 """,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
+@click.option("--timeout", type=FiniteRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
               help="The time limit for the devices of one runtime.")  # fmt: skip
 @debug_option
 def command(as_json: bool, timeout: float) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
+from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 from zlib import crc32
+from zlib import error as ZlibError
 
 import numpy as np
 
 from devmod import Local, Param
+from devmod._util.atomic import replacing
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
 
 TYPE_CHECKING = False
@@ -29,6 +33,8 @@ _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a pictur
 INTEGER, FLOAT, LENGTH = 16, 0.5, 1 << 18
 #: The texels of an image in each dimension, and the most bytes of one input: what a kernel declares may be a stranger's.
 _TEXELS, _MOST_BYTES = 64, 1 << 28
+#: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
+_UNREADABLE = (OSError, ValueError, EOFError, MemoryError, NotImplementedError, BadZipFile, ZlibError)
 #: The format of an image that declares none, by what the kernel reads or writes. Each device with images has the first.
 _FORMATS = {"": "rgba8unorm", "float": "rgba8unorm", "int": "rgba32sint", "uint": "rgba32uint"}
 
@@ -109,8 +115,8 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
     suffix = Path(text).suffix.lower()
     if suffix in (".npy", ".npz", *PICTURES):
         return read_array(name, text, param)
-    if text in sizes:
-        return sizes[text]
+    if any(part.strip() in sizes for part in text.split("*")):
+        return read_count(text, sizes, name)
     if text in ("true", "false"):
         return text == "true"
     try:
@@ -139,18 +145,13 @@ def _generated(name: str, match: re.Match[str], param: Param | None, sizes: Mapp
         shape = (-(-param.size // dtype.itemsize),)
     else:
         raise ArgumentError(f"{name}={match[0]}: it has no shape; give one, as in {name}={match[0]}[1024]", argument=name)
-    if match["value"]:
-        value = read_value(name, match["value"], None, sizes)
-        try:
+    value = read_value(name, match["value"], None, sizes) if match["value"] else None
+    try:
+        if match["value"]:
             with np.errstate(all="raise"):
                 return np.full((*shape, *dtype.shape), value, dtype.base)
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
-    if match["word"] == "zeros":
-        return np.zeros(shape, dtype)
-    try:
-        return random_array(name, shape, dtype)
-    except NotFromInterfaceError as error:
+        return np.zeros(shape, dtype) if match["word"] == "zeros" else random_array(name, shape, dtype)
+    except (NotFromInterfaceError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
         raise ArgumentError(f"{name}={match[0]}: {error}", argument=name) from None
 
 
@@ -177,7 +178,7 @@ def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[A
     if suffix == ".npy":
         try:
             return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
-        except (OSError, ValueError, EOFError) as error:
+        except _UNREADABLE as error:
             raise _unreadable(name, path, error) from None
     if suffix in PICTURES:
         return _picture(name, path, param)
@@ -186,14 +187,15 @@ def read_array(name: str, path: str, param: Param | None = None) -> np.ndarray[A
 
 def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a damaged file open
             if not key and len(arrays.files) == 1:
                 key = arrays.files[0]
             if key in arrays.files:
                 return arrays[key]  # type: ignore[no-any-return]
-            problem = f"has no array {key!r}" if key else "has several arrays"
-            raise ArgumentError(f"{name}: {path} {problem}; it has {list_names(arrays.files)}", argument=name)
-    except (OSError, ValueError, EOFError) as error:
+            problem = "has no array" if not arrays.files else f"has no array {key!r}" if key else "has several arrays"
+            known = f"; it has {list_names(arrays.files)}" if arrays.files else ""
+            raise ArgumentError(f"{name}: {path} {problem}{known}", argument=name)
+    except _UNREADABLE as error:
         if isinstance(error, ArgumentError):
             raise
         raise _unreadable(name, path, error) from None
@@ -201,6 +203,8 @@ def _from_npz(name: str, path: str, key: str) -> np.ndarray[Any, Any]:
 
 def _unreadable(name: str, path: str, error: Exception) -> ArgumentError:
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if "allow_pickle" in why:  # NumPy's advice for all that is no array
+        why = f"it is no file {Path(path).suffix} of NumPy, or it has Python objects"
     return ArgumentError(f"{name}: {path} cannot be read: {why}", argument=name)
 
 
@@ -225,7 +229,7 @@ def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
             ):
                 picture = picture.convert("RGBA")
             pixels = np.array(picture)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - Pillow has a reader for each format, which may raise anything for a damaged file
         raise _unreadable(name, path, error) from None
     if dtype is not None and dtype.base == np.uint32 and not dtype.shape:
         return pixels.view(np.uint32)[..., 0]
@@ -234,20 +238,31 @@ def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
     return pixels
 
 
+def check_output(name: str, path: str) -> None:
+    """Raise ArgumentError for a file that `write_array` cannot write, by its suffix."""
+    if Path(path).suffix.lower() not in (".npy", *PICTURES):
+        raise ArgumentError(f"--save {name}={path}: expected a file .npy or a picture ({', '.join(PICTURES)})", argument=name)
+
+
 def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
-    """Write an array to a file .npy, or as a picture.
+    """Write an array to a file .npy, or as a picture. The file is written whole, or it is unchanged.
 
     Raises
     ------
     ArgumentError
-        The suffix is unknown, or the array is no picture.
+        The array is no picture.
     """
+    content = BytesIO()
+    if Path(path).suffix.lower() == ".npy":
+        np.save(content, array, allow_pickle=False)
+    else:
+        _save_picture(name, path, array, content)
+    with replacing(path) as file:
+        file.write(content.getbuffer())
+
+
+def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: BytesIO) -> None:
     suffix = Path(path).suffix.lower()
-    if suffix == ".npy":
-        np.save(path, array, allow_pickle=False)
-        return
-    if suffix not in PICTURES:
-        raise ArgumentError(f"--save {name}={path}: expected a file .npy or a picture ({', '.join(PICTURES)})", argument=name)
     pixels = array
     if pixels.dtype == np.uint32 and pixels.ndim == 2:  # a pixel is one word, red in the lowest byte
         pixels = np.ascontiguousarray(pixels).view(np.uint8).reshape(*pixels.shape, 4)
@@ -264,7 +279,7 @@ def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:
     pillow = _pillow(name, path)
     picture = pillow.fromarray(pixels)
     picture = picture.convert("RGB") if suffix in (".jpg", ".jpeg") and picture.mode == "RGBA" else picture
-    picture.save(path)
+    picture.save(content, pillow.registered_extensions()[suffix])
 
 
 # -- Inputs from the interface alone.
@@ -394,6 +409,12 @@ def parameters(function: Function) -> dict[str, Param]:
     if len(names) != len(interface.params):  # without names, or with the members of structs
         names = tuple(each.name or str(number) for number, each in enumerate(interface.params, 1))
     return dict(zip(names, interface.params, strict=True))
+
+
+def has_argument(function: Function, name: str) -> bool:
+    """Return whether an argument of a function has the name."""
+    params = parameters(function)
+    return name in params or f"{name}_" in params or name in function._order.records
 
 
 def arguments_of(

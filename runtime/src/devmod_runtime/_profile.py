@@ -14,7 +14,6 @@ from collections import Counter, deque
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
 from math import inf
-from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from devmod import Local
 from devmod._plugins import hooks, registry
 from devmod._plugins.devices import device_label
+from devmod._util.atomic import replacing
 from devmod.backend import escape
 from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime._device.device import Device
@@ -89,6 +89,18 @@ class Record(NamedTuple):
     on_device: float | None
     nbytes: int
     thread: int
+
+
+class _Sum(NamedTuple):
+    """A row of the table: records of one action, name and device. The times are in seconds; None where devices have no times."""
+
+    action: str
+    name: str
+    device: str
+    number: int
+    host: float
+    on_device: float | None
+    gb_per_s: float | None
 
 
 #: What is recorded: the action, the name, the device, the begin and the end in nanoseconds, the bytes and the thread. A tuple takes a tenth
@@ -185,22 +197,33 @@ class Profile:
         seconds = on_device.seconds if on_device is not None else None
         return Record(action, name, device, (begin - self._start) * 1e-9, (end - begin) * 1e-9, seconds, nbytes, thread)
 
-    def table(self) -> str:
-        """Return a table of the kernels, copies, builds and waits: how many, the seconds on the host and on the device, and GB/s."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows of the table as plain data, with times in seconds."""
+        return {"rows": [each._asdict() for each in self._sums()]}
+
+    def _sums(self) -> Iterator[_Sum]:
+        """Yield the sums of the kernels, copies, builds and waits, the longest first."""
         groups: dict[tuple[str, str, str], list[Record]] = {}
         for each in self.records:
             if each.action != "call":
                 groups.setdefault((each.action, each.name, each.device), []).append(each)
-        rows = [("", "device", "count", "host", "device", "GB/s")]
         for (action, name, device), group in sorted(groups.items(), key=lambda item: -sum(each.on_device or each.host for each in item[1])):
             times = [each.on_device for each in group if each.on_device is not None]
             host, on_device = sum(each.host for each in group), sum(times)
             seconds = on_device if times else host
             nbytes = sum(each.nbytes for each in group)
             has_rate = action == "launch" or (action == "copy" and (bool(times) or name not in _QUEUED_COPIES.values()))
-            rate = f"{nbytes / seconds / 1e9:.3g}" if nbytes and seconds and has_rate else ""
-            label = name if action in ("launch", "copy") else f"{action}{' for' * (action == 'wait')} {name}"
-            rows.append((label, device, str(len(group)), duration_text(host), duration_text(on_device) if times else "", rate))
+            rate = nbytes / seconds / 1e9 if nbytes and seconds and has_rate else None
+            yield _Sum(action, name, device, len(group), host, on_device if times else None, rate)
+
+    def table(self) -> str:
+        """Return a table of the kernels, copies, builds and waits: how many, the seconds on the host and on the device, and GB/s."""
+        rows = [("", "device", "count", "host", "device", "GB/s")]
+        for each in self._sums():
+            label = each.name if each.action in ("launch", "copy") else f"{each.action}{' for' * (each.action == 'wait')} {each.name}"
+            on_device = "" if each.on_device is None else duration_text(each.on_device)
+            rate = "" if each.gb_per_s is None else f"{each.gb_per_s:.3g}"
+            rows.append((label, each.device, str(each.number), duration_text(each.host), on_device, rate))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
         for row in rows:
@@ -227,7 +250,8 @@ class Profile:
             counts[label] += 1
             name = label if counts[label] == 1 else f"{label}, stream {counts[label]}"
             tracks.append({"name": "thread_name", "ph": "M", "pid": 2, "tid": tid, "args": {"name": name}})
-        Path(path).write_text(json.dumps({"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}), encoding="utf-8")
+        with replacing(path) as file:
+            file.write(json.dumps({"traceEvents": [*names, *tracks, *events], "displayTimeUnit": "ns"}).encode())
 
     def __repr__(self) -> str:
         return f"<Profile of {len(self._entries)} records>"

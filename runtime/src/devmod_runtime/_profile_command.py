@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import runpy
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from traceback import format_exception
 
 import click
 
-from devmod.commands import debug_option, echo, echo_lines, quiet_drivers
+from devmod.commands import debug_option, echo, echo_lines, plugins_at_work, print_json, quiet_drivers
 from devmod_runtime._profile import Profile
 
 
@@ -22,16 +23,20 @@ Examples:
   devmod profile train.py --epochs 2              # the options behind the program are its own
   devmod profile -o trace.json train.py           # a trace for https://ui.perfetto.dev
   devmod profile --no-device-times train.py       # without events around each launch
+  devmod profile --json train.py > profile.json   # the rows as data; what the program prints goes to standard error
 """,
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write a trace in Chrome's format to FILE.")  # fmt: skip
 @click.option("--device-times/--no-device-times", default=True, show_default=True, help="Measure each launch on the device.")
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, and the output of PROGRAM on standard error.")
 @click.argument("program", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @debug_option
 @click.pass_context
-def command(context: click.Context, output: Path | None, device_times: bool, program: str, arguments: tuple[str, ...]) -> None:
+def command(
+    context: click.Context, output: Path | None, device_times: bool, as_json: bool, program: str, arguments: tuple[str, ...]
+) -> None:
     """Run PROGRAM, a Python file, with ARGUMENTS. Print a table of its kernels, copies, builds and waits on standard error.
 
     The exit status is that of the program.
@@ -42,11 +47,12 @@ def command(context: click.Context, output: Path | None, device_times: bool, pro
     profile = Profile(device_times=device_times)
     status: int | str | None = 0
     try:
-        with profile:
+        with plugins_at_work() if as_json else nullcontext(), profile:
             runpy.run_path(program, run_name="__main__")
     except SystemExit as error:
         status = error.code
     except KeyboardInterrupt:
+        echo_lines("\ninterrupted", err=True)  # below the ^C of a terminal, as of other commands
         status = 130
     except Exception as error:  # noqa: BLE001 - the program's own, which Python prints as it would without the command
         frames = error.__traceback__
@@ -56,8 +62,13 @@ def command(context: click.Context, output: Path | None, device_times: bool, pro
         status = 1
     if isinstance(status, str):
         echo_lines(status, err=True)
-    echo_lines(profile.table(), err=True)
+        status = 1
+    status = status or 0
+    if as_json:
+        print_json({"program": program, "status": status, **profile.to_dict()})
+    else:
+        echo_lines(profile.table(), err=True)
     if output is not None:
         profile.save(output)
         echo(f"{output}: a trace of {len(profile.records)} records", err=True)
-    context.exit(1 if isinstance(status, str) else status or 0)
+    context.exit(status)

@@ -13,12 +13,23 @@ from devmod import guard as guard_arrays
 from devmod import profile
 from devmod._cli._describe import open_file
 from devmod._plugins.devices import device_label
-from devmod.commands import debug_option, echo, plugins_at_work, print_json, quiet_drivers
+from devmod.commands import (
+    FiniteRange,
+    complete_function,
+    complete_kind,
+    debug_option,
+    echo,
+    interruptible,
+    plugins_at_work,
+    print_json,
+    quiet_drivers,
+)
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._difference import Difference, worst_difference
 from devmod_runtime._inputs import (
     PICTURES,
     arguments_of,
+    check_output,
     on_device,
     parameters,
     read_array,
@@ -67,15 +78,17 @@ Exit status:
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.argument("function")
+@click.argument("function", shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="The threads of a block.")
-@click.option("--device", metavar="KIND[:NUMBER]", help="The device. Default: that of a call in Python.")
+@click.option("--device", metavar="KIND[:NUMBER]", shell_complete=complete_kind("devmod.device"),
+              help="The device. Default: that of a call in Python.")  # fmt: skip
 @click.option("--expect", multiple=True, metavar="NAME=FILE", help="Compare an array with a file after the launch.")
-@click.option("--rtol", type=float, default=1e-5, show_default=True, help="The tolerance of --expect, relative to the expected value.")
-@click.option("--atol", type=float, default=1e-6, show_default=True, help="The absolute tolerance of --expect.")
+@click.option("--rtol", type=FiniteRange(0), default=1e-5, show_default=True,
+              help="The tolerance of --expect, relative to the expected value.")  # fmt: skip
+@click.option("--atol", type=FiniteRange(0), default=1e-6, show_default=True, help="The absolute tolerance of --expect.")
 @click.option("--save", multiple=True, metavar="NAME=FILE", help="Write an array to a file .npy or a picture after the launch.")
 @click.option("--guard", is_flag=True, help="Find writes past the ends of the arrays, as devmod.guard.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -104,10 +117,12 @@ def command(
     quiet_drivers()
     given = split_assignments(arguments, function)
     expected, saved = split_assignments(expect, "--expect"), split_assignments(save, "--save")
+    for name, path in saved.items():
+        check_output(name, path)
     sizes: dict[str, Any] = {
         name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text
     }
-    with plugins_at_work():
+    with plugins_at_work(), interruptible():
         kernel = open_file(file)[1][function]
         target = kernel.default_device() if device is None else find_device(device)
         kernel = kernel.on(target)

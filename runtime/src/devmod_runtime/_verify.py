@@ -140,6 +140,7 @@ def verify(
     arguments: Mapping[str, Any] | None = None,
     *,
     threads: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None,
     rtol: float = 1e-3,
     atol: float = 1e-5,
     timeout: float = 120,
@@ -161,6 +162,8 @@ def verify(
         They are used for each function that has such a parameter.
     threads
         The threads of each launch. Default: two blocks in each dimension in which the block has threads.
+    block
+        The block of threads of a candidate that has none of its own. Default: that of another candidate.
     rtol, atol
         The tolerance: ``atol + rtol * abs(expected)``. Numbers that an image stores as integers for floats may differ by 1.
     timeout
@@ -187,7 +190,7 @@ def verify(
     unused = set(given)
     functions = {}
     with tempfile.TemporaryDirectory(prefix="devmod-verify-") as folder:
-        trials = _Trials(Path(folder), given, unused, threads)
+        trials = _Trials(Path(folder), given, unused, threads, block)
         for each in names if name is None else [name]:
             owner = owner_of(each, module)
             among = owner.candidates if isinstance(owner, BundleModule) else [owner]
@@ -301,9 +304,9 @@ class _Planned(NamedTuple):
 class _Trials:
     """The launches of all candidates. Their process gets text, numbers and files in `folder`. Used names leave `unused`."""
 
-    def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any) -> None:
+    def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any, block: Any) -> None:
         self._folder, self._unused = folder, unused
-        self._threads = threads if threads is None or isinstance(threads, int) else [*map(int, threads)]
+        self._threads, self._block = ([each] if isinstance(each, int) else each and [*map(int, each)] for each in (threads, block))
         self._number, self._listed = count(), cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
@@ -368,7 +371,7 @@ class _Trials:
             "formats": image_formats(interfaces),
             "threads": self._threads if self._threads is not None else threads_of_images(interfaces),
             # The block of a candidate that has none of its own.
-            "block": next((block for each in interfaces if (block := each.block or each.default_block)), None),
+            "block": self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None),
             "results": str(self._folder / str(next(self._number))),
         }
         return _Planned(describe_candidate(module), place, "", request, {})
@@ -430,7 +433,7 @@ def _results(request: Mapping[str, Any], device: Device) -> tuple[dict[str, tupl
         block = function.block
         if block is None and not (interface.open_block and request["block"] is None):
             if request["block"] is None:
-                raise NotFromInterfaceError("its interface has no block of threads")
+                raise NotFromInterfaceError("its interface has no block of threads; give one: --block, or block=")
             launch["block"] = block = tuple(request["block"])
         launch["threads"] = request["threads"] if request["threads"] is not None else _threads(block)
     with warnings.catch_warnings(record=True) as caught:

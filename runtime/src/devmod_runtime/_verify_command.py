@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from devmod._cli._describe import open_file
-from devmod.commands import debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod.commands import FiniteRange, complete_function, debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
 from devmod_runtime._inputs import read_counts, split_assignments
 from devmod_runtime._verify import verify
 
@@ -19,6 +19,7 @@ Examples:
   devmod verify k.devmod matmul
   devmod verify k.devmod matmul a=random[64,64] b=random[64,64] --threads 64,64
   devmod verify k.devmod n=1000 --threads 1000
+  devmod verify k.devmod sum scratch=local:256 --block 64    # memory that the threads of a block share
   devmod verify k.devmod --rtol 1e-2    # for kernels of float16
   devmod verify k.devmod --json
 
@@ -29,12 +30,13 @@ Exit status:
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.argument("function", required=False)
+@click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks.")
-@click.option("--rtol", type=float, default=1e-3, show_default=True, help="The tolerance, relative to the expected value.")
-@click.option("--atol", type=float, default=1e-5, show_default=True, help="The absolute tolerance.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120, show_default=True, metavar="SECONDS",
+@click.option("--block", metavar="X[,Y[,Z]]", help="The block of a candidate that has none of its own.")
+@click.option("--rtol", type=FiniteRange(0), default=1e-3, show_default=True, help="The tolerance, relative to the expected value.")
+@click.option("--atol", type=FiniteRange(0), default=1e-5, show_default=True, help="The absolute tolerance.")
+@click.option("--timeout", type=FiniteRange(0, min_open=True), default=120, show_default=True, metavar="SECONDS",
               help="The time limit for one launch with its build.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
@@ -45,6 +47,7 @@ def command(
     function: str | None,
     arguments: tuple[str, ...],
     threads: str | None,
+    block: str | None,
     rtol: float,
     atol: float,
     timeout: float,
@@ -60,9 +63,9 @@ def command(
     if function and "=" in function:
         arguments, function = (function, *arguments), None
     given = split_assignments(arguments, "verify")
-    sizes = read_counts(threads, {}, "--threads") if threads else None
+    sizes = {name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("block", block)) if text}
     with plugins_at_work():
-        verification = verify(open_file(file)[1], function, given, threads=sizes, rtol=rtol, atol=atol, timeout=timeout)
+        verification = verify(open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout)
     if as_json:
         print_json(verification.to_dict())
     else:

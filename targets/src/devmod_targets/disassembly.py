@@ -10,6 +10,7 @@ from pluggy import HookimplMarker
 
 from devmod.backend import environment_text, find_program, payload_of
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, pip_install
+from devmod.worker import describe_exit
 from devmod_readers.nvidia import fatbin_members
 from devmod_targets.authoring._process import own_environment, run_program
 from devmod_targets.cuda import _wheels
@@ -113,5 +114,7 @@ def _run(command: list[str], data: Binary, kind: str) -> str:
             file.write(data)
         status, output = run_program([*command, "input"], folder, name=name, kind=kind, environment=own_environment(folder))
     if status:
-        raise FormatError(f"{name} cannot disassemble it: {output.strip() or f'exit status {status}'}", kind=kind)
+        # A program that crashes prints its stack and where to report it.
+        why = output.strip() if status > 0 else ""
+        raise FormatError(f"{name} cannot disassemble it: {why or f'it {describe_exit(status)}'}", kind=kind)
     return output

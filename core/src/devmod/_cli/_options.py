@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from math import isfinite
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from devmod.errors import did_you_mean
 
@@ -20,6 +23,17 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
             context.ensure_object(dict)["debug"] = True
 
     return click.option("--debug", is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error.")(function)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers. NaN, which every comparison passes, and infinity are outside."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number of a text."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class SuggestingGroup(click.Group):
@@ -47,6 +61,56 @@ def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str],
         return sorted(kind for kind in registry.registered(group) if kind.startswith(incomplete))
 
     return complete
+
+
+def complete_function(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the functions of the files before the word, and let the shell complete files where the parameter takes them too."""
+    from devmod._cli._describe import open_file
+
+    given = context.params.get("file") or context.params.get(parameter.name or "") or ()
+    names: dict[str, None] = {}
+    for path in [given] if isinstance(given, str) else given:
+        if os.path.isfile(path):
+            with suppress(Exception):  # the command has the error
+                names |= dict.fromkeys(open_file(path)[1])
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")] if parameter.nargs == -1 else found
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the process while the main thread waits in a driver for a kernel, which may never end.
+
+    Python raises KeyboardInterrupt when the main thread returns from the driver. Its signal handler in C also writes to a pipe, which
+    another thread reads: if the main thread does not leave the context within a second, that thread ends the process.
+    """
+    import signal
+    import threading
+
+    reader, writer = os.pipe()
+    if os.name == "posix":
+        os.set_blocking(writer, False)  # as set_wakeup_fd requires
+    has_ended = threading.Event()
+
+    def watch() -> None:
+        while numbers := os.read(reader, 64):
+            if signal.SIGINT in numbers and not has_ended.wait(1):
+                click.echo("\ninterrupted", err=True)  # below the ^C of a terminal
+                os._exit(130)
+        os.close(reader)
+
+    try:
+        before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    except ValueError:  # this is not the main thread, which gets no KeyboardInterrupt either
+        before = None
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        if before is not None:
+            signal.set_wakeup_fd(before)
+        os.close(writer)
 
 
 def quiet_drivers() -> None:

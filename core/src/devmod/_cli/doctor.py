@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from devmod._cli._known import KNOWN
-from devmod._cli._options import complete_kind, debug_option, quiet_drivers
+from devmod._cli._options import FiniteRange, complete_kind, debug_option, quiet_drivers
 from devmod._cli._output import echo_all, plugins_at_work, print_json
 
 
@@ -26,7 +26,7 @@ Exit status:
 )
 @click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=complete_kind("devmod.targets"))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
+@click.option("--timeout", type=FiniteRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
               help="The time limit for the devices of one kind, and for the plugins' checks of it.")  # fmt: skip
 @debug_option
 @click.pass_context
@@ -34,7 +34,8 @@ def command(context: click.Context, kinds: tuple[str, ...], as_json: bool, timeo
     """Check the versions, the caches, and for each KIND the runtime, the driver with its devices, and the compiler.
 
     The next step for each gap is printed below its line. Plugins and drivers run in another process, where a crash is a problem in the
-    report. A kind whose runtime is not installed is no problem, unless it is named.
+    report. A kind whose runtime is not installed is no problem, unless it is named. With KIND, versions and caches are printed only if they
+    have a problem.
     """
     from devmod import doctor
 

@@ -6,7 +6,7 @@ import click
 
 from devmod._cli._describe import open_file
 from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option, quiet_drivers
+from devmod._cli._options import complete_function, complete_kind, debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_all, plugins_at_work, print_json
 
 
@@ -28,8 +28,9 @@ Exit status:
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.argument("function", required=False)
-@click.option("--device", metavar="KIND[:NUMBER|:ARCH]", help="A device of this machine, or the kind and architecture of another one.")
+@click.argument("function", required=False, shell_complete=complete_function)
+@click.option("--device", metavar="KIND[:NUMBER|:ARCH]", shell_complete=complete_kind("devmod.targets"),
+              help="A device of this machine, or the kind and architecture of another one.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option, quiet_drivers
+from devmod._cli._options import FiniteRange, debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
 from devmod._plugins import entries, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
@@ -41,7 +41,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-import", is_flag=True, help="Import no plugin. Errors inside plugins are not found.")
 @click.option("--all", "with_all", is_flag=True, help="List each entry point, those of devmod-core too.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
+@click.option("--timeout", type=FiniteRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
               help="The time limit for the import of one plugin.")  # fmt: skip
 @debug_option
 @click.pass_context
