@@ -93,6 +93,25 @@ def test_a_child_of_a_process_that_used_a_driver_is_refused_and_ends_well(kind: 
     assert run(USED, kind) == f"{REFUSED.format(kind=kind)}\n" * 2 + "True\n"
 
 
+EVENT = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+import devmod
+event = devmod.device("opencl").default_stream.record()
+before = sys.getrefcount(event)
+child = os.fork()
+if not child:
+    os._exit(sys.getrefcount(event) - before)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), sys.getrefcount(event) - before)
+"""
+
+
+@posix
+def test_a_child_deletes_no_event_of_opencl() -> None:
+    """PoCL's threads may have had the lock that the deletion needs."""
+    assert run(EVENT, "opencl") == "1 0\n"
+
+
 LISTED = """
 import os, signal, warnings
 warnings.simplefilter("ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import weakref
 from collections import deque
 from contextlib import suppress
@@ -357,7 +358,7 @@ class OpenCLDevice(Device):
                 self._copies.popleft()
 
     def keep_in_child(self) -> None:
-        """Never delete the events of copies: in a forked child the deletion would wait for threads of the parent."""
+        """Never delete the events of copies."""
         for event in self._copies:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(event))
 
@@ -450,6 +451,10 @@ def device_of(context: Any, handle: Any) -> OpenCLDevice:
 
 
 def _keep_in_child() -> None:
+    """Never delete an event: in a forked child the deletion would wait for threads of the parent, or for a lock that they had."""
     if "devices" in _once:
         for device in [*devices(), *_foreign_devices.values()]:
             device.keep_in_child()
+    for each in gc.get_objects():
+        if type(each) is OpenCLEvent:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
