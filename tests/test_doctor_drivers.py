@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,40 @@ def test_the_first_library_that_opens_is_used_and_each_part_of_a_driver_needs_on
     assert text.startswith(f"{C} is /")
     other = open_library([str(tmp_path / "driver.so")])
     assert driver_row([missing, found], other) == ("driver", "not installed", f"{text}, not found: {tmp_path}/driver.so")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the files of devices are Linux's")
+def test_devices_that_the_user_may_not_open() -> None:
+    import grp
+
+    groups = {each.gr_gid: each.gr_name for each in grp.getgrall()}
+    group = next(each for each in reversed(groups) if each) if os.getuid() == 0 else os.getgid()
+    unnamed = max(groups) + 1
+    modes = {"renderD128": (0o060, group), "renderD129": (0o000, group), "renderD130": (0o666, group)}
+    if os.getuid() == 0:  # the super user opens every file, so the program below becomes another user
+        modes["renderD131"] = 0o060, unnamed
+    program = (
+        "import grp, json, os, sys, devmod_runtime\n"
+        "rows = devmod_runtime.permission_rows\n"
+        "os.getuid() or os.setgroups([]) or os.setuid(65534)\n"
+        "print(json.dumps(rows(sys.argv[1], '/dev/devmod-no-such')))\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        for name, (mode, owner) in modes.items():
+            path = os.path.join(folder, name)
+            with open(path, "wb"):
+                os.chown(path, -1, owner)
+                os.chmod(path, mode)
+        command = [sys.executable, "-c", program, os.path.join(folder, "renderD*")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    advice = {
+        "renderD128": f"sudo usermod -a -G {groups[group]} $LOGNAME, then log in again",
+        "renderD129": f"sudo chmod a+rw {folder}/renderD129",
+        "renderD131": f"start the container with --group-add {unnamed}",
+    }
+    assert json.loads(done.stdout) == [
+        ["permissions", "problem", f"this user may not open {folder}/{name}, so its device is not listed: {advice[name]}"]
+        for name in modes
+        if name != "renderD130"
+    ]

@@ -52,9 +52,11 @@ if TYPE_CHECKING:
     from devmod_runtime._leases import Lease as Lease
     from devmod_runtime._leases import Pool as Pool
     from devmod_runtime._leases import lend as lend
+    from devmod_runtime._libraries import RENDER_NODES as RENDER_NODES
     from devmod_runtime._libraries import Attempt as Attempt
     from devmod_runtime._libraries import driver_row as driver_row
     from devmod_runtime._libraries import open_library as open_library
+    from devmod_runtime._libraries import permission_rows as permission_rows
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
     from devmod_runtime._profile import Profile as Profile
@@ -102,6 +104,7 @@ _HOME = {
     "Profile": "_profile",
     "ProgramLauncher": "_programs",
     "Programs": "_programs",
+    "RENDER_NODES": "_libraries",
     "RuntimeModule": "_module",
     "Sampler": "_device.image",
     "SetConstant": "_launch.constants",
@@ -127,6 +130,7 @@ _HOME = {
     "lend": "_leases",
     "open_driver": "_fork",
     "open_library": "_libraries",
+    "permission_rows": "_libraries",
     "profile": "_profile",
     "read_capsule": "_device.dlpack_import",
     "run_compiler": "_compilers",

@@ -1,4 +1,4 @@
-"""Open the library of a driver, and tell `devmod.doctor` each place where one was looked for.
+"""Open the library of a driver, and tell `devmod.doctor` where one was looked for, and which devices the user may not open.
 
 docs/backend.md shows a plugin's check.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from glob import glob
 from typing import NamedTuple
 
 TYPE_CHECKING = False
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+#: The files of GPUs on Linux.
+RENDER_NODES = "/dev/dri/renderD*"
 #: dlinfo's request for the record of a library in the linker's list.
 _LINK_MAP = 2
 
@@ -72,6 +75,40 @@ def driver_row(*parts: Iterable[Attempt]) -> tuple[str, str, str]:
             places = [each for each in missing if os.path.isabs(each) == is_path]
             texts += [f"{text}: {' '.join(places)}"] if places else []
     return "driver", state, ", ".join(texts)
+
+
+def permission_rows(*patterns: str) -> list[tuple[str, str, str]]:
+    """Return what the hook ``devmod_doctor`` tells of the files of devices.
+
+    Parameters
+    ----------
+    patterns
+        The paths of the files, such as "/dev/nvidia*". A file that does not exist is no problem: a machine may have no such device.
+
+    Returns
+    -------
+    list of tuple
+        A row for each file that this user may not read or write. Drivers do not list its device, and give no reason.
+    """
+    return [
+        ("permissions", "problem", f"this user may not open {path}, so its device is not listed: {_access(path)}")
+        for pattern in patterns
+        for path in sorted(glob(pattern))
+        if not os.access(path, os.R_OK | os.W_OK)
+    ]
+
+
+def _access(path: str) -> str:
+    """Return how a user gets access to the file of a device."""
+    from grp import getgrgid
+
+    about = os.stat(path)
+    if not about.st_gid or about.st_mode & 0o060 != 0o060:
+        return f"sudo chmod a+rw {path}"
+    try:
+        return f"sudo usermod -a -G {getgrgid(about.st_gid).gr_name} $LOGNAME, then log in again"
+    except KeyError:
+        return f"start the container with --group-add {about.st_gid}"
 
 
 def _path(found: Any) -> str:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pluggy import HookimplMarker
 
 from devmod_opencl._intel import LOADER_VARIABLES, library_path
-from devmod_runtime import Attempt, driver_row, open_library
+from devmod_runtime import RENDER_NODES, Attempt, driver_row, open_library, permission_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _LONGEST = 4096
 
 @HookimplMarker("devmod")
 def devmod_doctor() -> list[tuple[str, str, str]]:
-    """Return where the drivers were looked for."""
-    return [driver_row(_drivers())]
+    """Return where the drivers were looked for, and the devices that the user may not open."""
+    return [driver_row(_drivers()), *permission_rows(RENDER_NODES)]
 
 
 def _drivers() -> Iterator[Attempt]:

@@ -7,7 +7,7 @@ from glob import escape, glob
 
 from pluggy import HookimplMarker
 
-from devmod_runtime import Attempt, driver_row, open_library
+from devmod_runtime import RENDER_NODES, Attempt, driver_row, open_library, permission_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ _VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 
 @HookimplMarker("devmod")
 def devmod_doctor() -> list[tuple[str, str, str]]:
-    """Return where the loader and the manifests of its drivers were looked for."""
+    """Return where the loader and the manifests of its drivers were looked for, and the devices that the user may not open."""
     loader = open_library(_LOADERS)
-    return [driver_row(loader, _manifests()) if os.name == "posix" else driver_row(loader)]
+    return [driver_row(loader, _manifests()) if os.name == "posix" else driver_row(loader), *permission_rows(RENDER_NODES)]
 
 
 def _manifests() -> Iterator[Attempt]:
