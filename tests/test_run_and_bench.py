@@ -588,6 +588,7 @@ def test_inspect_shows_assembly(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path = tmp_path / "k.devmod"
     for module, expected in (
         (saxpy("vulkan"), "| OpReturn"),
+        (devmod.compile("kernel void f(global float *x) { x[0] = 1; }", "opencl -format=il"), "| OpEntryPoint Kernel"),
         (devmod.compile(cuda, "cuda -arch=compute_80"), "  | .visible .entry f("),
         (saxpy("opencl"), "    |     uint i = get_global_id(0);"),
     ):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from devmod import Module
     from devmod.backend import Binary
 
-_FORMATS = ("cubin", "fatbin", "spv", "hsaco", "so")
+_FORMATS = ("cubin", "fatbin", "spv", "il", "hsaco", "so")
 #: LLVM's program by its names in PATH: versioned ones are newer than the system's default.
 _OBJDUMPS = (*(f"llvm-objdump-{version}" for version in range(24, 14, -1)), "llvm-objdump")
 #: How to install one that knows the processors of today. No wheel of PyPI has one.
@@ -57,6 +57,8 @@ def _texts(kind: str, fmt: str, name: str, data: Binary, is_text: bool) -> Itera
                 yield from _texts(kind, member.kind, f"{member.kind} {member.arch}", member.data, member.kind == "ptx")
     elif fmt == "spv":
         yield name, _spirv(name, bytes(data)[12:])  # behind TVM's header
+    elif fmt == "il":
+        yield name, _spirv(name, bytes(data))
     elif fmt == "cubin":
         yield name, _run([_nvdisasm(), "-c"], data, kind)
     else:
