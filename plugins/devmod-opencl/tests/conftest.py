@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from devmod_conformance.checks import first_device
+from devmod_opencl._pocl import name_processor
 
 
 @pytest.fixture(params=[0, 1], ids=["first", "second"])
@@ -14,4 +15,6 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     """The default device: the first, then the second. Skip the test if there is none."""
     if request.param:
         monkeypatch.setenv("DEVMOD_DEVICE", f"opencl:{request.param}")
-    return first_device("opencl")
+    found = first_device("opencl")
+    name_processor(found.handle)  # some tests build with pyopencl alone
+    return found
