@@ -51,7 +51,7 @@ MOST_THREADS = 1.8
 
 
 class Contenders(NamedTuple):
-    """What is measured of one kernel: the queues and the loops of launches by name. A queue of Intel's runtime does not keep its context."""
+    """What is measured of one kernel: the queues and the loops of launches by name. Intel's queues do not keep their context."""
 
     context: cl.Context
     loops: dict[str, tuple[cl.CommandQueue, Callable[[int], None]]]
@@ -135,10 +135,10 @@ def launch_time(queue: cl.CommandQueue, loop: Callable[[int], None], launches: i
 def launches_of(arguments: int, rounds: int, launches: int) -> bool:
     """Measure a kernel with so many arguments and print its lines. Return whether a bound is exceeded."""
     shape, general, keywords = SHAPES[arguments]
-    context, loops, *_ = contenders(shape)
-    durations: dict[str, list[float]] = {name: [] for name in loops}
+    measured = contenders(shape)
+    durations: dict[str, list[float]] = {name: [] for name in measured.loops}
     for round_ in range(rounds + 2):
-        for name, (queue, loop) in loops.items():
+        for name, (queue, loop) in measured.loops.items():
             took = launch_time(queue, loop, launches)
             if round_ >= 2:  # the first two warm up
                 durations[name].append(took)
@@ -155,10 +155,10 @@ def launches_of(arguments: int, rounds: int, launches: int) -> bool:
 
 def recording_of(arguments: int, rounds: int, launches: int) -> bool:
     """Measure what a profile adds to launches with so many arguments. Return whether the bound is exceeded."""
-    context, loops, *_ = contenders(SHAPES[arguments][0])
+    measured = contenders(SHAPES[arguments][0])
     missed = False
     for name in (PREPARED, GENERAL):
-        queue, loop = loops[name]
+        queue, loop = measured.loops[name]
         added = []
         for _ in range(rounds):
             alone = launch_time(queue, loop, launches)
