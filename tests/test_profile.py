@@ -18,7 +18,7 @@ from distributions import install
 from pluggy import HookimplMarker
 
 import devmod
-from devmod_conformance.checks import run_python
+from devmod_conformance.checks import first_device, run_python
 from devmod_runtime import Device, Function, Launch, Stream
 
 SOURCE = "__kernel void add(__global float *x, float v) { x[get_global_id(0)] += v; }"
@@ -345,6 +345,32 @@ def test_the_trace_has_no_launch_before_the_host_queued_it(tmp_path: Path) -> No
     on_host, on_device = ([each["ts"] for each in events if each.get("cat") == "launch" and each["pid"] == pid] for pid in (1, 2))
     assert len(on_host) == len(on_device) == 3
     assert all(host <= device + 1e-3 for host, device in zip(on_host, on_device, strict=True))
+
+
+def test_the_trace_has_no_launch_after_the_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may have the processor between an event, which an idle device reaches at once, and the launch."""
+    device = first_device("webgpu")  # its driver starts what is queued at once
+    source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;\n@compute @workgroup_size(1) fn f() { y[0] += 1; }"
+    launch = devmod.compile(source, "webgpu")["f"].bind(device.zeros(64, "float32"), grid=1)
+    launch()
+    device.synchronize()
+    record, seconds = type(device.default_stream).record, [0.05]
+
+    def slow(stream: Any) -> Any:
+        event = record(stream)
+        sleep(seconds.pop() if seconds else 0)
+        return event
+
+    with devmod.profile() as p:
+        monkeypatch.setattr(type(device.default_stream), "record", slow)
+        launch()
+        monkeypatch.undo()
+        device.synchronize()
+    p.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    (on_device,) = (each for each in events if each.get("cat") == "launch" and each["pid"] == 2)
+    (wait,) = (each for each in events if each.get("cat") == "wait")
+    assert on_device["ts"] + on_device["dur"] <= wait["ts"] + wait["dur"] + 1
 
 
 def test_a_profile_does_not_record_what_it_does_itself(monkeypatch: pytest.MonkeyPatch) -> None:

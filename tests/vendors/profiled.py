@@ -161,8 +161,8 @@ def check_busy_queue(
     hosts = [each.start for each in (*launches, queued)]
     assert len(track) == len(hosts)
     for (start, length), following, host in zip(track, [*(each[0] for each in track[1:]), copy.start], hosts, strict=True):
-        assert host <= start + 1e-7
-        assert start + length <= following + 1e-6
+        assert host <= start + 1e-7, (track, hosts)
+        assert start + length <= following + 1e-6, (track, hosts, copy)
 
 
 def driver_marks(device: Any, prefix: str) -> tuple[Callable[[], Any], Callable[[Any, Any], float]]:

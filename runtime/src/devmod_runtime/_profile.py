@@ -109,10 +109,14 @@ _Entry = tuple[str, str, str, int, int, int, int]
 
 
 class _Pending(NamedTuple):
-    """What a stream has in its queue, whose time on the device is not read yet: its record, and the events around it."""
+    """What a stream has in its queue, whose time on the device is not read yet.
+
+    It is the record; the stream; when the host queued the first event, in nanoseconds; and the events around it.
+    """
 
     entry: _Entry
     stream: Stream
+    queued: int
     begin: Event
     end: Event
 
@@ -242,7 +246,9 @@ class Profile:
             if on_device is not None:
                 track = streams.setdefault(on_device.stream, len(streams) + 1)
                 start = on_device.start + self._offset[on_device.stream.device]
-                events.append(_trace_event(each, track, 2, start, on_device.seconds))
+                # The device may have reached the first event before the host queued the launch.
+                early = min(max(each.start - start, 0.0), on_device.seconds)
+                events.append(_trace_event(each, track, 2, start + early, on_device.seconds - early))
         names = [{"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for name, pid in (("host", 1), ("device", 2))]
         tracks, counts = [], Counter[str]()
         for stream, tid in streams.items():
@@ -447,6 +453,7 @@ class Profile:
 
         def queued(*args: Any, **keywords: Any) -> Any:
             with order:
+                queued_at = perf_counter_ns()
                 first = event(stream)
                 begin = perf_counter_ns()
                 result = original(*args, **keywords)
@@ -456,7 +463,7 @@ class Profile:
                 last = event(stream)
             self._entries.append(entry)
             if first is not None and last is not None:
-                pending.append(_Pending(entry, stream, first, last))
+                pending.append(_Pending(entry, stream, queued_at, first, last))
                 if len(pending) >= _MOST_EVENTS:
                     self._read_times()
             return result
@@ -517,7 +524,7 @@ class Profile:
             self._untimed.add(each.stream)
             return
         self._on_device[id(each.entry)] = _OnDevice(start, seconds, each.stream)
-        self._reached(device, start, each.entry[3])
+        self._reached(device, start, each.queued)
 
     def _since_first(self, event: Event, device: Device) -> float:
         """Return the seconds from the device's first event to this one."""
