@@ -525,6 +525,7 @@ class Profile:
             return
         self._on_device[id(each.entry)] = _OnDevice(start, seconds, each.stream)
         self._reached(device, start, each.queued)
+        self._reached(device, start + seconds, each.entry[3])  # the end is behind the launch
 
     def _since_first(self, event: Event, device: Device) -> float:
         """Return the seconds from the device's first event to this one."""
