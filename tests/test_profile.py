@@ -525,4 +525,5 @@ def test_each_device_has_its_clock(tmp_path: Path) -> None:
     ends = [each["ts"] + each["dur"] for each in events if each["pid"] == 2]
     assert len(queued) == len(starts) == 5 * len(devices)
     assert all(at <= start + 1 for at, start in zip(queued, starts, strict=True)), (queued, starts)
-    assert all(end <= at + 1 for end, at in zip(ends, queued[1:], strict=False)), (ends, queued)  # the host waited for each before it queued the next
+    # The host waited for each before it queued the next.
+    assert all(end <= at + 1 for end, at in zip(ends, queued[1:], strict=False)), (ends, queued)
