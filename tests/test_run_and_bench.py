@@ -146,6 +146,16 @@ def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], 
         assert np.asarray(Image.open(tmp_path / f"{name}.png"))[..., :3].tolist() == pixels[..., order].tolist()
 
 
+def test_what_is_no_number_is_black_in_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    source = "__kernel void k(__global float *out) { out[get_global_id(0)] = get_global_id(0) == 2 ? NAN : INFINITY; }"
+    devmod.save(devmod.compile(source, "opencl"), tmp_path / "p.devmod")
+    assert call(capsys, "run", tmp_path / "p.devmod", "k", "out=zeros[1,4]", "--grid", 1, "--block", 4, "--save", f"out={tmp_path}/p.png")[
+        ::2
+    ] == (0, "")
+    assert np.asarray(Image.open(tmp_path / "p.png")).tolist() == [[255, 255, 0, 255]]
+
+
 def test_run_compares_pictures_in_the_form_in_which_it_saves_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first_device("opencl")
     source = """

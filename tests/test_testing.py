@@ -95,6 +95,13 @@ def test_several_arrays_and_nan(kernels: devmod.Module) -> None:
     assert message(kernels["both"], lambda y, z: {"z": z[:1]}, [case])[0] == "both: z has the shape (2,), and the reference has (1,)"
 
 
+def test_a_signalling_nan_is_compared_without_a_warning(kernels: devmod.Module) -> None:
+    """Memory that no kernel wrote may hold one. NumPy warns of its conversion, and warnings are errors here."""
+    case = {"y": np.zeros(2, "float32"), "x": np.array([0x7F800001, 0xFF800001], "uint32").view("float32"), "v": 1.0, "threads": 2}
+    assert_kernel(kernels["scale"], lambda y, x, v: x, [case])
+    assert "the worst is y[0]: got nan, expected 0.0" in message(kernels["scale"], lambda y, x, v: y, [case])[0]
+
+
 @pytest.mark.parametrize(
     ("reference", "count", "text"),
     [

@@ -79,8 +79,8 @@ def errors_and_allowed(
     types = (array.dtype, expected.dtype)
     exact = all(each.kind in "iub" for each in types) and any(each.itemsize == 8 for each in types)
     wide = object if exact else complex if any(each.kind == "c" for each in types) else float
-    left, right = array.astype(wide), expected.astype(wide)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a signalling nan, such as memory that no kernel wrote, makes the conversion itself warn
+        left, right = array.astype(wide), expected.astype(wide)
         error = np.asarray(np.where(left == right, 0, np.abs(left - right)), float)
         allowed = np.array(atol + rtol * np.abs(right), float)
         if not exact:

@@ -267,7 +267,7 @@ def _save_picture(name: str, path: str, array: np.ndarray[Any, Any], content: By
     if pixels.dtype == np.uint32 and pixels.ndim == 2:  # a pixel is one word, red in the lowest byte
         pixels = np.ascontiguousarray(pixels).view(np.uint8).reshape(*pixels.shape, 4)
     if pixels.dtype.kind == "f":
-        pixels = np.rint(np.clip(pixels, 0, 1) * 255)
+        pixels = np.rint(np.clip(np.nan_to_num(pixels), 0, 1) * 255)  # nan is black
     pixels = pixels.astype(np.uint8)
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
