@@ -49,6 +49,12 @@ def test_the_command_runs_a_program_and_prints_the_table(tmp_path: Path) -> None
     assert done.stderr.endswith(f"trace.json: a trace of {len([each for each in events if each['pid'] == 1]) - 1} records\n")
 
 
+def test_the_trace_is_written_to_the_folder_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    profile(tmp_path, "import os; os.chdir('other')", "-o", "trace.json", "program.py", 3)
+    assert (tmp_path / "trace.json").exists()
+
+
 @pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit('no data')", 1)])
 def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, status: int) -> None:
     done = profile(tmp_path, end, "--json", "program.py", 3, "--json")

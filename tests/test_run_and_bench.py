@@ -273,7 +273,8 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
     ):
         Path(name).write_text("old")
         status, out, err = call(capsys, *command)
-        assert (status, out, err.splitlines()[-1]) == (1, "", f"devmod: error: {name}: File too large")
+        shown = Path(name).absolute() if command[0] == "profile" else name
+        assert (status, out, err.splitlines()[-1]) == (1, "", f"devmod: error: {shown}: File too large")
         assert Path(name).read_text() == "old"
     assert [each.name for each in Path().iterdir() if each.suffix == ".partial"] == []
 
@@ -283,6 +284,22 @@ def test_an_unknown_suffix_is_an_error_before_the_launch(capsys: pytest.CaptureF
     assert call(capsys, "run", file, *words, "--save", "y=y.txt")[2].startswith("devmod: error: --save y=y.txt: expected a file .npy or ")
     status, _, err = call(capsys, "bench", file, *words, "--plot", "p")
     assert (status, err) == (1, "devmod: error: plot('p'): expected a file .svg, .png, .pdf\n")
+
+
+def test_a_missing_folder_is_an_error_before_the_launch(
+    capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("program.py").write_text("raise AssertionError")
+    words = ["saxpy", "y=y.npy", "--threads", "8"]  # there is no such file
+    for command in (["run", file, *words, "--save", "y=no/y.npy"], ["bench", file, *words, "--plot", "no/p.svg"],
+                    ["profile", "-o", "no/t.json", "program.py"]):  # fmt: skip
+        assert call(capsys, *command) == (1, "", "devmod: error: no: No such file or directory\n")
+
+
+def test_bench_prints_in_one_format(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    status, _, err = call(capsys, "bench", file, "saxpy", "--threads", "8", "--json", "--csv")
+    assert (status, err.splitlines()[-1]) == (2, "Error: expected --json or --csv, got both")
 
 
 def test_the_shell_completes_the_kinds_of_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

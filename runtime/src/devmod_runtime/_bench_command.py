@@ -75,9 +75,12 @@ def command(
     get it. Arguments that are missing are made from the interface. An item that is no NAME=VALUE is a FILE if there is such a file, and
     else a FUNCTION.
     """
+    if as_json and as_csv:
+        raise click.UsageError("expected --json or --csv, got both")
     quiet_drivers()
     if plot is not None:
         plot_format(plot)
+        plot.parent.stat()  # a missing folder is an error before the launches
     given = split_assignments([each for each in items if "=" in each], "bench")
     others = [each for each in items if "=" not in each]
     files = [each for each in others if each == STDIN or "://" in each or Path(each).exists()]

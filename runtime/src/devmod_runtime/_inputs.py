@@ -239,9 +239,10 @@ def _picture(name: str, path: str, param: Param | None) -> np.ndarray[Any, Any]:
 
 
 def check_output(name: str, path: str) -> None:
-    """Raise ArgumentError for a file that `write_array` cannot write, by its suffix."""
+    """Raise ArgumentError for a file that `write_array` cannot write, by its suffix, and OSError if its folder is missing."""
     if Path(path).suffix.lower() not in (".npy", *PICTURES):
         raise ArgumentError(f"--save {name}={path}: expected a file .npy or a picture ({', '.join(PICTURES)})", argument=name)
+    Path(path).parent.stat()
 
 
 def write_array(name: str, path: str, array: np.ndarray[Any, Any]) -> None:

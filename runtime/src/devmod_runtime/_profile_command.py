@@ -42,6 +42,9 @@ def command(
     The exit status is that of the program.
     """
     quiet_drivers()
+    if output is not None:
+        output.parent.stat()  # a missing folder is an error before the program runs
+    path = output and output.absolute()  # the program may change the folder
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).resolve().parent))
     profile = Profile(device_times=device_times)
@@ -68,7 +71,7 @@ def command(
         print_json({"program": program, "status": status, **profile.to_dict()})
     else:
         echo_lines(profile.table(), err=True)
-    if output is not None:
-        profile.save(output)
+    if path is not None:
+        profile.save(path)
         echo(f"{output}: a trace of {len(profile.records)} records", err=True)
     context.exit(status)

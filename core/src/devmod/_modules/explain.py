@@ -49,7 +49,8 @@ class Candidate(NamedTuple):
     device
         The device that it fits, such as "cuda:0"; "" for a refused one, and for a runtime that lists no devices.
     reason
-        Of a refused candidate: "not installed", "no device", "broken" or "other kind". "" for the others.
+        Of a refused candidate: "not installed", "no device" (there is none, or none that can run it), "broken" or "other kind". "" for
+        the others.
     text
         Why, as a sentence.
     """
