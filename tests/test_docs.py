@@ -132,6 +132,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "html"
 
 
+@pytest.mark.volume  # the build takes 30 s, and other tests compare the sources of the pages
 def test_every_link_and_anchor_of_the_built_pages_works(built: Path) -> None:
     pages = {path: Page(path) for path in built.rglob("*.html")}
     assert {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")} <= {path.relative_to(built) for path in pages}
@@ -153,6 +154,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert (page.links, page.anchors) == (["#there", "b.png"], {"here"})
 
 
+@pytest.mark.volume
 def test_the_api_page_has_every_public_name(built: Path) -> None:
     anchors = Page(built / "api.html").anchors
     names = {f"{module.__name__}.{name}" for module in PUBLIC for name in public_names(module)}

@@ -270,6 +270,7 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
 QUICK = [f"a changed header-{target}" for target in TARGETS] + [f"{case}-{targets[0]}" for case, (targets, *_) in CASES.items()]
 
 
+@pytest.mark.once
 @pytest.mark.volume_but(*QUICK)
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(("case", "target"), [(case, target) for case, (targets, *_) in CASES.items() for target in targets])

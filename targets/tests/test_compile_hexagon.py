@@ -118,6 +118,7 @@ def test_the_standard_headers_of_c() -> None:
     ]
 
 
+@pytest.mark.once
 def test_the_standard_headers_of_cpp() -> None:
     source = (
         "".join(f"#include <{name}>\n" for name in CPP_HEADERS.split())
@@ -136,6 +137,7 @@ def test_the_standard_headers_of_cpp() -> None:
     ]
 
 
+@pytest.mark.once
 def test_functions_of_the_cpp_library_are_no_functions_of_the_module() -> None:
     source = """
     #include <algorithm>

@@ -12,6 +12,8 @@ import devmod
 from devmod_targets.build import read_manifest
 from devmod_targets.build.build import build_manifest
 
+pytestmark = pytest.mark.once  # what the compilers make of a source
+
 CUDA, ROCM = "cuda -arch=sm_80", "rocm -arch=gfx1100"
 PTX = "cuda -arch=compute_80"
 NVCC = "cuda -arch=sm_80 -compiler=nvcc"
@@ -115,7 +117,6 @@ int main()
 """
 
 
-@pytest.mark.once  # nvcc is in one environment alone
 @pytest.mark.parametrize("target", [NVCC, ROCM])
 @pytest.mark.parametrize(("language", "prefix", "header"), [("CUDA C++", "cuda", "_runtime.h"), ("HIP", "hip", "/hip_runtime.h")])
 def test_host_code_in_the_file(language: str, prefix: str, header: str, target: str) -> None:

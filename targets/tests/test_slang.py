@@ -445,6 +445,7 @@ def test_a_crash_of_slang_is_an_error_of_one_source() -> None:
 # -- the two ways to run Slang
 
 
+@pytest.mark.once
 @pytest.mark.row("R38")
 def test_the_bytes_do_not_depend_on_the_sources_before() -> None:
     """One process of Slang's library translates all sources, so errors and other targets come between them."""
@@ -472,6 +473,7 @@ def test_the_bytes_do_not_depend_on_the_sources_before() -> None:
     assert results(reversed(requests)) == expected
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the memory of a process")
 def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
     _library.close_idle()
@@ -557,6 +559,7 @@ def slangc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("slangc")
 def test_slangc_gives_the_same(kind: str, project: Path) -> None:
