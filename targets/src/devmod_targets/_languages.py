@@ -76,6 +76,8 @@ def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
     A source in the default language of another kind, such as HIP for cuda, is for the other kind if a kind takes one more source.
     """
     taken = [takes(spec, name) for name in names]
+    if sum(taken) < 2:
+        return taken
     own = [each and is_own(spec, name) for each, name in zip(taken, names, strict=True)]
     return own if any(own) else taken
 

@@ -113,3 +113,9 @@ def libraries_in(prefix: str, names: str) -> list[str]:
         if os.path.isdir(folder):
             result += [os.path.realpath(os.path.join(folder, name)) for name in os.listdir(folder) if matches(name)]
     return [*filter(os.path.isfile, result)]
+
+
+def library_folders(zig: str, processor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the folders of the headers of C and those of C++ for a processor, such as "hexagon", in the folder of the wheel ziglang."""
+    musl = tuple(os.path.join(zig, "lib", "libc", "include", each) for each in (f"{processor}-linux-musl", "generic-musl"))
+    return musl, (os.path.join(zig, "lib", "libcxx", "include"),)

@@ -10,6 +10,7 @@ import os
 from typing import NamedTuple
 
 from devmod.errors import ToolchainNotFoundError, not_installed
+from devmod_targets._programs import library_folders
 from devmod_targets.authoring._process import own_environment, run_program
 
 TYPE_CHECKING = False
@@ -74,9 +75,7 @@ def toolchain() -> str:
 
 def library_headers(zig: str, processor: str) -> LibraryHeaders:
     """Return the headers of C and C++ for a processor, such as "hexagon". `zig` is the path of zig in the wheel."""
-    library = os.path.join(os.path.dirname(zig), "lib")
-    musl = (os.path.join(library, "libc", "include", each) for each in (f"{processor}-linux-musl", "generic-musl"))
-    return LibraryHeaders(toolchain(), tuple(musl), (os.path.join(library, "libcxx", "include"),))
+    return LibraryHeaders(toolchain(), *library_folders(os.path.dirname(zig), processor))
 
 
 def linked_files(modules: Sequence[bytes]) -> tuple[dict[str, bytes], list[str]]:

@@ -18,11 +18,10 @@ import devmod
 import devmod_readers
 import devmod_targets
 from devmod.backend import environment_text, find_program
-from devmod.errors import DevmodError, ToolchainNotFoundError
+from devmod.errors import DevmodError
 from devmod.plugins import CORE, find_spec, registered
-from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of
+from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of, library_folders
 from devmod_targets._text import header_files
-from devmod_targets.authoring.zig import find_zig, library_headers
 from devmod_targets.build.closure import SystemHeaders
 from devmod_targets.build.matrix import suffix_of
 
@@ -188,8 +187,7 @@ def _clang_headers(options: tuple[str, ...]) -> str:
     """Return the folder of the headers of a job's clang; "" if it is unknown."""
     clang = _named_clang(options)
     if not clang:
-        found = importlib.util.find_spec("ziglang")
-        folders = [os.path.join(each, "lib", "include") for each in (found.submodule_search_locations or ())] if found else []
+        folders = [os.path.join(each, "lib", "include") for each in _zig_folders()]
     else:
         clang = os.path.realpath(clang)
         number = re.search(r"-(\d+)", os.path.basename(clang))
@@ -201,11 +199,15 @@ def _clang_headers(options: tuple[str, ...]) -> str:
 @cache
 def _library_headers() -> tuple[str, ...]:
     """Return the folders of the headers of C and C++ for Hexagon; () if they are not installed."""
-    try:
-        library = library_headers(find_zig(kind="hexagon"), "hexagon")
-    except ToolchainNotFoundError:
-        return ()
-    return (*library.cpp, *library.c)
+    for folder in _zig_folders():
+        of_c, of_cpp = library_folders(folder, "hexagon")
+        return (*of_cpp, *of_c)
+    return ()
+
+
+def _zig_folders() -> Sequence[str]:
+    found = importlib.util.find_spec("ziglang")
+    return (found.submodule_search_locations or ()) if found else ()
 
 
 def _nvidia_headers() -> list[str]:
