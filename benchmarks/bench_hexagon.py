@@ -41,7 +41,7 @@ MOST_CALL, MOST_IN_BATCH = 3.0, 0.1
 def compile_without_devmod(folder: str) -> None:
     """Compile, assemble and link with the wheel's programs."""
     from devmod_targets._text import header_files
-    from devmod_targets.authoring.zig import find_zig
+    from devmod_targets.authoring.zig import find_zig, library_headers
 
     zig = find_zig(kind="hexagon")
     headers = Path(folder, "devmod-headers")
@@ -49,8 +49,8 @@ def compile_without_devmod(folder: str) -> None:
     for name, text in header_files("devmod_targets.hexagon").items():
         (headers / name).write_text(text)
     machine = ["-target", "hexagon-unknown-none-elf", "-mv66", "-fPIC"]
-    include = str(Path(zig).parent / "lib" / "include")
-    flags = ["-O2", "-std=gnu17", "-ffreestanding", "-fno-ident", "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
+    folders = ("devmod-headers", str(Path(zig).parent / "lib" / "include"), *library_headers(zig, "hexagon").c)
+    flags = ["-O2", "-std=gnu17", "-ffreestanding", "-fno-ident", "-nostdinc", *(part for each in folders for part in ("-isystem", each))]
     steps = (
         [zig, "clang", "-x", "c", *machine, *flags, "-S", str(SOURCE), "-o", "k.s"],
         [zig, "clang", "-x", "assembler", *machine, "-c", "k.s", "-o", "k.o"],

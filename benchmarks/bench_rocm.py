@@ -47,28 +47,20 @@ _POINTER, _SIZE, _END = 1, 2, 3
 
 def compile_bare(source: Path, folder: str) -> None:
     """Compile, assemble and link with the wheel's programs."""
-    from devmod_targets._text import header_files
     from devmod_targets.authoring.zig import find_zig
+    from devmod_targets.rocm._headers import headers as headers_of
+    from devmod_targets.rocm.compile import hip_flags
 
     zig = find_zig(kind="rocm")
-    for name, text in header_files("devmod_targets.rocm").items():
+    for name, text in headers_of("HIP").items():
         path = Path(folder, "devmod-headers", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     include = str(Path(zig).parent / "lib" / "include")
-    hip = [
-        "--cuda-device-only",
-        "--offload-arch=gfx1100",
-        "--no-gpu-bundle-output",
-        "-nogpuinc",
-        "-nogpulib",
-        "-fdeclspec",
-        "-fuse-cuid=none",
-    ]
-    headers = ["-include", "devmod_hip.h", "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
+    hip = [*hip_flags("gfx1100", []), "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
     version = "-mcode-object-version=5"
     steps = (
-        [zig, "clang", "-x", "hip", *hip, *headers, version, "-O2", "-std=gnu++20", "-fno-ident", "-S", str(source), "-o", "k.s"],
+        [zig, "clang", "-x", "hip", *hip, version, "-O2", "-std=gnu++20", "-fno-ident", "-S", str(source), "-o", "k.s"],
         [zig, "clang", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx1100", version, "-c", "k.s", "-o", "k.o"],
         [zig, "ld.lld", "-shared", "-s", "--no-undefined", "k.o", "-o", "k.so"],
     )

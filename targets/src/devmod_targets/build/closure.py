@@ -88,7 +88,7 @@ class SourceTree:
     def __init__(self) -> None:
         self._files: dict[str, SourceFile | None] = {}
         self._folders: dict[str, str] = {}
-        self._found: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._found: dict[tuple[tuple[str, ...], str], tuple[list[str], set[str], bool]] = {}
 
     def file(self, path: str) -> SourceFile | None:
         """Return a file; None if there is no regular file that can be read."""
@@ -108,19 +108,23 @@ class SourceTree:
             self._folders[folder] = os.path.realpath(folder)
         return self._folders[folder]
 
-    def find(self, folder: str, name: str) -> tuple[str, bool]:
-        """Look up a name in a real folder.
+    def look_up(self, folders: tuple[str, ...], name: str) -> tuple[list[str], set[str], bool]:
+        """Look up a name in real folders, once for all jobs: the headers of a compiler include each other in each of them.
 
         Returns
         -------
-        str
-            The path of the file, in its real folder; "" if there is none.
+        list of str
+            The path of the file in each folder, in its real folder; "" if there is none.
+        set of str
+            The paths without a file.
         bool
             Whether the name leads through a linked folder.
         """
-        key = folder, name
+        key = folders, name
         if key not in self._found:
-            self._found[key] = self._find(os.path.join(folder, name))
+            found = [self._find(os.path.join(folder, name)) for folder in folders]
+            missing = {os.path.join(folder, name) for folder, (path, _) in zip(folders, found, strict=True) if not path}
+            self._found[key] = [path for path, _ in found], missing, any(is_linked for _, is_linked in found)
         return self._found[key]
 
     def _find(self, path: str) -> tuple[str, bool]:
@@ -260,13 +264,10 @@ class _Walk:
 
     def look_up(self, path: str, name: bytes) -> None:
         """Look up a name in an include of a file: beside the file, and in all folders."""
-        numbers, text = [], os.fsdecode(name)
-        for folder in (os.path.dirname(path), *self._folders):
-            found, is_linked = self._tree.find(folder, text)
-            self.is_linked = self.is_linked or is_linked
-            if not found:
-                self.missing.add(os.path.join(folder, text))
-            numbers.append(self._add(found) if found else -1)
+        found, missing, is_linked = self._tree.look_up((os.path.dirname(path), *self._folders), os.fsdecode(name))
+        self.is_linked = self.is_linked or is_linked
+        self.missing |= missing
+        numbers = [self._add(each) if each else -1 for each in found]
         self._lines.append(b"include %d %d " % (self._numbers[path], len(name)) + name + b" %r" % (numbers,))
 
     def follow(self, definitions: bytes) -> bool:
