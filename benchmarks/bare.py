@@ -6,6 +6,8 @@ copies the second back. The packages are imported at the first use, because benc
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
         def __init__(self, code: bytes, entry: str) -> None: ...
         def __call__(self, x: Array, y: Array, n: int, grid: int) -> None: ...
 
+
+#: A folder without drivers: PoCL's wheel alone is found. devmod prefers Intel's runtime where it is installed, and pyopencl has none.
+POCL_ALONE = {"OCL_ICD_VENDORS": os.path.dirname(os.path.abspath(__file__))}
+os.environ.update(POCL_ALONE)
 
 #: The threads of a block.
 BLOCK = 64
@@ -40,6 +46,10 @@ class PyOpenCL:
 
         self._cl = cl
         device = cl.get_platforms()[0].get_devices()[0]
+        if "DEVMOD_OPENCL_POCL_CPU" in os.environ:  # a processor that PoCL does not know (docs/opencl.md)
+            from devmod_opencl._pocl import name_processor
+
+            name_processor(device)
         self._context = cl.Context([device])
         self._queue = cl.CommandQueue(self._context)
         self._kernel = cl.Kernel(cl.Program(self._context, code.decode()).build(), entry)

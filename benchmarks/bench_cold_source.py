@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bare import POCL_ALONE
 from timing import check, timed
 
 import devmod
@@ -66,7 +67,7 @@ def process(program: str, file: Path, caches: Path) -> float:
     folders = {variable: str(caches / variable) for variable in ("DEVMOD_CACHE_DIR", "XDG_CACHE_HOME", "POCL_CACHE_DIR")}
     for folder in folders.values():
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    return timed(lambda: subprocess.run([sys.executable, "-c", program, file], env=os.environ | folders, check=True))
+    return timed(lambda: subprocess.run([sys.executable, "-c", program, file], env=os.environ | folders | POCL_ALONE, check=True))
 
 
 def compare(kernels: int, rounds: int, folder: Path) -> bool:
