@@ -36,9 +36,7 @@ def show(browser: Browser, file: Path, **options: Any) -> None:
     """Open the page with a file, as `devmod view` does, and wait until it is idle."""
     with served(file) as url:
         browser.open(url, options)
-        browser.wait("document.getElementById('status').textContent === '' && document.querySelector('.tree button, #alert p')")
-        browser.wait("!document.querySelector('[aria-current=true]') || document.querySelector('.details .functions, .details .quiet')")
-        browser.wait(f"!document.querySelector('.run') || {DRAWN} || document.querySelector('.bad')")
+        browser.wait("document.querySelector('.tree button, #alert p') && !document.querySelector('[aria-busy=true]')")
 
 
 def saved(path: Path, *modules: devmod.Module) -> Path:
@@ -92,14 +90,14 @@ def number(name: str) -> str:
 LAUNCH = '.kernel .field:has(> label:text-is("Number in x, y, z")) input'
 UNIT = '.kernel .field:has(> label:text-is("Given as")) select'
 
+#: A chosen file is read at once, and its error is shown.
+UNDECODABLE = "[...document.querySelectorAll('.kernel .problem')].some((each) => each.textContent.startsWith('this browser cannot decode'))"
+
 
 def press_run(page: Browser) -> None:
     """Press the button, and wait until the kernel has run or an error is shown."""
     page.click(".run-button")
-    page.wait(
-        "document.querySelector('.results').children.length || document.querySelector('.kernel .bad') || "
-        "[...document.querySelectorAll('.kernel .problem')].some((each) => each.textContent)"
-    )
+    page.wait("!document.querySelector('.results[aria-busy=true]')")
 
 
 def problems(page: Browser, *, focus: bool = True) -> dict[str, str]:

@@ -17,6 +17,7 @@ from browser_driver import Browser  # noqa: E402
 from browser_images import kernel  # noqa: E402
 from browser_page import (  # noqa: E402
     LAUNCH,
+    UNDECODABLE,
     UNIT,
     argument,
     low_contrast,
@@ -260,6 +261,7 @@ def test_errors_appear_at_their_fields(browser: Browser, tmp_path: Path) -> None
     assert problems(browser)["alpha"] == "1e+39 does not fit float32"
     assert problems(browser)["File"] == "odd.bin has 5 bytes, which is not a whole number of elements of 4 bytes"
     browser.files(argument("x", "File"), [str(tmp_path / "no.png")])
+    browser.wait(UNDECODABLE)
     press_run(browser)
     assert problems(browser)["File"].startswith("this browser cannot decode no.png as a picture: ")
     # Errors of the call itself are at the field of the argument or of the launch, or below the button.

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from browser_driver import Browser, decode_array, encode_array  # noqa: E402
 from browser_images import RESIZE, kernel  # noqa: E402
-from browser_page import LAUNCH, argument, low_contrast, number, press_run, problems, result, saved, show  # noqa: E402
+from browser_page import LAUNCH, UNDECODABLE, argument, low_contrast, number, press_run, problems, result, saved, show  # noqa: E402
 
 COPY = RESIZE.replace(" * 3.0 - 1.0", "")
 #: A kernel that copies one number for each channel: "MADE" is the result at the place id.
@@ -239,9 +239,7 @@ def test_errors_are_at_their_fields(page: Browser, tmp_path: Path) -> None:
     assert problems(page) == {"Picture": "choose a file"}
     (tmp_path / "no.png").write_bytes(b"no picture")
     page.files(argument("src", "Picture"), [str(tmp_path / "no.png")])
-    page.wait(
-        "[...document.querySelectorAll('.kernel .problem')].some((each) => each.textContent.startsWith('this browser cannot decode'))"
-    )
+    page.wait(UNDECODABLE)
     page.select(argument("src", "Fill"), "random")
     page.fill(argument("src", "Seed"), "one")
     press_run(page)

@@ -151,11 +151,10 @@ function newForm(module, name, info) {
     results.replaceChildren(...(shown.length ? shown : [el("p", { class: "quiet" }, "The kernel writes to no array and no image.")]));
   };
 
-  let busy = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (busy) return;
-    busy = true;
+    if (results.ariaBusy === "true") return;
+    results.ariaBusy = true;
     for (const field of fields) field.clear();
     problem.replaceChildren();
     results.replaceChildren();
@@ -166,7 +165,7 @@ function newForm(module, name, info) {
       status.textContent = "";
       fail(error);
     }
-    busy = false;
+    results.ariaBusy = false;
   });
   return form;
 }

@@ -16,6 +16,7 @@ async function show(from, name) {
   at("alert").replaceChildren();
   at("notes").replaceChildren();
   at("status").textContent = "Reading the bundle…";
+  at("runs").ariaBusy = true;
   try {
     const bundle = await open(from);
     if (!current()) return bundle.close();
@@ -44,6 +45,8 @@ async function show(from, name) {
     await showRuns(at("runs"), at("notes"), bundle, current, (modules) => markRunning(at("tree"), modules));
   } catch (error) {
     if (current()) fail(error);
+  } finally {
+    if (current()) at("runs").ariaBusy = false;
   }
 }
 
