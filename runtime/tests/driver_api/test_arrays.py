@@ -220,6 +220,7 @@ def test_the_threads_context_is_the_same_afterwards(device: Any, add: Any) -> No
 def test_a_module_is_unloaded_after_its_launches(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
     twice, x, stream = vendor.kernels()["twice"], device.from_numpy(np.ones(64, "float32")), device.stream()
     twice(x, grid=1, block=64, stream=stream)
+    gc.collect()  # modules of other tests
     waits, unloads = vendor.calls("synchronize_context"), vendor.calls("unload_module")
     del twice
     gc.collect()
@@ -276,6 +277,12 @@ def test_the_piece_of_a_copy_whose_event_fails_is_used_again_when_it_is_done(dev
     first.synchronize()  # writes the pieces of its copies
     second.synchronize()
     np.testing.assert_array_equal(target.numpy(), host)
+    vendor.fail("is_event_done", 600)  # not ready
+    for back in backs:  # each of these waits for a copy without an event
+        source.copy_to(back, stream=first, wait=False)
+    vendor.succeed()
+    first.synchronize()
+    assert len(device.transfers) == 0
 
 
 def test_the_piece_of_a_finished_copy_is_used_again(device: Any, standin: StandinDriver) -> None:
