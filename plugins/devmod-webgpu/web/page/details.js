@@ -51,7 +51,6 @@ export async function showDetails(place, module, current, variantOf, select) {
   if (sources.length > 20) fact("Source", `and ${sources.length - 20} more`);
   const title = el("h2", { id: "details-title", tabIndex: -1 }, titleOf(module));
   const rest = el("div", {});
-  place.ariaBusy = false; // it may be true of the module before
   place.setAttribute("aria-labelledby", "details-title");
   place.replaceChildren(title, ...(Object.hasOwn(NODES, module.kind) ? [el("p", { class: "quiet" }, NODES[module.kind])] : []), ...(facts.children.length ? [facts] : []), rest);
   if (module.offset === null) return;
@@ -64,7 +63,7 @@ export async function showDetails(place, module, current, variantOf, select) {
     prompt.replaceChildren("Reading…");
     title.focus(); // the focused button is gone
   }
-  place.ariaBusy = true;
+  rest.ariaBusy = true;
   try {
     const contents = await module.contents();
     const device = module.kind === "webgpu" ? await sharedDevice().catch(() => null) : null; // a form shows the error
@@ -91,7 +90,7 @@ export async function showDetails(place, module, current, variantOf, select) {
   } catch (error) {
     if (current()) rest.append(el("p", { class: "bad", role: "alert" }, visible(error.message)));
   } finally {
-    if (current()) place.ariaBusy = false;
+    rest.ariaBusy = false;
   }
 }
 
