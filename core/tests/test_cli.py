@@ -12,11 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
+import pluggy
 import pytest
 from distributions import install
 from interruptible import interruptible_python
+from support import sample
 
 import devmod
 from devmod._cli import main
@@ -550,6 +552,20 @@ def test_names_from_a_file_are_printed_escaped(capsys: pytest.CaptureFixture[str
     assert "\x1b" not in out
 
 
+def test_a_disassembler_of_one_kind_gets_the_modules_of_that_kind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, register: Callable[..., None]
+) -> None:
+    @pluggy.HookimplMarker("devmod")
+    def devmod_disassemble(module: devmod.Module) -> dict[str, dict[str, str]]:
+        return {"part": {"text": f"assembly of {module.kind}"}}
+
+    register("devmod.hooks", "devmod_disassemble.opencl", SimpleNamespace(devmod_disassemble=devmod_disassemble))
+    module = devmod.create_with_fallback("opencl", *sample("opencl"))
+    module.import_module(devmod.create_with_fallback("cuda", *sample("cuda")))
+    devmod.save(module, tmp_path / "k.devmod")
+    assert run(capsys, "inspect", tmp_path / "k.devmod", "--disasm")[1].count("assembly of") == 1
+
+
 # -- plugins and devices
 
 
@@ -754,6 +770,46 @@ def test_plugins_lists_entry_points_in_unknown_groups(tmp_path: Path) -> None:
         ]
     denied = json.loads(shell("plugins", "--json", env=env | {"DEVMOD_PLUGINS_ALLOW": "nobody"}, cwd=tmp_path).stdout)
     assert {row["state"] for row in denied} == {"excluded by DEVMOD_PLUGINS_ALLOW"}
+
+
+@pytest.mark.row("R1")
+def test_plugins_lists_hooks_that_are_never_called(tmp_path: Path) -> None:
+    names = ("devmod_compile", "devmod_compile.npu", "devmod_compile.opencl", "devmod_compile.cud", "devmod_doctor.acme", "devmod_verfy")
+    hooks = dict.fromkeys((*names, "devmod_verify.npu"), "npu_hooks")
+    modules = {"npu_hooks": "", "npu_plugin": "def create(code, fmt, fmap, source): ...\n"}
+    install(tmp_path / "site", "devmod-npu", groups={"devmod.hooks": hooks, "devmod.create": {"npu": "npu_plugin:create"}}, modules=modules)
+    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu"}
+    for flags in ([], ["--no-import"]):
+        found = json.loads(shell("plugins", "--json", *flags, env=env, cwd=tmp_path).stdout)
+        mine = {
+            row["name"]: (row["state"], row["problem"])
+            for row in found
+            if row["distribution"] == "devmod-npu" and row["group"] == "devmod.hooks"
+        }
+        kind = "and no installed distribution has this kind, so it is never called"
+        assert mine == {
+            **dict.fromkeys(names[:3], ("ok", "")),
+            "devmod_compile.cud": (
+                "never called",
+                f"devmod-npu 1.0 has an entry 'devmod_compile.cud' for the hook devmod_compile of the kind 'cud', {kind}. "
+                "Did you mean 'cuda'?",
+            ),
+            "devmod_doctor.acme": (
+                "never called",
+                f"devmod-npu 1.0 has an entry 'devmod_doctor.acme' for the hook devmod_doctor of the kind 'acme', {kind}",
+            ),
+            "devmod_verfy": (
+                "never called",
+                "devmod-npu 1.0 has an entry 'devmod_verfy' for the hook 'devmod_verfy', and there is no such hook, so it is never called. "
+                "Did you mean 'devmod_verify'?",
+            ),
+            "devmod_verify.npu": (
+                "broken",
+                "devmod-npu 1.0 declares the entry point 'devmod_verify.npu', and the hook devmod_verify takes no kind, so the plugin would "
+                "check no file. Its publisher renames the entry point to 'devmod_verify'. To load files without its check: "
+                "pip uninstall devmod-npu",
+            ),
+        }
 
 
 @pytest.mark.row("R10")

@@ -269,6 +269,49 @@ def test_a_hook_may_reject_a_bundle_before_its_runtime_is_called(register: Regis
     assert seen[0][1] in data
 
 
+@pytest.mark.row("R8", "R41")
+@pytest.mark.parametrize("name", ["devmod_verify.trust", "devmod_verify.opencl", "devmod_verify.", "devmod_verify.Trust.x"])
+def test_a_verify_hook_with_a_kind_refuses_each_bundle(tmp_path: Path, name: str) -> None:
+    hook = "import pluggy\n@pluggy.HookimplMarker('devmod')\ndef devmod_verify(place, index): pass\n"
+    site = tmp_path / "site"
+    install(site, "acme-trust", groups={"devmod.hooks": {name: "acme_trust"}}, modules={"acme_trust": hook})
+    install(site, "acme-npu", groups={"devmod.load_from_bytes": {"npu": "acme_npu:load"}}, modules={"acme_npu": NPU})
+    error, stored = run(LOAD, [site], tmp_path / "cache")[0].splitlines()
+    assert error == (
+        f"PluginError devmod.hooks.{name} cannot be used: acme-trust 1.0 declares the entry point {name!r}, and the hook devmod_verify "
+        "takes no kind, so the plugin would check no file. Its publisher renames the entry point to 'devmod_verify'. To load files without "
+        "its check: pip uninstall acme-trust"
+    )
+    assert stored == "False"  # the runtime was not imported
+    denied = run(LOAD, [site], tmp_path / "cache", {"DEVMOD_PLUGINS_DENY": "acme-trust"})[0].splitlines()
+    assert denied == ["f of npu", "True"]
+
+
+#: A runtime, and a program that loads a bundle of its kind.
+NPU = """
+import devmod
+class Npu(devmod.Module):
+    kind = "npu"
+    def get_function(self, name, query_imports=False):
+        return f"{name} of npu"
+def load(data):
+    return Npu()
+"""
+LOAD = """
+import sys, devmod
+class Made(devmod.Module):
+    kind = "npu"
+    functions = {"f": devmod.FunctionInfo("f", ())}
+    get_function = None
+    def save_to_bytes(self):
+        return b"npu"
+stored = devmod.loads(devmod.dumps(Made()))
+try:
+    print(stored["f"])
+except Exception as error:
+    print(type(error).__name__, error)
+print("acme_npu" in sys.modules)
+"""
 MODULE = """
 import pluggy
 @pluggy.HookimplMarker("devmod")

@@ -723,7 +723,13 @@ def test_registering_the_same_object_again_changes_nothing(register: Register) -
             TargetSpec("other", title="T", distribution="d", formats=["f"]),
             "the object is the TargetSpec of the kind 'other'",
         ),
-        ("devmod.hooks", "devmod_verify.made", None, "the object is None"),
+        ("devmod.hooks", "devmod_compile.made", None, "the object is None"),
+        (
+            "devmod.hooks",
+            "devmod_verify.made",
+            object(),
+            "the hook devmod_verify takes no kind. Register the object as 'devmod_verify'",
+        ),
         ("devmod.conformance", "made", None, "the object is None"),
     ],
 )

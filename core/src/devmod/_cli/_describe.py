@@ -182,7 +182,7 @@ def _tree(root: Module, path: str, source: bool, disasm: bool) -> tuple[dict[str
         if source:
             described["source"] = partial(_texts, module, number, sources)
         if disasm and described["bytes"] is not None:
-            described["disassembly"] = partial(call, "devmod_disassemble", module=module)
+            described["disassembly"] = partial(call, "devmod_disassemble", kind=module.kind, module=module)
         if holds_candidates(module) and not in_bundle:  # the candidates of a nested bundle are those of the outer one
             bundles.append((described, module))
         into.append(described)

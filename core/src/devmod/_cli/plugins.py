@@ -11,7 +11,7 @@ import click
 from devmod._cli._known import KNOWN
 from devmod._cli._options import FiniteRange, debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
-from devmod._plugins import entries, registry
+from devmod._plugins import entries, hooks, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
 from devmod._plugins.discovery import distributions
 from devmod._plugins.messages import broken_entry, unreadable_entries
@@ -49,7 +49,8 @@ def command(context: click.Context, as_json: bool, no_import: bool, with_all: bo
     """List the distributions with plugins: the version, the names of their entry points, and the state. Problems are printed below.
 
     Plugins are imported in another process, so that one that ends its process is listed as broken. An entry point in an unknown
-    group whose name begins with "devmod." is listed too: nothing uses it.
+    group whose name begins with "devmod." is listed too: nothing uses it. So is a hook that is never called, since it is unknown or
+    for an unknown kind.
     """
     quiet_drivers()
     with plugins_at_work():
@@ -137,6 +138,8 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
         return "unknown group", claim.problem, ""
     if claim.problem:
         return "broken", claim.problem, ""
+    if claim.group == "devmod.hooks" and (unused := hooks.unused(claim)):
+        return "never called", unused, ""
     if claim.group == "devmod.conformance" and not _kit_installed():
         return _NO_KIT, "", ""
     if claim.group not in SHARED_GROUPS and registered is not None:

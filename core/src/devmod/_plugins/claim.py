@@ -113,6 +113,11 @@ class Claim:
         return escape_line(f"<Claim {self.key} = {self.value} {'of ' if self.distribution else ''}{self.provider}>")
 
 
+def is_verify_with_kind(claim: Claim) -> bool:
+    """Return whether a claim is ``devmod_verify.<x>``: that hook takes no kind, and a check that is never called must refuse a load."""
+    return claim.name.startswith("devmod_verify.") and claim.group == "devmod.hooks"
+
+
 def normalize_name(name: str) -> str:
     """Return a distribution's name normalized by PEP 503: lower case, one hyphen for each run of ``-_.``."""
     name = name.lower().replace("_", "-").replace(".", "-")

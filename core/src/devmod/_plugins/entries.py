@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, normalize_name
+from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, is_verify_with_kind, normalize_name
 from devmod._plugins.discovery import distributions, in_shared_scan, once_per_scan
 from devmod._util.environment import environment_items, environment_text
 from devmod.targets import KINDS, spec_entry
@@ -44,6 +44,10 @@ def declared_claims(group: str, name: str = "") -> list[Claim]:
         for each, entry, value in source.entries:
             if group in ("", each) and name in ("", entry):
                 claim = Claim(each, entry, value, source)
+                if not claim.problem and is_verify_with_kind(claim):
+                    from devmod._plugins.messages import verify_takes_no_kind
+
+                    claim.problem = verify_takes_no_kind(claim)
                 if not claim.problem and PROTOCOLS.isdisjoint(claim.protocols):  # R44
                     from devmod._plugins.messages import protocol_mismatch
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from devmod._plugins import registry
+from devmod._plugins.claim import is_verify_with_kind
 from devmod.errors import PluginError
 
 TYPE_CHECKING = False
@@ -89,8 +90,20 @@ def _call(key: tuple[str, ...], claims: list[Claim], **arguments: object) -> Any
 
 
 def claims_of(hook: str, kind: str) -> list[Claim]:
-    """Return the claims of a hook for all kinds and for this one."""
-    return [claim for claim in registry.claims("devmod.hooks") if claim.name in (hook, f"{hook}.{kind}")]
+    """Return the claims of a hook for all kinds and for this one.
+
+    ``devmod_verify`` takes no kind: each ``devmod_verify.<x>`` is a claim, and its load raises PluginError.
+    """
+    claims = registry.claims("devmod.hooks")
+    return [claim for claim in claims if claim.name in (hook, f"{hook}.{kind}") or (hook == "devmod_verify" and is_verify_with_kind(claim))]
+
+
+def unused(claim: Claim) -> str:
+    """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be used."""
+    from devmod._plugins.messages import unused_hook
+
+    kinds = {each.name for group in ("devmod.targets", "devmod.create", "devmod.device") for each in registry.claims(group)}
+    return unused_hook(claim, _ALL, kinds)
 
 
 def _manager(key: tuple[str, ...], claims: list[Claim]) -> Any:

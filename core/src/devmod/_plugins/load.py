@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from devmod._plugins.claim import GROUPS, STARTED
+from devmod._plugins.claim import GROUPS, STARTED, is_verify_with_kind
 from devmod._util.environment import debug
 
 TYPE_CHECKING = False
@@ -137,6 +137,8 @@ def _mismatch(claim: Claim, obj: object) -> str:
         return "" if isinstance(obj, Command) else f"{subject} is of type {type(obj).__name__}, not a click command"
     if claim.group == "devmod.bundles":
         return "" if bundle_files(obj) else f"{subject} is not a package with *.devmod files"
+    if is_verify_with_kind(claim):
+        return "the hook devmod_verify takes no kind. Register the object as 'devmod_verify'"
     arguments = GROUPS[claim.group]
     if arguments is None:
         return f"{subject} is None" if obj is None else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, normalize_name
+from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, is_verify_with_kind, normalize_name
 from devmod._util.text import escape, is_valid_name, lower_case_hint
 from devmod.errors import (
     ConflictError,
@@ -21,7 +21,7 @@ from devmod.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from devmod._values.spec import TargetSpec
 
@@ -190,9 +190,32 @@ def wrong_result(group: str, name: str, wrong: str, kind: str, claim: Claim | No
 
 def unusable_entry(claim: Claim, why: str) -> PluginError:
     """Return the error for an entry with invalid metadata."""
-    if claim.version and PROTOCOLS.isdisjoint(claim.protocols):
+    if claim.version and (PROTOCOLS.isdisjoint(claim.protocols) or is_verify_with_kind(claim)):
         return _plugin_error(claim, f"{claim.key} cannot be used: {why}")
     return _plugin_error(claim, f"{claim.key} is broken: {why}. Remove {claim.location!r}, and install its distribution again")
+
+
+def verify_takes_no_kind(claim: Claim) -> str:
+    """Return the text for an entry point ``devmod_verify.<x>``. The hook would never be called, so nothing is loaded."""
+    return (
+        f"{claim.provider} declares the entry point {claim.name!r}, and the hook devmod_verify takes no kind, so the plugin would check no "
+        f"file. Its publisher renames the entry point to 'devmod_verify'. To load files without its check: pip uninstall "
+        f"{claim.distribution}"
+    )
+
+
+def unused_hook(claim: Claim, hooks: Sequence[str], kinds: Collection[str]) -> str:
+    """Return the text for an entry of ``devmod.hooks`` that no call uses: its hook or its kind is unknown; "" for another one."""
+    hook, _, kind = claim.name.partition(".")
+    if hook not in hooks:
+        unknown, known = f"the hook {hook!r}, and there is no such hook", hooks
+    elif kind and kind not in kinds:
+        unknown, known = f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind", sorted(kinds)
+    else:
+        return ""
+    advice = did_you_mean(hook if hook not in hooks else kind, known, cutoff=0.8)
+    subject = claim.provider if claim.distribution else "An object registered in this process"
+    return f"{subject} has an entry {claim.name!r} for {unknown}, so it is never called{advice}"
 
 
 def protocol_mismatch(claim: Claim, core: Distribution) -> str:
