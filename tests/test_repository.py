@@ -71,15 +71,22 @@ def test_a_package_names_each_design_note_of_a_wheel() -> None:
 
 @pytest.mark.row("R36")
 def test_one_directory_for_each_backend() -> None:
+    from devmod.plugins import find_spec
     from devmod.targets import KINDS
 
-    targets = ROOT / "core" / "src" / "devmod" / "targets"
-    assert {path.parent.name for path in targets.glob("*/__init__.py")} == set(KINDS)
-    for plugin in (ROOT / "plugins").iterdir():
-        if not (plugin / "pyproject.toml").exists():
-            continue
+    specs = ROOT / "core" / "src" / "devmod" / "targets"
+    assert {path.parent.name for path in specs.glob("*/__init__.py")} == set(KINDS)
+    build_side = ROOT / "targets" / "src" / "devmod_targets"
+    shared = {"_cli", "authoring", "build", "interop", "slang", "triton"}  # the last two are languages
+    assert {path.parent.name for path in build_side.glob("*/__init__.py")} == {*KINDS, *shared}
+    assert not {path.stem.strip("_") for path in build_side.glob("*.py")} & set(KINDS)
+    plugins = [path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")]
+    assert sorted(plugin.name for plugin in plugins) == sorted(f"devmod-{kind}" for kind in KINDS)
+    for plugin in plugins:
         kind = plugin.name.removeprefix("devmod-")
-        assert kind in KINDS, f"{plugin.name} is not devmod-<kind>"
+        spec = find_spec(kind)
+        assert spec is not None
+        assert spec.compiler.startswith(f"devmod_targets.{kind}.")
         assert (plugin / "src" / f"devmod_{kind}" / "__init__.py").exists()
         assert (plugin / "README.md").exists()
         assert (plugin / "tests").is_dir()

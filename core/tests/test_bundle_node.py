@@ -196,7 +196,6 @@ def test_query_imports_searches_the_imports_of_candidates(register: Register) ->
     assert module.get_function("f", query_imports=True)()[0] == "opencl"
 
 
-@pytest.mark.row("R32")
 def test_a_global_comes_from_the_first_usable_candidate(register: Register) -> None:
     tensor = np.arange(3, dtype="float32")
     constants = devmod.const_loader({"table": tensor}, {"__init__": ["table"]})
@@ -213,6 +212,7 @@ def test_a_global_comes_from_the_first_usable_candidate(register: Register) -> N
     assert str(nowhere.value).startswith("no candidate of the bundle can run 'table' here:\n  1. metal/metal: ")
 
 
+@pytest.mark.row("R32")
 def test_many_threads_resolve_and_load_once(register: Register) -> None:
     runtime = Runtime(register, "opencl", "")
     module = loaded(made("cuda"), made("opencl"))
