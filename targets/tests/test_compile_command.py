@@ -133,6 +133,11 @@ def test_standard_input_among_files(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     ("arguments", "text"),
     [
         (
+            ["twice.cl", "twice.cu", "-t", "rocm -arch=gfx90a"],
+            "twice.cu is for none of the targets: rocm gets the OpenCL C, because a target gets its own language, or else that of the first "
+            "source. Compile it into a file of its own",
+        ),
+        (
             ["twice.cl", "twice.metal", "-t", "opencl", "-t", "webgpu"],
             "twice.metal is MSL, which none of the targets takes: opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl), Slang (.slang). Add -t metal, "
             "or give --language",

@@ -53,7 +53,8 @@ def test_a_source_of_its_own_goes_before_one_of_the_other_vendor(tmp_path: Path)
     with pytest.raises(devmod.FormatError) as caught:
         read_manifest(tmp_path)
     assert str(caught.value).endswith(
-        "kernels.k.sources[1]: 'k.hip' is HIP, which no target of the kernel takes. Add a target, such as 'rocm', or remove the source"
+        "kernels.k.sources[1]: 'k.hip' is HIP, and is for no target of the kernel: cuda gets the CUDA C++, because a target gets its own "
+        "language, or else that of the first source. Make it a kernel of its own, or remove the source"
     )
 
 

@@ -155,6 +155,17 @@ def test_targets_are_chosen() -> None:
     assert plan.output == str(Path.cwd() / "out" / "k.devmod")
 
 
+def test_a_source_whose_kernel_has_another_one_for_its_target_is_left_out() -> None:
+    write_files({"k.cl": CL, "k.cu": CUDA, "n.cl": CL})
+    assert main(["init", "-q", "-t", "rocm -arch=gfx90a"]) == 0
+    assert [(job.kernel, job.source) for job in plan_of(read_manifest()).jobs] == [("k", "k.cl"), ("n", "n.cl")]
+    reason = "rocm gets the OpenCL C, because a target gets its own language, or else that of the first source"
+    assert f'sources = ["k.cl"]\n# "k.cu" is left out: {reason}\n' in Path("devmod.toml").read_text()
+    write_files({"k.hip": CUDA})
+    assert main(["init", "-q", "--force", "-t", "rocm -arch=gfx90a", "-t", "opencl"]) == 0
+    assert 'sources = ["k.cl", "k.hip"]\n# "k.cu" is left out: rocm gets the HIP, because ' in Path("devmod.toml").read_text()
+
+
 def test_two_sources_of_one_name_and_language_are_two_kernels() -> None:
     write_files({"a/blur.cl": CL, "b/blur.cl": CL, "odd name.cl": CL})
     assert main(["init", "-q"]) == 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import devmod
+from devmod_targets._cli.compile import assign
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_manifest
 from devmod_targets.build.manifest import KernelEntry, Manifest
@@ -45,6 +47,34 @@ defines = { WIDTH = 16 }
 [kernels.twice.target.cuda]
 options = ["--use_fast_math"]
 """
+
+
+SLANG_KINDS = ["vulkan", "webgpu", "metal", "hexagon"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "languages"),
+    [
+        (["k.cl", "k.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "cl"}),
+        (["k.cu", "k.cl"], {"opencl": "cl", "cuda": "cu", "rocm": "cu"}),
+        (["k.cl", "k.slang"], {"opencl": "cl", "cuda": "cl", "rocm": "cl"} | dict.fromkeys(SLANG_KINDS, "slang")),
+        (["k.slang", "k.cl"], {"opencl": "cl", "cuda": "slang", "rocm": "slang"} | dict.fromkeys(SLANG_KINDS, "slang")),
+        (["k.hip", "k.cu", "k.cl"], {"opencl": "cl", "cuda": "cu", "rocm": "hip"}),
+        (["k.slang", "k.hip", "k.comp"], {"cuda": "slang", "rocm": "hip", "vulkan": "comp"}),
+        (["k.cl", "other.cl", "k.ll", "k.cu", "other.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "cl", "hexagon": "ll"}),
+    ],
+)
+def test_a_target_gets_one_language_its_own_or_the_first(folder: Path, sources: list[str], languages: dict[str, str]) -> None:
+    for name in sources:
+        (folder / name).touch()
+    arch = {"cuda": " -arch=sm_80", "rocm": " -arch=gfx1100", "hexagon": " -arch=v66"}
+    targets = json.dumps([kind + arch.get(kind, "") for kind in languages])
+    result = rows(f"targets = {targets}\n[kernels.k]\nsources = {json.dumps(sources)}\n")
+    expected = [(kind, source) for kind, language in languages.items() for source in sources if source.endswith(f".{language}")]
+    assert [(target.partition(" ")[0], source) for _, source, target in result] == expected
+    paths = [Path(name) for name in sources]
+    command = {(target, str(paths[index])) for index, target, _ in assign(paths, list(languages), None)}
+    assert command == set(expected)
 
 
 def test_macros_of_all_kernels_are_for_the_languages_that_have_macros(folder: Path) -> None:

@@ -88,10 +88,23 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ),
     (OPENCL + '[kernels.twice]\nsources = ["twice.cl", "twice.cl"]\n', [":3: kernels.twice.sources[1]: 'twice.cl' is listed twice"]),
     (
+        'targets = ["rocm -arch=gfx90a"]\n[kernels.k]\nsources = ["twice.cl", "twice.cu", "k.hip"]\n'
+        '[kernels.twice]\nsources = ["twice.cl", "twice.cu"]\n',
+        [
+            f":{line}: kernels.{kernel}.sources[{index}]: {source} is {language}, and is for no target of the kernel: rocm gets the {own}, because "
+            "a target gets its own language, or else that of the first source. Make it a kernel of its own, or remove the source"
+            for line, kernel, index, source, language, own in [
+                (3, "k", 0, "'twice.cl'", "OpenCL C", "HIP"),
+                (3, "k", 1, "'twice.cu'", "CUDA C++", "HIP"),
+                (5, "twice", 1, "'twice.cu'", "CUDA C++", "OpenCL C"),
+            ]
+        ],
+    ),
+    (
         OPENCL + '[kernels.twice]\nsources = ["twice.cl", "k.metal"]\n',
         [
             (
-                ":3: kernels.twice.sources[1]: 'k.metal' is MSL, which no target of the kernel takes. Add a target, such as "
+                ":3: kernels.twice.sources[1]: 'k.metal' is MSL, and no target of the kernel takes it. Add a target, such as "
                 "'metal', or remove the source"
             )
         ],

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 import devmod
+from devmod._cli import main
 from devmod.interop import triton
+from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_manifest
+from devmod_targets.build.watch import watch_manifest
 
 STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
 HAS_TRITON = find_spec("triton") is not None
@@ -164,22 +168,117 @@ def test_one_call_for_a_function(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_manifest(folder: Path, tmp_path: Path) -> None:
     (folder / "devmod.toml").write_text(MANIFEST)
     cache = tmp_path / "cache"
-    result = build_manifest(folder, cache=cache)
+    result = build_manifest(folder, cache=cache, allow_python=True)
     assert [(str(each.job), each.status) for each in result.results] == [
         (f"kernels.py for {target}", "compiled") for target in (CUDA, PTX, ROCM)
     ], [each.failure for each in result.results]
     functions = [module.functions["add"] for module in devmod.load(folder / "kernels.devmod").imports]
     assert [info.interface.block for info in functions] == [(128, 1, 1), (128, 1, 1), (256, 1, 1)]  # type: ignore[union-attr]
-    assert [each.status for each in build_manifest(folder, cache=cache).results] == ["cached"] * 3
+    assert [each.status for each in build_manifest(folder, cache=cache, allow_python=True).results] == ["cached"] * 3
     (folder / "helpers.py").write_text(HELPERS + "# changed\n")
-    assert [each.status for each in build_manifest(folder, cache=cache).results] == ["compiled"] * 3
+    assert [each.status for each in build_manifest(folder, cache=cache, allow_python=True).results] == ["compiled"] * 3
+
+
+REFUSAL = (
+    "is a Python file, and its compile for cuda executes it. A manifest may come from a stranger, so look at the file, and then allow it: "
+    "devmod build --allow-python, or devmod.build(allow_python=True)"
+)
+
+
+@pytest.fixture
+def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that appears when the source of the manifest in the current folder is executed. It was executed once, for the cache."""
+    path = folder / "executed"
+    (folder / "kernels.py").write_text(f"open({str(path)!r}, 'w').close()\n{KERNELS}")
+    (folder / "devmod.toml").write_text(MANIFEST)
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(folder / "cache"))
+    monkeypatch.chdir(folder)
+    assert main(["build", "-q", "--allow-python"]) == 0
+    path.unlink()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("kernels.py", '"kernels.py"'),
+        ("kernels.PY", '"kernels.PY"'),
+        ("kernels.txt", '{ path = "kernels.txt", language = "Triton" }'),
+        ("kernels.cu", '{ path = "kernels.cu", language = "py" }'),
+    ],
+)
+def test_a_build_executes_a_source_only_if_it_is_allowed(
+    folder: Path, executed: Path, name: str, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "kernels.py").rename(folder / name)
+    (folder / "devmod.toml").write_text(MANIFEST.replace('"kernels.py"', source))
+    message = f"devmod.toml is not built: {name!r} of the kernel 'add' {REFUSAL}"
+    for options in ([], ["--no-cache"], ["-t", "cuda"]):
+        assert main(["build", *options]) == 1
+        assert capsys.readouterr() == ("", f"devmod: error: {message}\n")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.build()
+    assert str(caught.value) == message
+    assert main(["build", "-q", "--dry-run"]) == 0
+    assert not executed.exists()
+    assert main(["build", "-q", "--no-cache", "--allow-python"]) == 0
+    assert executed.exists()
+
+
+def test_a_build_without_the_python_source_needs_no_leave(folder: Path, executed: Path) -> None:
+    """Neither does `devmod compile`: the user names the file."""
+    (folder / "fill.cl").write_text("kernel void fill(global float *x) { x[0] = 1; }\n")
+    (folder / "python.cl").symlink_to("kernels.py")
+    text = MANIFEST.replace("targets = [", 'targets = ["opencl", ').replace("[kernels.add]", '[kernels.add]\nskip = ["opencl"]')
+    kernel = '\n[kernels.fill]\nsources = ["fill.cl"]\n'
+    (folder / "devmod.toml").write_text(text + kernel)
+    assert main(["build", "-q", "-t", "opencl"]) == 0
+    (folder / "devmod.toml").write_text(f'targets = ["opencl"]\n{kernel.replace("fill.cl", "python.cl")}')
+    assert main(["build", "-q"]) == 1  # it is compiled as OpenCL C, and is none
+    assert not executed.exists()
+    assert main(["init", "-q", "--force", "-t", CUDA, "-t", "opencl"]) == 0
+    assert "kernels.py" not in (folder / "devmod.toml").read_text()
+    assert not executed.exists()
+    assert main(["compile", "-q", "kernels.py", "-t", CUDA, "--name-expression", ADD, "-D", "BLOCK=256", "-o", "k.devmod"]) == 0
+    assert executed.exists()
+
+
+def test_a_watch_does_not_execute_a_source_that_appears(folder: Path, executed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "fill.cl").write_text("kernel void fill(global float *x) { x[0] = 1; }\n")
+    (folder / "devmod.toml").write_text('targets = ["opencl"]\n[kernels.fill]\nsources = ["fill.cl"]\n')
+
+    def changes(*_: object, watch_filter: Callable[[object, str], bool], **__: object) -> Iterator[set[tuple[int, str]]]:
+        yield set()
+        (folder / "devmod.toml").write_text(MANIFEST)
+        assert watch_filter(1, str(folder / "devmod.toml"))
+        yield {(1, str(folder / "devmod.toml"))}
+
+    watch_manifest(".", lambda: plan_of(read_manifest()), lambda: devmod.build().raise_for_failures(), changes=changes)
+    assert REFUSAL in capsys.readouterr().err
+    assert not executed.exists()
+
+
+def test_a_build_of_a_wheel_executes_a_source(folder: Path, executed: Path) -> None:
+    """Whoever builds a project's wheel runs the project's code."""
+    (folder / "devmod.toml").unlink()
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "__init__.py").touch()
+    tables = MANIFEST.replace("[kernels", "[tool.devmod.kernels")
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n[project]\nname = "pkg"\nversion = "1"\n'
+        f'[tool.hatch.build.hooks.devmod]\n[tool.devmod]\noutput = "pkg/k.devmod"\n{tables}'
+    )
+    assert main(["build", "-q", "--no-cache"]) == 1
+    assert not executed.exists()
+    next(WheelBuilder(str(folder)).build(directory=str(folder / "dist"), versions=["standard"]))
+    assert (folder / "pkg" / "k.devmod").exists()
 
 
 def test_a_file_that_the_text_does_not_name_is_not_cached(folder: Path, tmp_path: Path) -> None:
     (folder / "devmod.toml").write_text(MANIFEST.replace(f'"{PTX}", "{ROCM}"', "").replace("[kernels.add.target.rocm]\noptions", "#"))
     hidden = KERNELS.replace("from helpers import total", "import importlib\ntotal = importlib.import_module('help' + 'ers').total")
     (folder / "kernels.py").write_text(hidden)
-    result = build_manifest(folder, cache=tmp_path / "cache")
+    result = build_manifest(folder, cache=tmp_path / "cache", allow_python=True)
     assert result.results[0].reports == (
         f"kernels.py is not cached: its compiler read {folder / 'helpers.py'}, which is not among the includes that devmod found in the text",
     )

@@ -11,7 +11,7 @@ from devmod.targets import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devmod import TargetSpec
     from devmod_targets.authoring import CompileRequest, Payload
@@ -73,13 +73,33 @@ def is_own(spec: TargetSpec | None, name: str) -> bool:
 def chosen_sources(spec: TargetSpec | None, names: Sequence[str]) -> list[bool]:
     """Return for each source of a kernel whether a kind compiles it. `names` has their languages, by the name or by the suffix.
 
-    A source in the default language of another kind, such as HIP for cuda, is for the other kind if a kind takes one more source.
+    A kind compiles the sources of one language: of its own, or else of the first in `names` that it takes.
     """
-    taken = [takes(spec, name) for name in names]
-    if sum(taken) < 2:
-        return taken
-    own = [each and is_own(spec, name) for each, name in zip(taken, names, strict=True)]
-    return own if any(own) else taken
+    if spec is None:
+        return [False] * len(names)
+    languages = [spec.languages.get(name, name) for name in names if takes(spec, name)]
+    language = next((each for each in languages if is_default(spec, each)), next(iter(languages), None))
+    return [spec.languages.get(name, name) == language for name in names]
+
+
+def other_choice(chosen: Mapping[str, Sequence[bool]], names: Sequence[str], index: int) -> str:
+    """Return what a source's error has about the kinds that take its language, but compile another source; "" without such a kind.
+
+    Parameters
+    ----------
+    chosen
+        The kinds, each with the result of `chosen_sources`.
+    names
+        The languages of the sources.
+    index
+        The index of the source.
+    """
+    kind = next((kind for kind in chosen if takes(find_spec(kind), names[index])), None)
+    if kind is None:
+        return ""
+    spec, name = find_spec(kind), names[chosen[kind].index(True)]
+    assert spec is not None
+    return f"{kind} gets the {spec.languages.get(name, name)}, because a target gets its own language, or else that of the first source"
 
 
 def takes(spec: TargetSpec | None, name: str) -> bool:

@@ -52,7 +52,7 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
                 build_data["force_include"].update({path: self._inside(path) for path in input_files(plan)})
                 return
             place = self._inside(plan.output)
-            result = build_plan(plan)
+            result = build_plan(plan, allow_python=True)  # who builds a project runs its code
         except (DevmodError, OSError) as error:
             self._stop(str(error))
         self._report(result)

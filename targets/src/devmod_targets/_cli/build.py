@@ -47,6 +47,7 @@ Examples:
 @click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
 @click.option("--strict", is_flag=True,
               help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
+@click.option("--allow-python", is_flag=True, help="Execute the Python sources of the manifest, which are in Triton's language.")
 @click.option("--watch", is_flag=True, help="Build again after each change of an input.")
 @click.option("--dry-run", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -65,6 +66,7 @@ def command(
     with_sources: bool,
     partial: bool,
     strict: bool,
+    allow_python: bool,
     watch: bool,
     dry_run: bool,
     as_json: bool,
@@ -90,7 +92,17 @@ def command(
     def build() -> BuildResult:
         plan = plan_now()
         progress = progress_for(plan.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
-        result = build_plan(plan, output, workers, cache=place, dask=dask, or_local=or_local, partial=partial, progress=progress)
+        result = build_plan(
+            plan,
+            output,
+            workers,
+            cache=place,
+            dask=dask,
+            or_local=or_local,
+            partial=partial,
+            allow_python=allow_python,
+            progress=progress,
+        )
         _show(result, quiet=quiet, as_json=as_json)
         return result
 

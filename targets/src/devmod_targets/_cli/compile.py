@@ -14,7 +14,7 @@ from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
-from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, owner_of
+from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, other_choice, owner_of
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
@@ -271,7 +271,12 @@ def assign(sources: Sequence[Path], targets: Sequence[str], language: str | None
         if not takers and len(specs) == 1 and own is None and owner_of(name) is None:
             takers = list(targets)
         if not takers:
-            raise click.UsageError(_no_taker(source, name, own, specs))
+            other = other_choice(chosen, names, index)
+            raise click.UsageError(
+                f"{source} is for none of the targets: {other}. Compile it into a file of its own"
+                if other
+                else _no_taker(source, name, own, specs)
+            )
         result += [Assignment(index, target, own) for target in takers]
     for target, kind in zip(targets, kinds, strict=True):
         if all(each.target != target for each in result):

@@ -50,6 +50,7 @@ def build_manifest(
     or_local: bool = False,
     partial: bool = False,
     strict: bool = False,
+    allow_python: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult:
     """Build the kernels of a manifest into one file. The compiles run in worker processes; their results are cached by their inputs.
@@ -76,6 +77,8 @@ def build_manifest(
         Whether to write the file also if some compiles fail.
     strict
         Whether to compile all kernels with the option ``--strict``, as with ``strict = true`` in the manifest.
+    allow_python
+        Whether to execute the Python sources of the manifest, which are in Triton's language. A manifest may come from a stranger.
     progress
         Receives the results as they come: an instance of a subclass of `devmod_targets.build.result.Progress`.
 
@@ -87,7 +90,8 @@ def build_manifest(
     Raises
     ------
     FormatError
-        The manifest has mistakes, its output is behind a symbolic link, or the kernels do not fit into one file.
+        The manifest has mistakes, its output is behind a symbolic link, it has a Python source without `allow_python`, or the kernels do
+        not fit into one file.
     CacheError, ClusterError
         The cache or the cluster cannot be used. Both are RuntimeErrors of devmod.
     KeyboardInterrupt
@@ -96,7 +100,17 @@ def build_manifest(
         The file cannot be written. A missing folder and a missing permission are found before the first compile.
     """
     plan = plan_of(read_manifest(manifest), targets, strict=strict)
-    return build_plan(plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, progress=progress)
+    return build_plan(
+        plan,
+        output,
+        workers,
+        cache=cache,
+        dask=dask,
+        or_local=or_local,
+        partial=partial,
+        allow_python=allow_python,
+        progress=progress,
+    )
 
 
 def build_plan(
@@ -108,6 +122,7 @@ def build_plan(
     dask: str = "",
     or_local: bool = False,
     partial: bool = False,
+    allow_python: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult:
     """Build a plan. The parameters are those of `build_manifest`."""
@@ -116,7 +131,20 @@ def build_plan(
     path, within = (plan.output, plan.folder) if output is None else (os.path.abspath(file_name(output)), "")
     if not path.endswith(".devmod"):
         raise devmod.ArgumentError(f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}", argument="output")
+    if not allow_python:
+        _check_sources(plan)
     return _Build(plan, path, within, workers or default_workers(), progress or Progress()).run(cache, dask, or_local, partial)
+
+
+def _check_sources(plan: Plan) -> None:
+    """Raise FormatError if the build would execute a source of the manifest, also where the cache has its result."""
+    job = next(filter(toolchains.executes_source, plan.jobs), None)
+    if job is not None:
+        raise FormatError(
+            f"{plan.manifest} is not built: {job.source!r} of the kernel {job.kernel!r} is a Python file, and its compile for {job.kind} "
+            "executes it. A manifest may come from a stranger, so look at the file, and then allow it: devmod build --allow-python, or "
+            "devmod.build(allow_python=True)"
+        )
 
 
 def default_workers() -> int:

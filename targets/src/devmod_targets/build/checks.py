@@ -11,7 +11,7 @@ from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, owner_of, takes
+from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, other_choice, owner_of, takes
 from devmod_targets.build.matrix import (
     covers,
     describe_languages,
@@ -275,10 +275,11 @@ class Checks:
                 if (source.path, language) in seen:
                     self._add(where, f"{source.path!r} is listed twice")
                 seen.add((source.path, language))
-                self._check_source(kernel, source, language, [kind for kind in chosen if chosen[kind][index]], where)
+                other = other_choice(chosen, names, index)
+                self._check_source(kernel, source, language, [kind for kind in chosen if chosen[kind][index]], other, where)
         return len(self._problems) == before
 
-    def _check_source(self, kernel: KernelEntry, source: Source, language: str, kinds: Sequence[str], keys: KeyPath) -> None:
+    def _check_source(self, kernel: KernelEntry, source: Source, language: str, kinds: Sequence[str], other: str, keys: KeyPath) -> None:
         name = language or suffix_of(source.path)
         if name in _LOW_LEVEL and not language and len(kinds) > 1:
             one = f'[kernels.{kernel.name}.target.{kinds[0]}] with sources = ["{source.path}"]'
@@ -291,10 +292,11 @@ class Checks:
             self._add(keys, f"the suffix of {source.path!r} does not show its language; give it, as in {hint}")
             return
         title = spec.languages.get(name, name)
-        self._add(
-            keys,
-            f"{source.path!r} is {title}, which no target of the kernel takes. Add a target, such as {spec.kind!r}, or remove the source",
-        )
+        if other:
+            problem = f"is for no target of the kernel: {other}. Make it a kernel of its own"
+        else:
+            problem = f"no target of the kernel takes it. Add a target, such as {spec.kind!r}"
+        self._add(keys, f"{source.path!r} is {title}, and {problem}, or remove the source")
 
     def _check_served(self, kernel: KernelEntry, uses: Sequence[Use], keys: KeyPath) -> None:
         """Check that each target of a kernel has a source, and that settings for one source are not for several."""

@@ -12,7 +12,7 @@ from devmod import Target, registered
 from devmod.backend import COMPRESS_LEVELS, find_spec
 from devmod.errors import FormatError
 from devmod.targets import KINDS
-from devmod_targets._languages import is_own
+from devmod_targets._languages import chosen_sources, is_own, other_choice
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import suffix_of
 
@@ -116,7 +116,14 @@ def manifest_text(
     kernels: list[str] = []
     for name, own in _kernels(sources).items():
         skip = [spec.kind for spec in specs if not any(is_for(spec, source) for source in own)]
+        suffixes = [*map(suffix_of, own)]
+        chosen = {spec.kind: chosen_sources(spec, suffixes) for spec in specs if spec.kind not in skip}
+        unused = {
+            each: other_choice(chosen, suffixes, index) for index, each in enumerate(own) if not any(row[index] for row in chosen.values())
+        }
+        own = [each for each in own if each not in unused]
         kernels += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
+        kernels += [f"# {_quote(source)} is left out: {reason}" for source, reason in unused.items()]
         kernels += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
         kernels += _local_lines(folder, name, own)
     texts = {"output": _quote(output), "targets": _array(targets, 88), "kernels": "\n".join(kernels)}

@@ -105,6 +105,12 @@ def runs_programs(job: Job) -> bool:
     return job.kind in _PROGRAMS
 
 
+def executes_source(job: Job) -> bool:
+    """Return whether a job is in the language of Python files: its compile executes the source."""
+    spec = find_spec(job.kind)
+    return spec is not None and _language_of(job) == spec.languages.get("py")
+
+
 def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(option for option in options if option.startswith(("-toolchain=", "-device-libs=")))
 
