@@ -492,6 +492,11 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
             f"{NAME} is missing an argument: 'pairs'; {TAKES}",
         ),
         (
+            "f.run([x, y, { factor: 2, shift: [0, 0, 0], on: 1 }, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME} is missing arguments: 'on', 'pairs'; {TAKES}. A record is given by name: scalars: {{…}} in place of 'factor', 'shift', 'on'",
+        ),
+        (
             "f.run([new Int32Array(4), y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
             f"{NAME}: argument 1 'x' is an array of int32, and the kernel takes float32; convert it before the call: "

@@ -489,6 +489,29 @@ def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyD
 
 
 @pytest.mark.row("R34")
+@pytest.mark.parametrize("element", ["int8", "uint8"])
+def test_the_advice_for_a_pointer_to_bytes_keeps_the_bytes_of_an_array(element: str, devices: list[toy.ToyDevice]) -> None:
+    """``global char *`` in OpenCL C: the kernel casts it to the real type, and `astype` would destroy floats."""
+    f, _ = one(Param("x", "buffer", element, "rw"))
+    view, cast = f"array.view(np.{element})", f"array.astype(np.{element})"
+    for value, dtype, text in (
+        (np.ones(4, "float32"), "float32", view),
+        (np.ones(4, "float16"), "float16", view),
+        (np.ones(4, "complex64"), "complex64", view),
+        (np.ones(4, [("scale", "<f2"), ("numbers", "u1", 16)]), "uint8x18", view),
+        (np.ones(4, "int32"), "int32", f"{cast}, or {view}"),
+        (devices[0].zeros(4, "float32"), "float32", f"device.from_numpy(array.numpy().view(np.{element}))"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(value, grid=1, block=1)
+        assert str(caught.value) == (
+            f"the toy function 'f': argument 1 'x' is an array of {dtype}, and the kernel takes {element}; "
+            f"convert it before the call: array = {text} for the same bytes"
+        )
+    f(np.ones(4, "float32").view(element), grid=1, block=1)
+
+
+@pytest.mark.row("R34")
 def test_bytes_for_a_buffer_of_words_are_refused_with_the_two_conversions(devices: list[toy.ToyDevice]) -> None:
     """A shader without a type for a struct of 18 bytes reads words. `astype` would make a word of each byte."""
     f, _ = one(Param("x", "buffer", "uint32", "r"))

@@ -205,6 +205,26 @@ def test_the_errors_of_a_record_name_the_member(record: Any, text: str, argument
     assert len(seen) == 2
 
 
+def test_a_record_by_position_is_an_error_that_names_its_keyword() -> None:
+    a = Param("a", "scalar", "float32", at=(0, 4))
+    x, of_one, of_two = np.zeros(1, "float32"), {"n": 7}, {"n": 7, "a": 1}
+    one, _ = make(X, N, blocks=[Block("push", 4, name="p")])
+    two, seen = make(X, N, a, blocks=[Block("push", 8, name="p")])
+    hint = ". A record is given by name: p={…} in place of "
+    for f, args, text in (
+        (one, [of_one], f": argument 2 'n': a dict is not a whole number{hint}'n'"),
+        (one, [np.zeros((), [("n", "i4")])], f": argument 2 'n': a ndarray is not a whole number{hint}'n'"),
+        (one, ["7"], ": argument 2 'n': '7' is not a whole number"),
+        (two, [of_two], f" is missing an argument: 'a'; it takes 3 arguments (x, n, a){hint}'n', 'a'"),
+        (two, [of_two, 1], f": argument 2 'n': a dict is not a whole number{hint}'n', 'a'"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(x, *args, grid=1, block=1)
+        assert str(caught.value) == f"the toy function 'f'{text}"
+    two(x, p=of_two, grid=1, block=1)
+    assert len(seen) == 1
+
+
 @pytest.mark.parametrize("names", [{"p": VALUES, "a": 1}, {"a": 1, "p": VALUES}, VALUES | {"p": VALUES}])
 def test_a_record_and_its_members_are_not_given_together(names: dict[str, Any]) -> None:
     f, _ = make(X, *PARAMS)

@@ -202,7 +202,12 @@ class Call:
                 return self._convert_image(argument, value)
             return self._convert_buffer(argument, value, bound)
         except ConversionError as error:
-            raise self._error(argument, error) from None
+            failure = self._error(argument, error)
+            is_record = hasattr(value, "keys") or getattr(getattr(value, "dtype", None), "names", None)
+            if is_record and argument.pack is not None and not isinstance(error, StructError):
+                order = self.function._order
+                failure.args = (f"{failure}{order.record_hint(order.argument_of(argument, '').number)}",)
+            raise failure from None
 
     def _convert_buffer(self, argument: Argument, value: Any, bound: bool) -> Any:
         array = value
@@ -386,6 +391,8 @@ class Call:
         return self.function._error(text, parameter.name or str(parameter.number + 1))
 
 
+#: The types by which OpenCL C and C read the bytes of any array, as in ``global char *``.
+_BYTES = ("int8", "uint8")
 #: The types by which a shader reads the bytes of what its language has no type for.
 _WORDS = frozenset({"uint16", "uint32", "uint64"})
 
@@ -397,12 +404,17 @@ def _conversion(argument: Argument, dtype: str, value: object) -> str:
     array = "array.numpy()" if on_device else "array"
     calls = []
     # Bytes and memoryviews, without astype, may have the right numbers under another type.
+    same_bytes = ""
     if on_device or hasattr(value, "astype"):
-        if dtype[:7] == "complex":
+        if wanted in _BYTES and dtype not in _BYTES:
+            # A cast of floats to bytes destroys them. Integers may be meant by their numbers or by their bytes.
+            calls += [f"{array}.astype(np.{wanted})"] if "int" in dtype and dtype in NUMBERS else []
+            calls.append(f"{array}.view(np.{wanted})")
+            same_bytes = " for the same bytes"
+        elif dtype[:7] == "complex":
             calls.append(f"{array}.view(np.float{int(dtype[7:]) // 2})")
         elif wanted in NUMBERS and dtype in NUMBERS:
             calls.append(f"{array}.astype(np.{wanted})")
-    same_bytes = ""
     if wanted in _WORDS and dtype.partition("x")[0] == "uint8":  # bytes, or structs
         calls.append(f"np.frombuffer({array}, np.{wanted})")
         same_bytes = " for the same bytes"

@@ -328,7 +328,14 @@ class ArgumentOrder:
         reserved = [f"{each.name!r} as {keyword_of(each)}=" for each in missing if by_name and keyword_of(each) != each.name]
         advice = f". Give {', '.join(reserved)} in a call by name" if reserved else ""
         noun = "an argument" if len(missing) == 1 else "arguments"
+        advice += next(filter(None, (self.record_hint(each.number) for each in missing)), "")
         return self._error(f"is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name)
+
+    def record_hint(self, number: int) -> str:
+        """Return the sentence about the record of an argument of the call, as the end of a message; "" if it is in none."""
+        keyword = next((keyword for keyword, record in self.records.items() if number in record.numbers), "")
+        names = list_names(self.arguments[each].name for each in self.records[keyword].numbers) if keyword else ""
+        return f". A record is given by name: {keyword}={{…}} in place of {names}" if keyword else ""
 
     def _count_text(self) -> str:
         count = len(self.positional)

@@ -96,7 +96,9 @@ function checkMissing(plan, missing, count) {
   const byName = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
   if (!byName && !plan.known) throw failure(plan, wrongCount(plan, count));
   const listed = byName ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
-  throw failure(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}`, first.name);
+  const [keyword, record] = [...plan.records()].find(([, each]) => missing.some((argument) => each.args.includes(argument))) ?? [];
+  const hint = record ? `. A record is given by name: ${keyword}: {…} in place of ${listNames(record.args.map(({ name }) => name))}` : "";
+  throw failure(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}${hint}`, first.name);
 }
 
 /** @param {Plan} plan */
