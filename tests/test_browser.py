@@ -601,7 +601,7 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         ("f.specialize({ TILES: 3 })", "ArgumentError", f"{NAME} has no constant 'TILES' to specialize; it has: 'TILE', 'extra'"),
         (
             "f.specialize({ TILE: 100000 })",
-            "LaunchError",
+            "DeviceNotFoundError",
             f"{NAME} is built for blocks of (100000, 1, 1) threads, 100000 in all, but the limit of this "
             "device is {invocations} (maxComputeInvocationsPerWorkgroup)",
         ),
@@ -642,7 +642,7 @@ def test_a_large_value_a_shader_without_a_default_and_a_feature(page: Browser, s
     assert found == [
         ["LaunchError", "the webgpu function 'k' has constants without a value; set them: await f.specialize({ n: … })"],
         7,
-        ["LaunchError", "the webgpu function 'k' needs the feature 'no-such-feature', which this device does not support"],
+        ["DeviceNotFoundError", "the webgpu function 'k' needs the feature 'no-such-feature', which this device does not support"],
     ]
 
 

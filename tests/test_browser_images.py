@@ -407,11 +407,11 @@ BAD_PARAMS: list[tuple[Param, str, str]] = [
     (Param("t", "image", "2d", "r", (0, 0)), "FormatError", "has neither a format nor a sample in its interface"),
     (Param("t", "image", "2d", "r", sample="float"), "FormatError", "has no place (set, binding)"),
     (Param("t", "sampler"), "FormatError", "has no place (set, binding)"),
-    (param("t 2d bgra8unorm rw", 0), "LaunchError", "is a storage image of bgra8unorm with the access rw, which WebGPU does not support"),
-    (param("t 2d rg8unorm rw", 0), "LaunchError", "is a storage image of rg8unorm with the access rw, which WebGPU does not support"),
-    (param("t 2d r8unorm w", 0), "LaunchError", "is a storage image of r8unorm with the access w, which needs the feature 'texture-formats-tier1', and this device does not support it"),
-    (param("t 2d rgba8unorm rw", 0), "LaunchError", "is a storage image of rgba8unorm with the access rw, which needs the feature 'texture-formats-tier2', and this device does not support it"),
-    (param("t 2d bgra8unorm w", 0), "LaunchError", "is a storage image of bgra8unorm with the access w, which needs the feature 'bgra8unorm-storage', and this device does not support it"),
+    (param("t 2d bgra8unorm rw", 0), "DeviceNotFoundError", "is a storage image of bgra8unorm with the access rw, which WebGPU does not support"),
+    (param("t 2d rg8unorm rw", 0), "DeviceNotFoundError", "is a storage image of rg8unorm with the access rw, which WebGPU does not support"),
+    (param("t 2d r8unorm w", 0), "DeviceNotFoundError", "is a storage image of r8unorm with the access w, which needs the feature 'texture-formats-tier1', and this device does not support it"),
+    (param("t 2d rgba8unorm rw", 0), "DeviceNotFoundError", "is a storage image of rgba8unorm with the access rw, which needs the feature 'texture-formats-tier2', and this device does not support it"),
+    (param("t 2d bgra8unorm w", 0), "DeviceNotFoundError", "is a storage image of bgra8unorm with the access w, which needs the feature 'bgra8unorm-storage', and this device does not support it"),
 ]  # fmt: skip
 
 
@@ -475,7 +475,7 @@ def test_too_many_images_name_the_limit(page: Browser, server: FileServer, monke
     limits = {"sampled images": (16, "SampledTextures"), "storage images": (4, "StorageTextures"), "samplers": (16, "Samplers")}
     for (name, (most, limit)), message in zip(limits.items(), found, strict=True):
         text = f"the webgpu function 'k' uses 33 {name}, but the limit of this device is {most} (max{limit}PerShaderStage)"
-        assert message == ["LaunchError", text]
+        assert message == ["DeviceNotFoundError", text]
 
 
 # -- needs

@@ -60,6 +60,24 @@ def test_one_of_several_candidates_with_names_moves(server: Server, register: Re
         function([0.0], 1)
 
 
+@pytest.mark.row("R24")
+def test_the_interface_of_the_best_variant_alone_moves(server: Server, register: Register) -> None:
+    """Several variants of one kind fit the device. Those behind the best are not asked for what they need."""
+    spec = devmod.TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("toy",), text_formats=("toy",),
+        architecture=lambda fmt, code: bytes(code[:1]).decode(), rank=lambda variant, arch: int(variant))  # fmt: skip
+    info = devmod.FunctionInfo("f", ["handle"], (), (), devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")]))
+    variants = [toy.ToyModule(spec, "toy", {"f": info}, number + noise(100_000).hex().encode()) for number in (b"1", b"3", b"2")]
+    register("devmod.targets", "toy", spec)
+    register("devmod.device", "toy", lambda: [toy.ToyDevice(0)])
+    register("devmod.load_from_bytes", "toy", lambda data: toy.ToyModule.from_wire(spec, data))
+    server.files["k.devmod"] = devmod.dumps(devmod.bundle(*variants))
+    module = devmod.load(server.url())
+    assert module["f"].info.interface == info.interface
+    starts = [server.files["k.devmod"].index(each.save_to_bytes()) for each in variants]  # type: ignore[union-attr]
+    assert [span.partition("-")[0] for span in server.spans] == ["0", str(starts[1])]
+    assert [each.variant for each in devmod.explain(module, "f").functions["f"]] == ["3", "2", "1"]
+
+
 @pytest.mark.parametrize("count", [20, 2000], ids=["small", "large"])
 def test_the_index_of_many_modules_and_4_kB_move(server: Server, count: int) -> None:
     modules = [Raw("toy", noise(64, number), functions=(f"f{number}",)) for number in range(count)]

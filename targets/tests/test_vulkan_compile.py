@@ -205,6 +205,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                     {"name": "LARGE", "id": 14, "type": "float64", "default": 1e100},
                 ],
                 "block_constants": [0, -1, 1],
+                "workgroup_memory": 1048,  # with the default values
             },
         )
     },
@@ -227,6 +228,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
             ],
             [Block((0, 5), 20, name="Params")],
             (64, 1, 1),
+            {"workgroup_memory": 256},
         ),
         "add": Interface(
             [

@@ -204,7 +204,7 @@ out = np.zeros(64, "float32")
 try:
     devmod.create("opencl", sys.argv[1].encode(), "cl", {"add": info})["add"](np.ones(64, "float32"), np.ones(64, "float32"), out, 64, grid=1, block=64)
     print(out[0])
-except devmod.ToolchainNotFoundError as error:
+except devmod.DeviceNotFoundError as error:
     print(error)
 """
 
@@ -224,7 +224,7 @@ def test_a_processor_that_pocl_does_not_know(allowed: str, device: Any, tmp_path
     process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert process.returncode == 0, process.stderr
     expected = (
-        f"{device.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL driver, such as "
+        f"the opencl function 'add' cannot be built: {device.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL driver, such as "
         'Intel\'s for the CPU (pip install "devmod-opencl[intel]"), or set DEVMOD_OPENCL_POCL_CPU=1: devmod then writes a name that PoCL knows into its record of the device, '
         "in the memory of this process"
     )

@@ -274,7 +274,7 @@ def test_a_device_without_addresses(device: Any, monkeypatch: pytest.MonkeyPatch
     assert array.numpy().tolist() == [1] * 8
     text = f"is on {other}, which gives arrays no addresses (missing feature: bufferDeviceAddress)"
     assert message(lambda: array.address) == f"the array {text}"
-    with pytest.raises(devmod.FormatError) as caught:
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
         fresh(UNIFORM)["k"].on(other)
     assert str(caught.value) == (
         f"the SPIR-V of the vulkan function 'k' needs the capability PhysicalStorageBufferAddresses, which {device} does not support "

@@ -442,10 +442,10 @@ def test_a_block_size_from_constants(device: Any) -> None:
     f.specialize(local_size_x=2, UP=False, LENGTH=7)(x, grid=1)
     assert x.tolist() == [1] * 4 + [8] * 12
     most = device.limits["maxComputeWorkGroupInvocations"]
-    with pytest.raises(devmod.LaunchError) as caught:
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
         f.specialize(local_size_x=most)(x, grid=1)
     assert str(caught.value) == (
-        f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkGroupInvocations is {most}, but the shader is built for blocks of "
+        f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkGroupInvocations is {most}, but the kernel is built for blocks of "
         f"({most}, 2, 1), {2 * most} threads"
     )
 
@@ -493,10 +493,10 @@ def test_push_constants_and_blocks_beyond_the_limit(device: Any) -> None:
         layout(push_constant) uniform P {{ {" ".join(f"int p{i};" for i in range(most // 4 + 1))} }};
         void main() {{ x[0] = p0 + p{most // 4}; }}
     """
-    with pytest.raises(devmod.LaunchError) as caught:
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
         kernel(source)
     assert str(caught.value) == (
-        f"the vulkan function 'k' cannot run on {device}: its maxPushConstantsSize is {most}, but the shader uses {most + 4} bytes of push "
+        f"the vulkan function 'k' cannot run on {device}: its maxPushConstantsSize is {most}, but the kernel uses {most + 4} bytes of push "
         "constants"
     )
     # Compilers refuse this size, so the test patches the words: OpConstant and OpExecutionMode LocalSize contain 4 in this shader.
@@ -505,10 +505,10 @@ def test_push_constants_and_blocks_beyond_the_limit(device: Any) -> None:
     for at in np.flatnonzero(spirv == 4):
         if spirv[at - 1] == 17 or spirv[at - 3] == 4 << 16 | 43:
             spirv[at] = threads
-    with pytest.raises(devmod.LaunchError) as caught:
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
         devmod.create("vulkan", {"k": packed(spirv.tobytes())}, "spv", {"k": FunctionInfo("main", ["handle"])})["k"]
     assert str(caught.value) == (
-        f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkGroupSize[0] is {threads - 1}, but the shader is built for blocks of "
+        f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkGroupSize[0] is {threads - 1}, but the kernel is built for blocks of "
         f"({threads}, 1, 1) threads"
     )
 
@@ -527,10 +527,10 @@ def test_shared_memory_beyond_the_limit(device: Any) -> None:
     x = np.zeros(1, "int32")
     f.specialize(LENGTH=most // 32)(x, grid=1)
     assert x[0] == 7
-    with pytest.raises(devmod.LaunchError) as caught:
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
         f.specialize(LENGTH=most // 32 + 1)(x, grid=1)
     assert str(caught.value) == (
-        f"the vulkan function 'k' cannot run on {device}: its maxComputeSharedMemorySize is {most}, but the shader uses {most + 32} bytes of shared "
+        f"the vulkan function 'k' cannot run on {device}: its maxComputeSharedMemorySize is {most}, but the kernel uses {most + 32} bytes of shared "
         "memory"
     )
 

@@ -239,36 +239,37 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
 
 @pytest.mark.row("R34")
 def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
-    start = f"the webgpu function 'k' cannot be launched on {device}: its "
+    start = f"the webgpu function 'k' cannot run on {device}: its "
     limits = device.limits
     x, threads = limits["maxComputeWorkgroupSizeX"], limits["maxComputeInvocationsPerWorkgroup"]
-    assert message_of(devmod.LaunchError, function, "", "", str(x + 1)) == (
-        f"{start}maxComputeWorkgroupSizeX is {x}, but the shader's workgroup is ({x + 1}, 1, 1)"
+    assert message_of(devmod.DeviceNotFoundError, function, "", "", str(x + 1)) == (
+        f"{start}maxComputeWorkgroupSizeX is {x}, but the kernel is built for blocks of ({x + 1}, 1, 1) threads"
     )
-    assert message_of(devmod.LaunchError, function, "", "", f"2, {threads}") == (
-        f"{start}maxComputeInvocationsPerWorkgroup is {threads}, but the shader's workgroup (2, {threads}, 1) has {2 * threads} threads"
+    assert message_of(devmod.DeviceNotFoundError, function, "", "", f"2, {threads}") == (
+        f"{start}maxComputeInvocationsPerWorkgroup is {threads}, but the kernel is built for blocks of (2, {threads}, 1), {2 * threads} threads"
     )
     most = limits["maxUniformBuffersPerShaderStage"]
     many = "".join(f"@group(0) @binding({n}) var<uniform> u{n}: u32;" for n in range(most + 1))
-    text = message_of(devmod.LaunchError, function, many, "".join(f"_ = u{n};" for n in range(most + 1)))
-    assert text == f"{start}maxUniformBuffersPerShaderStage is {most}, but the function uses {most + 1}"
+    text = message_of(devmod.DeviceNotFoundError, function, many, "".join(f"_ = u{n};" for n in range(most + 1)))
+    assert text == f"{start}maxUniformBuffersPerShaderStage is {most}, but the kernel uses {most + 1}"
     most = limits["maxStorageBuffersPerShaderStage"]
     many = "".join(f"@group(0) @binding({n}) var<storage> b{n}: array<u32>;" for n in range(most + 1))
-    text = message_of(devmod.LaunchError, function, many, "".join(f"_ = b{n}[0];" for n in range(most + 1)))
-    assert text == f"{start}maxStorageBuffersPerShaderStage is {most}, but the function uses {most + 1}"
+    text = message_of(devmod.DeviceNotFoundError, function, many, "".join(f"_ = b{n}[0];" for n in range(most + 1)))
+    assert text == f"{start}maxStorageBuffersPerShaderStage is {most}, but the kernel uses {most + 1}"
     most = limits["maxComputeWorkgroupStorageSize"]
     memory = f"var<workgroup> m: array<f32, {most // 4}>; var<workgroup> n: u32;"
-    text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the shader uses {most + 16} bytes of workgroup memory"
-    assert message_of(devmod.LaunchError, function, memory, "m[0] = 1; n = 2; x[0] = n + u32(m[1]);") == text
+    text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the kernel uses {most + 16} bytes of workgroup memory"
+    assert message_of(devmod.DeviceNotFoundError, function, memory, "m[0] = 1; n = 2; x[0] = n + u32(m[1]);") == text
     f = function("override N = 16; var<workgroup> m: array<vec4f, N>;", "m[id.x].x = 1; x[0] = u32(m[1].x);")
-    text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the shader uses {most + 16} bytes of workgroup memory"
-    assert message_of(devmod.LaunchError, f.specialize(N=most // 16 + 1), np.zeros(1, "uint32"), grid=1) == text
+    text = f"{start}maxComputeWorkgroupStorageSize is {most}, but the kernel uses {most + 16} bytes of workgroup memory"
+    assert message_of(devmod.DeviceNotFoundError, f.specialize(N=most // 16 + 1), np.zeros(1, "uint32"), grid=1) == text
     f.specialize(N=4)(np.zeros(1, "uint32"), grid=1)
     most = limits["maxUniformBufferBindingSize"]
     members = ", ".join(f"m{n}: vec4f" for n in range(most // 16 + 1))
-    text = f"{start}maxUniformBufferBindingSize is {most}, but the function has a uniform of {most + 16} bytes"
+    text = f"{start}maxUniformBufferBindingSize is {most}, but the kernel has a uniform of {most + 16} bytes"
     assert (
-        message_of(devmod.LaunchError, function, f"struct U {{ {members} }} @group(0) @binding(1) var<uniform> u: U;", "_ = u.m0;") == text
+        message_of(devmod.DeviceNotFoundError, function, f"struct U {{ {members} }} @group(0) @binding(1) var<uniform> u: U;", "_ = u.m0;")
+        == text
     )
 
 
@@ -324,8 +325,8 @@ def test_specialize(device: Any) -> None:
     text = "the webgpu function 'k' is built for blocks of (4, 1, 1) threads, and (8, 2, 1) was given; omit block="
     assert message_of(devmod.ArgumentError, by_number, x, grid=1, block=(8, 2)) == text
     most = device.limits["maxComputeWorkgroupSizeX"]
-    assert message_of(devmod.LaunchError, f.specialize(WIDTH=most + 4, by=1), x, grid=1).endswith(
-        f"its maxComputeWorkgroupSizeX is {most}, but the shader's workgroup is ({most + 4}, {most // 4 + 1}, 1)"
+    assert message_of(devmod.DeviceNotFoundError, f.specialize(WIDTH=most + 4, by=1), x, grid=1).endswith(
+        f"its maxComputeWorkgroupSizeX is {most}, but the kernel is built for blocks of ({most + 4}, {most // 4 + 1}, 1) threads"
     )
     for constants, text in (
         ({"WIDE": 1}, "has no constant 'WIDE' to specialize; it has: 'WIDTH', 'HEIGHT', 'by', 'on'. Did you mean 'WIDTH'?"),
@@ -861,7 +862,7 @@ def test_an_unsupported_feature(device: Any) -> None:
     interface = Interface([Param("x", "buffer", "uint32", "rw", (0, 0))], extra={"features": ["shader-f128"]})
     text = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 1; }"
     module = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)})
-    assert message_of(devmod.FormatError, module.get_function, "k") == (
+    assert message_of(devmod.DeviceNotFoundError, module.get_function, "k") == (
         f"the webgpu function 'k' needs the feature shader-f128, which {device} does not support"
     )
 

@@ -17,7 +17,8 @@
 - Push constants come last, one scalar argument for each member, in a block whose place is "push". A member of another type is a
   scalar of type ``uint8xN`` with `align`, and with the members of that type.
 - ``Interface.block`` is the workgroup size, with the default values of the constants that it depends on. ``Interface.extra`` contains
-  the constants ("constants", "block_constants") in the form of `devmod.backend.PipelineConstant`.
+  the constants ("constants", "block_constants") in the form of `devmod.backend.PipelineConstant`, and the bytes of shared memory
+  ("workgroup_memory").
 - The shader map has one entry for each function, with the same key as the fmap. FunctionInfo.name is the entry point. Several entry
   points of one file have the same bytes under several names.
 
@@ -340,6 +341,8 @@ class ReflectedShader(NamedTuple):
         Its place in the source, for messages.
     needs, subgroup
         What the device must have, as in `devmod.Interface`.
+    workgroup_memory
+        The bytes of workgroup memory (shared memory) that it uses, with the default values of the constants that they depend on.
     """
 
     symbol: str
@@ -353,6 +356,7 @@ class ReflectedShader(NamedTuple):
     location: str = ""
     needs: Sequence[str] = ()
     subgroup: int | None = None
+    workgroup_memory: int = 0
 
 
 def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
@@ -406,6 +410,8 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
         extra["constants"] = [constant.to_dict() for constant in shader.constants]
     if any(source != -1 for source in shader.block_constants):
         extra["block_constants"] = [each if isinstance(each, int) else list(each) for each in shader.block_constants]
+    if shader.workgroup_memory:
+        extra["workgroup_memory"] = shader.workgroup_memory
     return ReflectedFunction(
         shader.symbol,
         types,

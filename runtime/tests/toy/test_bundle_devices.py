@@ -206,3 +206,47 @@ def test_the_name_of_a_need_adds_no_line_to_an_error(devices: list[toy.ToyDevice
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         needing("a\nb")["f"](np.zeros(4, "float32"), grid=1, block=1)
     assert str(caught.value) == "the toy function 'f' needs a\\nb, which toy device 0 (toy number 0) does not have"
+
+
+# -- limits
+
+
+def requiring(*block: int, variant: str = "1") -> toy.ToyModule:
+    """Return a module whose function requires a block."""
+    made = module(variant)
+    info = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")], (), (*block, 1, 1)[:3]))
+    other = toy.ToyModule(spec("toy"), "toy", {"f": info}, variant.encode())
+    other.runs, other.launcher_type = made.runs, made.launcher_type
+    return other
+
+
+@pytest.mark.row("R40")
+def test_a_candidate_beyond_a_limit_is_skipped_and_explained(devices: list[toy.ToyDevice], monkeypatch: Any) -> None:
+    monkeypatch.setattr(toy.ToyDevice, "block_limits", ("max_block", "unreported", "unreported", "max_block"))
+    wide, flat, plain = requiring(65), requiring(8, 9), module("1")
+    bundle = devmod.bundle(wide, flat, plain)
+    best, *others = devmod.explain(bundle, "f").functions["f"]
+    assert (best.outcome, best.name) == ("best", "toy/toy for 1")
+    reasons = [
+        f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of (65, 1, 1) threads",
+        f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of (8, 9, 1), 72 threads",
+    ]
+    assert [(each.outcome, each.reason, each.text) for each in others] == [("refused", "no device", each) for each in reasons]
+    bundle["f"](devices[0].zeros(4, "float32"), grid=1, block=1)
+    assert (wide.built, flat.built, plain.built) == ([], [], [("f", 0)])
+    for made, reason in zip((wide, flat), reasons, strict=True):
+        with pytest.raises(devmod.DeviceNotFoundError) as caught:
+            made["f"]
+        assert str(caught.value) == f"the toy function 'f' {reason}"
+    assert requiring(64)["f"].block == (64, 1, 1)
+
+
+def test_a_backend_has_reasons_of_its_own(devices: list[toy.ToyDevice], monkeypatch: Any) -> None:
+    monkeypatch.setattr(toy.ToyDevice, "lacks", lambda device, interface: "cannot be built: it has no compiler")
+    plain = FunctionInfo("f", ["handle"])  # a function without an interface is asked about too
+    for info in (INFO, plain):
+        made = toy.ToyModule(spec("toy"), "toy", {"f": info}, b"1")
+        with pytest.raises(devmod.DeviceNotFoundError) as caught:
+            made["f"]
+        assert str(caught.value) == "the toy function 'f' cannot be built: it has no compiler"
+        assert devmod.explain(devmod.bundle(made), "f").best("f") is None

@@ -3,7 +3,8 @@
 A function resolves to the first candidate that is installed and fits a device. The candidates are tried kind by kind: the kinds of
 ``prefer``, then those of DEVMOD_PREFER, then the others in the order of the file. Within a kind, the target's spec ranks the variants
 for the first device that any of them fits; an unreadable variant ("") comes last. A candidate does not fit a device that lacks one of its
-needs. DEVMOD_DEVICE restricts a kind to one device. A candidate without a working runtime or device is skipped and noted. If the chosen
+needs, or a limit that the function exceeds; the candidates are asked one by one, so that the interfaces behind the chosen one are not
+read. DEVMOD_DEVICE restricts a kind to one device. A candidate without a working runtime or device is skipped and noted. If the chosen
 candidate fails (its source does not compile, its bytes are damaged), the error is raised: another kind would hide it.
 """
 
@@ -137,28 +138,35 @@ def _on_devices(name: str, kind: str, usable: Sequence[Module], target_device: D
     if devices is None:
         yield from ((module, None, True, "its runtime is installed") for module in usable)
         return
-    lacking: dict[Module, DevmodError] = {}
-    matches: list[tuple[int, Module]] = []
-    for device in devices:
-        arch = str(getattr(device, "arch", ""))
-        ranked = [(number, module) for module in usable if (number := _rank(rank, module, arch)) is not None]
-        unmet = {module: problem for _, module in ranked if (problem := unmet_needs(_interface_of(module, name), device))}
-        lacking |= {module: DeviceNotFoundError(problem, kind=kind) for module, problem in unmet.items()}
-        matches = sorted((pair for pair in ranked if pair[1] not in unmet), key=lambda pair: -pair[0])
-        if matches:
-            break
-    fitting = {module for _, module in matches}
     archs = ", ".join(dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices))
-    for module in usable:
-        if module not in fitting:
-            variant = variant_of(module)
-            unfit = f"{device} does not run {variant}" if described else f"no {kind} device fits {variant}; there is: {archs}"
-            yield module, None, False, lacking.get(module) or DeviceNotFoundError(unfit, kind=kind)
-    if matches:
-        is_default = device is not target_device and device is devices[0]
+    lacking: dict[Module, DevmodError] = {}
+
+    def verdict(module: Module) -> Verdict:
+        if problem := unmet_needs(_interface_of(module, name), device):
+            lacking[module] = DeviceNotFoundError(problem, kind=kind)
+            return refusal(module)
         # Behind the colon stand features, of which Vulkan has fifty.
         text = f"{kind} device {device.index}" + (f", {arch.partition(':')[0] or 'of unknown architecture'}" if rank is not None else "")
-        yield from ((module, device, is_default, f"it fits {device if described else text}") for _, module in matches)
+        is_default = device is not target_device and device is devices[0]
+        return module, device, is_default, f"it fits {device if described else text}"
+
+    def refusal(module: Module) -> Verdict:
+        variant = variant_of(module)
+        unfit = f"{device} does not run {variant}" if described else f"no {kind} device fits {variant}; there is: {archs}"
+        return module, None, False, lacking.get(module) or DeviceNotFoundError(unfit, kind=kind)
+
+    for device in devices:
+        arch = str(getattr(device, "arch", ""))
+        ranks = {module: number for module in usable if (number := _rank(rank, module, arch)) is not None}
+        ranked = sorted(ranks, key=lambda each: -ranks[each])
+        # The interfaces behind that of the best are read if the caller goes on: a file at a URL would fetch each.
+        for number, module in enumerate(ranked, 1):
+            if (best := verdict(module))[1] is not None:
+                yield from (refusal(each) for each in usable if each not in ranked[number - 1 :])
+                yield best
+                yield from map(verdict, ranked[number:])
+                return
+    yield from map(refusal, usable)
 
 
 def _not_runnable(module: Module) -> DevmodError | None:

@@ -69,6 +69,7 @@ class MetalDevice(Device):
 
     kind = "metal"
     dlpack_type = _DLPACK_METAL
+    block_limits = tuple(f"maxThreadsPerThreadgroup.{axis}" for axis in ("width", "height", "depth"))
 
     def __init__(self, handle: Any, index: int) -> None:
         properties = metal().properties(handle)
@@ -79,7 +80,7 @@ class MetalDevice(Device):
         self.driver_version = properties.system
         self.memory = properties.memory
         self.limits = {
-            **dict(zip((f"maxThreadsPerThreadgroup.{axis}" for axis in ("width", "height", "depth")), properties.threads, strict=True)),
+            **dict(zip(self.block_limits, properties.threads, strict=True)),
             "maxThreadgroupMemoryLength": properties.threadgroup_memory,
             "maxBufferLength": properties.buffer_length,
             # Apple's table of features: the alignment of buffers in the constant address space is 4 or 32 bytes. In the device address

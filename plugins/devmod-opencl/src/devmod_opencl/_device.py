@@ -12,9 +12,10 @@ from threading import RLock
 
 from devmod import Device, Event, Stream
 from devmod.backend import Once
-from devmod.errors import LaunchError
+from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
+from devmod_opencl._pocl import name_processor
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from devmod import Interface
     from devmod_runtime import Image, Lease, Sampler
 
 
@@ -153,6 +155,8 @@ class OpenCLDevice(Device):
     kind = "opencl"
     dlpack_type = _DLPACK_OPENCL
 
+    block_limits = (*(f"max_work_item_sizes[{axis}]" for axis in range(3)), "max_work_group_size")
+
     def __init__(self, handle: Any, index: int, context: Any = None) -> None:
         self.handle = handle
         self.index = index
@@ -210,6 +214,13 @@ class OpenCLDevice(Device):
         """The sizes that the attribute ``intel_reqd_sub_group_size`` may have; () if the driver does not provide them."""
         result: tuple[int, ...] = self._once.get("subgroup_sizes", lambda: _driver.subgroup_sizes(self.handle))
         return result
+
+    def lacks(self, interface: Interface | None) -> str:
+        try:
+            name_processor(self.handle)
+        except DeviceNotFoundError as error:
+            return f"cannot be built: {error}"
+        return super().lacks(interface)
 
     @property
     def context(self) -> Any:

@@ -103,6 +103,8 @@ class OpenCLPrograms(Programs):
         ------
         CompileError, FormatError
             The driver refuses the payload.
+        DeviceNotFoundError
+            The device does not support the payload's format, or PoCL does not know the processor.
         """
         return self._built.get(device, lambda: self._build(device))
 
@@ -140,7 +142,7 @@ class OpenCLPrograms(Programs):
         if self.fmt in ("cl", "il"):
             return self._build_portable(device)
         if self.fmt in _VENDORS and not _supports(device, self.fmt):
-            raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+            raise DeviceNotFoundError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
         from devmod_opencl._trial import try_binary
 
         try_binary(device, self.code, list(self._functions.values()))

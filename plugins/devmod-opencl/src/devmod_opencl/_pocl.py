@@ -19,7 +19,7 @@ import os
 import sys
 
 from devmod.backend import environment_flag
-from devmod.errors import ToolchainNotFoundError, pip_install
+from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_opencl._driver import POCL
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def name_processor(device: Any) -> None:
 
     Raises
     ------
-    ToolchainNotFoundError
+    DeviceNotFoundError
         PoCL does not know the processor, and the environment variable is not set.
     """
     if sys.platform != "linux" or os.uname().machine != "x86_64" or device.platform.name != POCL:
@@ -58,7 +58,7 @@ def name_processor(device: Any) -> None:
     if not address:
         return
     if not environment_flag(VARIABLE):
-        raise ToolchainNotFoundError(
+        raise DeviceNotFoundError(
             f"{device.name} cannot compile kernels: the LLVM of this PoCL does not know the processor. Either use another OpenCL "
             f"driver, such as Intel's for the CPU ({pip_install('devmod-opencl[intel]')}), or set {VARIABLE}=1: devmod then writes a name "
             "that PoCL knows into its record of the device, in the memory of this process",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from math import prod
 
 from devmod import Device, Event, Stream
 from devmod.backend import ConversionError, Once, environment_text
@@ -13,6 +14,7 @@ from devmod_vulkan import _features
 from devmod_vulkan._driver import array, ffi, make, vk
 from devmod_vulkan._logical import AFTER, BEFORE, ONE_TIME, Logical, Waiter
 from devmod_vulkan._physical import Physical, physical_devices
+from devmod_vulkan._shader import bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from devmod import Image, Sampler
+    from devmod import Image, Interface, Sampler
     from devmod_vulkan._images import DeviceImage
     from devmod_vulkan._logical import Timer
     from devmod_vulkan._memory import Memory
@@ -47,6 +49,7 @@ class VulkanDevice(Device):
 
     kind = "vulkan"
     dlpack_type = _DLPACK_VULKAN
+    block_limits = (*(f"maxComputeWorkGroupSize[{axis}]" for axis in range(3)), "maxComputeWorkGroupInvocations")
 
     def __init__(self, physical: Physical, index: int) -> None:
         self.physical = physical
@@ -72,6 +75,33 @@ class VulkanDevice(Device):
         """
         logical: Logical = self._once.get("logical", lambda: Logical(self, self.physical))
         return logical
+
+    def lacks(self, interface: Interface | None) -> str:
+        if interface is not None and interface.subgroup and not self.subgroup_sizes:
+            return (
+                f"requires subgroups of {interface.subgroup} threads, but {self} cannot be required to have a size (missing feature: "
+                "subgroupSizeControl)"
+            )
+        return super().lacks(interface)
+
+    def uses(self, interface: Interface) -> Iterator[tuple[str, int, str]]:
+        yield from super().uses(interface)
+        block, subgroup = interface.block, interface.subgroup
+        if block and subgroup:
+            # Rounded up: the last subgroup may have fewer threads.
+            groups = -(-prod(block) // subgroup)
+            yield "maxComputeWorkgroupSubgroups", groups, f"is built for blocks of {block} with subgroups of {subgroup} threads"
+        memory = interface.extra.get("workgroup_memory", 0)
+        if isinstance(memory, int):  # a file may have anything there
+            yield "maxComputeSharedMemorySize", memory, f"uses {memory} bytes of shared memory"
+        uniforms = [bytes_of(param.type) for param in interface.params if param.kind == "uniform"]
+        for each in interface.blocks:
+            if each.at == "push":
+                yield "maxPushConstantsSize", -(-each.size // 4) * 4, f"uses {each.size} bytes of push constants"
+            else:
+                uniforms.append(each.size)
+        for size in uniforms:
+            yield "maxUniformBufferRange", size, f"uses a uniform block of {size} bytes"
 
     @property
     def default_stream(self) -> VulkanStream:

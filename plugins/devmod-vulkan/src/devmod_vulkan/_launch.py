@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from devmod.backend import constants_of
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
+from devmod.errors import ArgumentError, DeviceNotFoundError
 from devmod.targets.vulkan.architecture import capability_name
 from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod_vulkan import _features
@@ -65,7 +65,9 @@ class VulkanLauncher(Launcher):
         self._constants = {each.constant.id: each for each in constants if each.constant.id is not None}
         self._values = {number: each.value for number, each in self._constants.items()}
         reflected = shader.reflect(self._values) if self._values else shader.reflected
-        self.interface = shader.interface.replace(block=reflected.block)
+        # The constants may be in the size of the block and of shared memory.
+        extra = {**shader.interface.extra, "workgroup_memory": reflected.workgroup_memory}
+        self.interface = shader.interface.replace(block=reflected.block, extra=extra)
         self._unset = [each for each in reflected.constants if each.default is None]
         if reflected.block is None and not self._unset:  # the defaults give a block without threads
             self._unset = [each for each in reflected.constants if each.id not in self._values]
@@ -84,7 +86,7 @@ class VulkanLauncher(Launcher):
         return self._shader.lengths_read()
 
     def kernel(self, device: VulkanDevice) -> Kernel:
-        check_device(self._shader, device, self.interface.block, self._values)
+        check_device(self._shader, device)
         data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
         return VulkanKernel(self._build(self._shader, device, data), device, self.interface.block, self._shader)
 
@@ -180,93 +182,49 @@ _DESCRIPTORS = {
 }
 
 
-def check_device(
-    shader: Shader, device: VulkanDevice, block: tuple[int, int, int] | None, values: Mapping[int, bool | int | float]
-) -> None:
-    """Check that the device can run a shader, before the driver receives it.
+def check_device(shader: Shader, device: VulkanDevice) -> None:
+    """Check what only the SPIR-V has of the device's version, capabilities and limits, before the driver receives it.
 
-    Parameters
-    ----------
-    shader, device
-        The shader and the device.
-    block
-        The block size, if it is known.
-    values
-        The number and the value of each constant that is set.
+    `VulkanDevice.lacks` has checked what the interface has.
 
     Raises
     ------
-    FormatError
-        The device does not support the shader's SPIR-V version, or one of its capabilities.
     DeviceNotFoundError
-        The device cannot be required to have the size of the function's subgroups. A bundle skips such a candidate.
-    LaunchError
-        The shader exceeds a limit of the device.
+        The device cannot run the shader. A bundle skips such a candidate.
     """
     physical = device.physical
     newest = _features.newest_spirv(physical.version)
     start = f"the SPIR-V of the vulkan function {shader.name!r}"
+
+    def unfit(text: str) -> DeviceNotFoundError:
+        return DeviceNotFoundError(text, kind="vulkan", function=shader.name)
+
     if shader.version > newest:
-        raise FormatError(
+        raise unfit(
             f"{start} has version {_dotted(shader.version)}, but {device} (Vulkan {_dotted(physical.version)}) supports at most "
-            f"{_dotted(newest)}. Compile it for that version: -t 'vulkan -arch=spirv{_dotted(newest)}'",
-            kind="vulkan",
-            function=shader.name,
+            f"{_dotted(newest)}. Compile it for that version: -t 'vulkan -arch=spirv{_dotted(newest)}'"
         )
     for capability in shader.capabilities:
         if not _features.has(capability, physical.features):
-            raise FormatError(
+            raise unfit(
                 f"{start} needs the capability {capability_name(capability)}, which {device} does not support "
-                f"({_features.missing_feature(capability)})",
-                kind="vulkan",
-                function=shader.name,
+                f"({_features.missing_feature(capability)})"
             )
     if device.name.startswith("SwiftShader") and shader.stores_addresses():
-        raise FormatError(
+        raise unfit(
             f"{start} has a variable or a choice of addresses, and SwiftShader's compiler crashes on them. Store an address as a uvec2 "
-            "(GL_EXT_buffer_reference_uvec2), or use another device",
-            kind="vulkan",
-            function=shader.name,
+            "(GL_EXT_buffer_reference_uvec2), or use another device"
         )
-    limits = physical.limits
-
-    def over_limit(limit: str, usage: str) -> LaunchError:
-        return LaunchError(
-            f"the vulkan function {shader.name!r} cannot run on {device}: its {limit} is {limits[limit]}, but the shader {usage}",
-            kind="vulkan",
-            function=shader.name,
-        )
-
-    for axis, threads in enumerate(block or ()):
-        if threads > limits[f"maxComputeWorkGroupSize[{axis}]"]:
-            raise over_limit(f"maxComputeWorkGroupSize[{axis}]", f"is built for blocks of {block} threads")
-    if block and block[0] * block[1] * block[2] > limits["maxComputeWorkGroupInvocations"]:
-        raise over_limit("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, {block[0] * block[1] * block[2]} threads")
-    subgroup = shader.interface.subgroup
-    if subgroup and subgroup not in device.subgroup_sizes:
-        raise DeviceNotFoundError(
-            f"{start} requires subgroups of {subgroup} threads, but {device} cannot be required to have a size (missing feature: "
-            "subgroupSizeControl)",
-            kind="vulkan",
-            function=shader.name,
-        )
-    if subgroup and block and block[0] * block[1] * block[2] > subgroup * limits["maxComputeWorkgroupSubgroups"]:
-        raise over_limit("maxComputeWorkgroupSubgroups", f"is built for blocks of {block} with subgroups of {subgroup} threads")
-    shared = shader.shared_bytes(values)
-    if shared > limits["maxComputeSharedMemorySize"]:
-        raise over_limit("maxComputeSharedMemorySize", f"uses {shared} bytes of shared memory")
-    places = Places(shader)
-    if places.push_size > limits["maxPushConstantsSize"]:
-        raise over_limit("maxPushConstantsSize", f"uses {places.push_size} bytes of push constants")
-    if places.sets > limits["maxBoundDescriptorSets"]:
-        raise over_limit("maxBoundDescriptorSets", f"uses descriptor set {places.sets - 1}")
+    limits, places = physical.limits, Places(shader)
+    uses = [("maxBoundDescriptorSets", places.sets, f"descriptor set {places.sets - 1}")]
     for limit, kinds in _DESCRIPTORS.items():
         number = sum(each in kinds for each in places.bindings.values())
+        uses.append((limit, number, str(number)))
+    for limit, number, use in uses:
         if number > limits[limit]:
-            raise over_limit(limit, f"uses {number}")
-    for _, size, _ in places.uniforms:
-        if size > limits["maxUniformBufferRange"]:
-            raise over_limit("maxUniformBufferRange", f"uses a uniform block of {size} bytes")
+            raise unfit(
+                f"the vulkan function {shader.name!r} cannot run on {device}: its {limit} is {limits[limit]}, but the kernel uses {use}"
+            )
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).
 _USES_UNIFORM = 1
-#: In SPIR-V: the storage class of shared memory, and the opcode of pointer types.
-_WORKGROUP, _POINTER = 4, 32
+#: In SPIR-V: the opcode of pointer types.
+_POINTER = 32
 #: The capability PhysicalStorageBufferAddresses, and the storage class of its pointers.
 _ADDRESSES, _PHYSICAL = 5347, 5349
 #: The opcodes of variables, and of values that come from several branches.
@@ -31,8 +31,6 @@ _OPAQUE = ("image", "sampler", "combined")
 _COMBINED = "image with a sampler"
 #: The bytes of a scalar of a function without an interface.
 _SCALAR = 8
-#: The deepest nesting of types in shared memory.
-_DEEPEST = 32
 
 
 class Shader:
@@ -207,46 +205,6 @@ class Shader:
         block = info.interface.block if info.interface is not None else None
         if block is not None and reflected.block is not None and block != reflected.block:
             raise self._shader_error(f"is built for blocks of {reflected.block} threads, but the payload's fmap gives {block}")
-
-    def shared_bytes(self, values: Mapping[int, bool | int | float]) -> int:
-        """Return the bytes of shared memory that the entry point uses. Types of unknown size are not counted.
-
-        Parameters
-        ----------
-        values
-            The number and the value of each constant that is set.
-        """
-        module = self.module
-        entry = next(each for each in module.entries if each.name == self.entry)
-        lengths = SpirvConstants(module, values).values
-        total = 0
-        sizes: dict[int, int] = {}
-        for number in module.used_by(entry):
-            pointer, storage = module.variables[number]
-            opcode, operands = module.types.get(pointer, (0, ()))
-            if storage == _WORKGROUP and opcode == _POINTER:
-                total += self._size(operands[1], lengths, sizes, 0)
-        return total
-
-    def _size(self, number: int, lengths: Mapping[int, int], sizes: dict[int, int], depth: int) -> int:
-        # Each type is computed once: nested structs would take a time that is the product of their member counts.
-        if number not in sizes:
-            sizes[number] = self._compute_size(number, lengths, sizes, depth + 1) if depth < _DEEPEST else 0
-        return sizes[number]
-
-    def _compute_size(self, number: int, lengths: Mapping[int, int], sizes: dict[int, int], depth: int) -> int:
-        opcode, operands = self.module.types.get(number, (0, ()))
-        if opcode in (21, 22):  # integers and floats
-            return operands[0] // 8
-        if opcode == 20:  # bool
-            return 4
-        if opcode in (23, 24):  # vectors and matrices
-            return operands[1] * self._size(operands[0], lengths, sizes, depth)
-        if opcode == 28:  # arrays
-            return max(lengths.get(operands[1], 0), 0) * self._size(operands[0], lengths, sizes, depth)
-        if opcode == 30:  # structs
-            return sum(self._size(member, lengths, sizes, depth) for member in operands)
-        return 0
 
     def stores_addresses(self) -> bool:
         """Return whether a variable of a function, or a value that comes from several branches, is a pointer to a buffer."""

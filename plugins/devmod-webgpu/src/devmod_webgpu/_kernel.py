@@ -5,10 +5,9 @@ each time.
 from __future__ import annotations
 
 from functools import partial
-from math import prod
 from typing import NamedTuple
 
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError
+from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_runtime import Kernel, LaunchConfig
 from devmod_webgpu import _driver
 from devmod_webgpu._copy import Region
@@ -27,18 +26,8 @@ if TYPE_CHECKING:
     #: Returns the shader module of a text; the last argument is its name in messages.
     Compile = Callable[[WebGPUDevice, str, str], Any]
 
-#: The key for the bytes of workgroup memory in an interface's `extra`.
-MEMORY = "workgroup_memory"
 #: The most blocks in x with which TVM's shaders are launched unfolded.
 _FOLD = 65535
-#: WebGPU's limits on the bindings of a shader, and the bindings that each counts.
-_COUNTED = (
-    ("StorageBuffers", ("storage", "read-only-storage")),
-    ("UniformBuffers", ("uniform",)),
-    ("SampledTextures", ("texture",)),
-    ("StorageTextures", ("storage_texture",)),
-    ("Samplers", ("sampler",)),
-)
 
 
 class Built(NamedTuple):
@@ -74,7 +63,6 @@ class WebGPUKernel(Kernel):
         # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is
         # queued, because the next write follows the launch in the queue.
         self._free: list[list[list[Any]]] = []
-        self._check_limits()
         if constants is not None:  # else a call is refused
             self._build = partial(self._build_with, compile_text, text, info.name, constants)
             self._default = self._build(self._first_unfiltered())
@@ -115,63 +103,6 @@ class WebGPUKernel(Kernel):
                 kind="webgpu",
                 function=self._name,
             ) from error
-
-    def _check_limits(self) -> None:
-        """Check the function against the device.
-
-        Raises
-        ------
-        LaunchError
-            The function exceeds a limit of the device.
-        FormatError
-            The device lacks a feature.
-        DeviceNotFoundError
-            The device cannot be required to have the size of the function's subgroups. A bundle skips such a candidate.
-        """
-        interface, bindings, limits = self._interface, self._bindings, self._device.limits
-        features = interface.extra.get("features", [])
-        # A file may have a value that is not a list. The message then names that value.
-        missing = [each for each in (features if isinstance(features, list) else [features]) if str(each) not in self._device.features]
-        if missing:
-            raise FormatError(
-                f"the webgpu function {self._name!r} needs the feature {missing[0]}, which {self._device} does not support",
-                kind="webgpu",
-                function=self._name,
-            )
-        memory, block = interface.extra.get(MEMORY, 0), interface.block
-        uses = [("maxBindGroups", bindings.groups, f"the function uses {bindings.groups} groups")]
-        for limit, types in _COUNTED:
-            count = sum(each.type in types for each in bindings.listed)
-            uses.append((f"max{limit}PerShaderStage", count, f"the function uses {count}"))
-        for each in self._images:
-            param = interface.params[each.argument]
-            problem = self._device.storage_problem(param.format, param.access) if each.type == "storage_texture" else ""
-            if problem:
-                raise FormatError(
-                    f"the webgpu function {self._name!r}: {self._label(each)} is an image of {param.format}: {problem}",
-                    kind="webgpu",
-                    function=self._name,
-                )
-        sizes, can_choose = self._device.subgroup_sizes, "subgroup-size-control" in self._device.features
-        if interface.subgroup is not None and interface.subgroup not in sizes and not can_choose:
-            raise DeviceNotFoundError(
-                f"the webgpu function {self._name!r} needs subgroups of {interface.subgroup} threads, and {self._device} chooses the size",
-                kind="webgpu",
-                function=self._name,
-            )
-        if isinstance(memory, int):
-            uses.append(("maxComputeWorkgroupStorageSize", memory, f"the shader uses {memory} bytes of workgroup memory"))
-        for block_ in interface.blocks:
-            uses.append(("maxUniformBufferBindingSize", block_.size, f"the function has a uniform of {block_.size} bytes"))
-        if block is not None:
-            uses += [
-                (f"maxComputeWorkgroupSize{axis}", count, f"the shader's workgroup is {block}")
-                for axis, count in zip("XYZ", block, strict=True)
-            ]
-            uses.append(("maxComputeInvocationsPerWorkgroup", prod(block), f"the shader's workgroup {block} has {prod(block)} threads"))
-        for limit, used, use in uses:
-            if used > limits[limit]:
-                raise self._invalid_launch(f"its {limit} is {limits[limit]}, but {use}")
 
     # -- launch configuration
 

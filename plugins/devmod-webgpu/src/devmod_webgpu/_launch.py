@@ -14,7 +14,7 @@ from devmod_runtime import DeviceArray, Launcher, specialize_constants
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._device import WebGPUDevice, devices
 from devmod_webgpu._driver import wgpu
-from devmod_webgpu._kernel import MEMORY, WebGPUKernel
+from devmod_webgpu._kernel import WebGPUKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class WebGPULauncher(Launcher):
             if self._reflected:
                 raise self._error(f"with these constants, {error}", next(iter(constants), "")) from error
             shader = None  # the constants are not the cause; the device's compiler decides
-        memory = {MEMORY: shader.extra.get(MEMORY, 0)} if shader is not None else {}
+        memory = {"workgroup_memory": shader.extra.get("workgroup_memory", 0)} if shader is not None else {}
         block = shader.block if shader is not None else None
         launcher.interface = self.interface.replace(block=block, extra={**self.interface.extra, **memory})
         return launcher

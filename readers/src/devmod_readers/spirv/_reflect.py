@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE = 3, 11, 24, 25
 _WORKGROUP_SIZE = 25
-_UNIFORM_CONSTANT, _UNIFORM, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = 0, 2, 9, 10, 12
+_UNIFORM_CONSTANT, _UNIFORM, _WORKGROUP, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORAGE_BUFFER = 0, 2, 4, 9, 10, 12
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
 #: The capability.
 _RAY_QUERY = 4472
+#: The deepest nesting of types in shared memory, and its most bytes: a file has integers of 64 bits, and a browser exact ones of 53.
+_DEEPEST, _MOST_MEMORY = 32, 1 << 53
 
 
 def reflect(module: SpirvModule, location: str, *, include_unused: bool, constants: SpirvConstants | None = None) -> list[ReflectedShader]:
@@ -121,7 +123,36 @@ def _shader(
         block=block,
         block_constants=sources,
         location=location,
+        workgroup_memory=_workgroup_memory(module, entry, constants.values),
     )
+
+
+def _workgroup_memory(module: SpirvModule, entry: EntryPoint, lengths: Mapping[int, int]) -> int:
+    """Return the bytes of shared memory that an entry point uses. Types of unknown size count 0."""
+    pointers = [pointer for pointer, storage in (module.variables[number] for number in module.used_by(entry)) if storage == _WORKGROUP]
+    sizes: dict[int, int] = {}
+
+    def size(number: int, depth: int) -> int:
+        # Each type is computed once: nested structs would take a time that is the product of their member counts.
+        if number not in sizes:
+            sizes[number] = compute(number, depth + 1) if depth < _DEEPEST else 0
+        return sizes[number]
+
+    def compute(number: int, depth: int) -> int:
+        opcode, operands = module.types.get(number, (0, ()))
+        if opcode in (21, 22):  # integers and floats
+            return operands[0] // 8
+        if opcode == 20:  # bool
+            return 4
+        if opcode in (23, 24):  # vectors and matrices
+            return operands[1] * size(operands[0], depth)
+        if opcode == 28:  # arrays
+            return max(lengths.get(operands[1], 0), 0) * size(operands[0], depth)
+        if opcode == 30:  # structs
+            return sum(size(member, depth) for member in operands)
+        return 0
+
+    return min(sum(size(_pointee(module, pointer), 0) for pointer in pointers), _MOST_MEMORY)
 
 
 def _with_names(constants: list[PipelineConstant], sources: Iterable[int | tuple[int, ...]]) -> list[PipelineConstant]:

@@ -168,13 +168,11 @@ class _Reader:
             location=location,
             needs=tuple(_NEEDS[name] for name in self._module.enabled if name in _NEEDS),
             subgroup=self._subgroup(declared),
+            workgroup_memory=self._workgroup_memory(parts),
         )
         entry = reflected_function("webgpu", shader)
-        added = {
-            "workgroup_memory": self._workgroup_memory(parts),
-            "features": [FEATURES[name] for name in self._module.enabled if name in FEATURES],
-        }
-        extra = {**entry.extra, **{key: value for key, value in added.items() if value}}
+        features = [FEATURES[name] for name in self._module.enabled if name in FEATURES]
+        extra = {**entry.extra, **({"features": features} if features else {})}
         return entry.replace(params=[with_min_size(param, min_sizes) for param in entry.params], extra=extra)
 
     def _workgroup_memory(self, parts: list[Declaration]) -> int:

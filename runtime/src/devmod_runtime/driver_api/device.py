@@ -407,6 +407,7 @@ class DriverDevice(Device):
 
     api: Api
     stream_type: type[DriverStream] = DriverStream
+    block_limits = (*(f"max_block_dim_{axis}" for axis in "xyz"), "max_threads_per_block")
 
     def __init__(self, driver: Driver, index: int) -> None:
         self.driver = driver

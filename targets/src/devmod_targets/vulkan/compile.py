@@ -120,6 +120,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             raise
         raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
     reflected, codes = compiled
+    reflected = {name: _with_memory(request, function, codes[function.symbol]) for name, function in reflected.items()}
     fmap = merge_declared(SPEC, reflected, request.fmap)
     assert SPEC.unpack is not None
     packed = {symbol: SPEC.unpack(data) for symbol, data in codes.items()}
@@ -134,6 +135,18 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     warn_caller(request, build.warnings, doubts=build.doubts)
     texts = {"spv": "\n".join(build.texts)} if build.texts else {}
     return Payload("vulkan", code, "spv", fmap, texts, origin, build.files, unvalidated=build.unvalidated)
+
+
+def _with_memory(request: CompileRequest, function: ReflectedFunction, code: bytes) -> ReflectedFunction:
+    """Return a function with the shared memory of its final code: the optimizer removes what nothing reads."""
+    if "workgroup_memory" not in function.extra:
+        return function
+    from devmod_readers.spirv import read_module, reflect
+
+    shaders = reflect(read_module(code), request.name, include_unused=False)
+    memory = next(shader.workgroup_memory for shader in shaders if shader.symbol == function.symbol)
+    others = {key: value for key, value in function.extra.items() if key != "workgroup_memory"}
+    return function.replace(extra={**others, **({"workgroup_memory": memory} if memory else {})})
 
 
 def environment_of(request: CompileRequest) -> Environment:

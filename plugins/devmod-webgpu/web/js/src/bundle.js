@@ -106,7 +106,7 @@ export class Bundle {
   }
 
   /**
-   * Return a function of the first webgpu module that has it and whose needs the device has, compiled for the device.
+   * Return a function of the first webgpu module that has it and that the device can run, compiled for the device.
    * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
    * @param {string} name
    * @param {FunctionOptions} [options]
@@ -117,12 +117,18 @@ export class Bundle {
     const candidates = this.webgpuModules.filter(({ functionNames }) => functionNames.includes(name));
     if (candidates.length === 1) return first.getFunction(name, options);
     const description = `the webgpu function ${repr(name)}`;
+    const device = await chosenDevice(options.device, description);
     const reasons = [];
     for (const module of candidates) {
       const known = (await module.functions()).get(name)?.interface;
-      const unmet = known?.needs.length || known?.subgroup ? unmetNeeds(known, await chosenDevice(options.device, description)) : "";
-      if (!unmet) return module.getFunction(name, options);
-      reasons.push(`${module.description} ${unmet}`);
+      const unmet = known?.needs.length || known?.subgroup ? unmetNeeds(known, device) : "";
+      try {
+        if (!unmet) return await module.getFunction(name, options);
+        reasons.push(`${module.description} ${unmet}`);
+      } catch (error) {
+        if (!(error instanceof DeviceNotFoundError)) throw error;
+        reasons.push(`${module.description}: ${error.message}`);
+      }
     }
     throw new DeviceNotFoundError(`${description} cannot run on this device: ${listed(reasons)}`, { kind: "webgpu", function: name });
   }

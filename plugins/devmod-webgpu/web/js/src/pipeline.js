@@ -1,7 +1,7 @@
 // A function's shader and pipeline on one device: limits, compilation, and the layout from the interface.
 
 import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./device.js";
-import { CompileError, DevmodError, LaunchError, describeError, quoteName } from "./errors.js";
+import { CompileError, DeviceNotFoundError, DevmodError, LaunchError, describeError, quoteName } from "./errors.js";
 import { storageFeature, VIEWS } from "./formats.js";
 import { label } from "./plan.js";
 
@@ -37,7 +37,7 @@ export function unmetNeeds(interface_, device) {
 }
 
 /**
- * Throw LaunchError if the function exceeds a limit of the device or needs an unsupported feature.
+ * Throw DeviceNotFoundError if the function exceeds a limit of the device or needs an unsupported feature.
  * @param {GPUDevice} device
  * @param {Plan} plan
  * @param {[number, number, number] | null} block
@@ -46,13 +46,13 @@ export function unmetNeeds(interface_, device) {
 export function checkLimits(device, plan, block, features) {
   const lacking = Array.isArray(features) ? features.find((name) => typeof name === "string" && !device.features.has(name)) : undefined;
   if (lacking !== undefined) {
-    throw new LaunchError(`${plan.description} needs the feature ${quoteName(lacking)}, which this device does not support`, { kind: "webgpu" });
+    throw new DeviceNotFoundError(`${plan.description} needs the feature ${quoteName(lacking)}, which this device does not support`, { kind: "webgpu" });
   }
   const { limits } = device;
   const beyond = (/** @type {string} */ what, /** @type {number} */ count, /** @type {keyof GPUSupportedLimits & string} */ limit) => {
     const most = Number(limits[limit]);
     if (count > most) {
-      throw new LaunchError(`${plan.description} ${what}, but the limit of this device is ${most} (${limit})`, { kind: "webgpu" });
+      throw new DeviceNotFoundError(`${plan.description} ${what}, but the limit of this device is ${most} (${limit})`, { kind: "webgpu" });
     }
   };
   const spots = [...plan.args.flatMap(({ spot }) => (spot ? [spot] : [])), ...plan.blocks.map(({ spot }) => spot)];
@@ -93,7 +93,7 @@ function checkStorage({ features }, plan, argument) {
   const { format, access } = argument.image ?? { format: "", access: "r" };
   if (!format) return;
   const failure = (/** @type {string} */ why) =>
-    new LaunchError(`${plan.description}: ${label(argument)} is a storage image of ${format} with the access ${access}, which ${why}`, {
+    new DeviceNotFoundError(`${plan.description}: ${label(argument)} is a storage image of ${format} with the access ${access}, which ${why}`, {
       kind: "webgpu",
       function: plan.name,
       argument: argument.name,
