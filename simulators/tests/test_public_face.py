@@ -162,6 +162,37 @@ kernel void negative(device float *x [[buffer(0)]], uint i [[thread_position_in_
     assert np.frombuffer(y, "float32").tolist() == [-65503.5] * 4 + [-(2**-15)] * 4
 
 
+@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+def test_threads_of_metal_that_shuffle_wait_for_their_simd_group_alone() -> None:
+    text = """#include <metal_stdlib>
+using namespace metal;
+static half most(half value)
+{
+    for (ushort delta = 16; delta > 0; delta /= 2)
+        value = max(value, simd_shuffle_down(value, delta));
+    return simd_shuffle(value, 0);
+}
+kernel void sums(device half *x [[buffer(0)]], device long *n [[buffer(1)]], uint i [[thread_position_in_threadgroup]])
+{
+    threadgroup half result[1];
+    if (i < 32) {
+        const half value = most(x[i]);
+        if (i == 0)
+            result[0] = value;
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    x[i] = select(x[i], half(result[0] + 0.5h), i >= 32);
+    n[i] = min(max(n[i], (long)i), (long)40);
+}
+"""
+    x, n = np.arange(64, dtype="float16") % 32, np.full(64, 1 << 40)
+    n[:48] = -1
+    data, numbers = bytearray(x.tobytes()), bytearray(n.tobytes())
+    metal.compile_kernel(text, "sums")({("buffer", 0): data, ("buffer", 1): numbers}, (1, 1, 1), (64, 1, 1))
+    assert np.frombuffer(data, "float16").tolist() == [*range(32), *[31.5] * 32]
+    assert np.frombuffer(numbers, "int64").tolist() == [*range(40), *[40] * 24]
+
+
 @pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing())
 def test_a_kernel_of_gfx1100_runs_on_the_emulator(tmp_path: Path) -> None:
     from hip_kernels import code_object

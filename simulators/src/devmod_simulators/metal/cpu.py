@@ -97,6 +97,7 @@ class _Kernel(NamedTuple):
 def _kernels(text: str) -> dict[str, _Kernel]:
     """Find the kernels of a source."""
     kernels = {}
+    shuffles = "simd_shuffle" in text  # also in a function that a kernel calls
     for found in _KERNEL.finditer(text):
         keys, passed = [], []
         for number, parameter in enumerate(each.strip() for each in re.split(r",(?![^<>]*>)", _ADDRESS_SPACE.sub("", found["signature"]))):
@@ -112,8 +113,10 @@ def _kernels(text: str) -> dict[str, _Kernel]:
                 place = _PLACE.match(parameter)
                 assert place, f"parameter {number + 1} of {found['name']} is {parameter!r}"
                 passed.append(f"at.{place[1]}")
-        # Threads that share no memory need no barrier, and run one after the other.
-        run = "run_together" if re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"]) else "run_one_by_one"
+        # Threads that share no memory and no values need no barrier, and run one after the other.
+        run = (
+            "run_together" if shuffles or re.search(r"\bthreadgroup(_barrier)?\b", found["signature"] + found["body"]) else "run_one_by_one"
+        )
         kernels[found["name"]] = _Kernel(
             keys,
             f'extern "C" void devmod_run_{found["name"]}(void **args, const uint *grid, const uint *block)\n'

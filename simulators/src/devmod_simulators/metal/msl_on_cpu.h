@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <ucontext.h>
 #include <vector>
@@ -12,6 +13,7 @@ using uint = unsigned int;
 using ulong = unsigned long;
 using ushort = unsigned short;
 using half = _Float16;
+constexpr half operator""h(long double value) { return half(value); }
 template <class T, int N> struct vec;
 template <class T, int N> struct packed;
 template <int... I> struct swizzle_of {};
@@ -170,6 +172,7 @@ template <class T, int N> vec<T, N> select(vec<T, N> a, vec<T, N> b, vec<bool, N
         a[i] = is_b[i] ? b[i] : a[i];
     return a;
 }
+template <class T> T select(T a, T b, bool is_b) { return is_b ? b : a; }
 template <class To, class From> To as_type(From value) { return __builtin_bit_cast(To, value); }
 // A position converts to what a kernel declares.
 struct Position {
@@ -179,12 +182,8 @@ struct Position {
     operator uint3() const { return {x, y, z}; }
 };
 inline float rsqrt(float v) { return 1 / sqrtf(v); }
-inline float max(float a, float b) { return a > b ? a : b; }
-inline float min(float a, float b) { return a < b ? a : b; }
-inline uint max(uint a, uint b) { return a > b ? a : b; }
-inline uint min(uint a, uint b) { return a < b ? a : b; }
-inline int max(int a, int b) { return a > b ? a : b; }
-inline int min(int a, int b) { return a < b ? a : b; }
+template <class T> T max(T a, T b) { return a > b ? a : b; }
+template <class T> T min(T a, T b) { return a < b ? a : b; }
 inline float3 min(float3 a, float b) { return {min(a.x, b), min(a.y, b), min(a.z, b)}; }
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 inline float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
@@ -236,21 +235,50 @@ template <class F> void run_one_by_one(F kernel_of, const uint *grid, const uint
 }
 
 // The threads of a threadgroup as coroutines of one thread of the CPU: each runs to its next barrier, then the next one runs.
-// No thread may return while others wait at a barrier, as in Metal.
+// No thread may return while others wait at a barrier, as in Metal. The threads of a SIMD-group wait for each other alone.
+enum class ThreadState { running, barrier, shuffle, done };
 struct Coroutine {
     ucontext_t context;
     std::vector<char> stack = std::vector<char>(64 << 10);
-    bool done = false;
+    ThreadState state;
+    char shuffled[16]; // the value that other threads of the SIMD-group read
 };
+constexpr uint simd_size = 32;
 inline std::vector<Coroutine> coroutines;
 inline ucontext_t scheduler;
 inline uint running;
 inline std::function<void(uint)> body;
-inline void threadgroup_barrier(int) { swapcontext(&coroutines[running].context, &scheduler); }
+inline void wait_in(ThreadState state)
+{
+    coroutines[running].state = state;
+    swapcontext(&coroutines[running].context, &scheduler);
+}
+inline void threadgroup_barrier(int) { wait_in(ThreadState::barrier); }
+template <class T> T simd_shuffle(T value, uint lane)
+{
+    const uint from = running / simd_size * simd_size + lane;
+    memcpy(coroutines[running].shuffled, &value, sizeof value);
+    wait_in(ThreadState::shuffle);
+    if (lane < simd_size && from < coroutines.size()) // Metal leaves the value of another lane undefined
+        memcpy(&value, coroutines[from].shuffled, sizeof value);
+    wait_in(ThreadState::shuffle);
+    return value;
+}
+template <class T> T simd_shuffle_down(T value, uint delta) { return simd_shuffle(value, running % simd_size + delta); }
 inline void run_coroutine()
 {
     body(running);
-    coroutines[running].done = true;
+    coroutines[running].state = ThreadState::done;
+}
+// Let the threads from `first` to `last` run on if they all are in one state; return whether they are.
+inline bool release(ThreadState state, uint first, uint last)
+{
+    for (uint i = first; i < last; i++)
+        if (coroutines[i].state != state)
+            return false;
+    for (uint i = first; i < last; i++)
+        coroutines[i].state = ThreadState::running;
+    return true;
 }
 
 template <class F> void run_together(F kernel_of, const uint *grid, const uint *block)
@@ -260,19 +288,25 @@ template <class F> void run_together(F kernel_of, const uint *grid, const uint *
     for (uint group = 0; group < grid[0] * grid[1] * grid[2]; group++) {
         body = [=](uint thread) { kernel_of(place(grid, block, group, thread)); };
         for (auto &each : coroutines) {
-            each.done = false;
+            each.state = ThreadState::running;
             getcontext(&each.context);
             each.context.uc_stack.ss_sp = each.stack.data();
             each.context.uc_stack.ss_size = each.stack.size();
             each.context.uc_link = &scheduler;
             makecontext(&each.context, run_coroutine, 0);
         }
-        while (!coroutines[0].done) {
+        while (!release(ThreadState::done, 0, count)) {
+            bool waits_for_ever = true;
             for (running = 0; running < count; running++)
-                swapcontext(&scheduler, &coroutines[running].context);
-            for (auto &each : coroutines)
-                if (each.done != coroutines[0].done)
-                    abort(); // a barrier that some threads do not reach
+                if (coroutines[running].state == ThreadState::running) {
+                    waits_for_ever = false;
+                    swapcontext(&scheduler, &coroutines[running].context);
+                }
+            if (waits_for_ever)
+                abort(); // a barrier that some threads do not reach
+            release(ThreadState::barrier, 0, count);
+            for (uint first = 0; first < count; first += simd_size)
+                release(ThreadState::shuffle, first, first + simd_size < count ? first + simd_size : count);
         }
     }
 }
