@@ -91,6 +91,23 @@ def test_one_file_for_two_kinds() -> None:
     assert devmod.dumps(module) == devmod.dumps(devmod.bundle(*separate))
 
 
+def test_an_entry_point_main_among_several_sources_has_a_note(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "scale.wgsl").write_text(WGSL.replace("fn twice", "fn main"))
+    (folder / "main0.metal").write_text("kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n")
+    (folder / "half.metal").write_text("kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n")
+    text = "devmod: note: the entry point 'main' of {} is the function {!r}, after the file. For another name: --name NAME\n"
+    command = ["compile", "-t", "opencl", "-t", "webgpu", "-t", "metal", "-o", "out.devmod", "twice.cl", "scale.wgsl"]
+    assert main([*command, "main0.metal"]) == 0
+    assert capsys.readouterr().err == text.format("scale.wgsl", "scale")
+    assert main([*command, "half.metal"]) == 0
+    assert capsys.readouterr().err == text.format("scale.wgsl", "scale") + text.format("half.metal", "half")
+    for quiet in (["-q"], ["--name", "twice"]):
+        assert main([*command, "half.metal", *quiet]) == 0
+        assert capsys.readouterr().err == ""
+    assert main(["compile", "scale.wgsl", "-t", "webgpu", "-o", "out.devmod"]) == 0  # the output has its name, and there is no other
+    assert capsys.readouterr().err == ""
+
+
 def test_several_sources_of_one_language() -> None:
     assert compiled("twice.cl", "twice.wgsl", "once.cl", "-t", "webgpu", "-t", "opencl") == [
         ("opencl", ["twice"]),

@@ -14,7 +14,7 @@ from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
-from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, other_choice, owner_of
+from devmod_targets._languages import MAIN_SYMBOLS, architecture_problem, chosen_sources, languages_of, other_choice, owner_of
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
@@ -23,7 +23,7 @@ from devmod_targets.compilation import validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from devmod import TargetSpec
 
@@ -162,7 +162,19 @@ def command(
             payloads = module.imports if module.kind == "bundle" else (module,)  # several variants are a bundle
             formats = ", ".join(dict.fromkeys(each.format for each in payloads))
             echo(f"{payloads[0].kind} {formats}: {', '.join(module.functions)}{_validation(module)}")
+        if len(sources) > 1 and name is None:
+            for text in dict.fromkeys(_main_notes(sources, assignments, modules)):
+                echo(f"devmod: note: {text}", err=True)
         echo(f"{output}: {size(output.stat().st_size)}")
+
+
+def _main_notes(sources: tuple[Path, ...], assignments: list[Assignment], modules: list[devmod.Module]) -> Iterator[str]:
+    """Yield a sentence for each entry point whose function has the name of its file: the other sources may have another name for it."""
+    for each, module in zip(assignments, modules, strict=True):
+        for name, info in module.functions.items():
+            if name != info.name and info.name in MAIN_SYMBOLS:
+                source = sources[each.source]
+                yield f"the entry point 'main' of {source} is the function {name!r}, after the file. For another name: --name NAME"
 
 
 def _validation(module: devmod.Module) -> str:
