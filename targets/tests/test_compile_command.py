@@ -84,11 +84,67 @@ def test_the_output_of_several_variants(capsys: pytest.CaptureFixture[str], fold
     assert capsys.readouterr().out.splitlines()[0] == "rocm hsaco: twice"
 
 
+def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
+    broken = "\n#ifdef __gfx1100__\n  oops();\n#endif\n"
+    (folder / "twice.hip").write_text(f'extern "C" __global__ void twice(float *x) {{ x[threadIdx.x] *= 2;{broken}}}\n')
+    why = "the HIP source does not compile: twice.hip:3:3: error: use of undeclared identifier 'oops'"
+    line = f"  twice.hip for rocm -arch=gfx1100: {why}\n"
+    command = ["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100,gfx1030", "-o", "out.devmod"]
+    assert main(command) == 1
+    head = "devmod: error: 1 of 3 compiles failed, and nothing was written; --partial keeps the others:\n"
+    assert capsys.readouterr() == ("", head + line)
+    assert not Path("out.devmod").exists()
+    assert main([*command, "--partial"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == f"devmod: error: 1 of 3 compiles failed, and out.devmod has the others:\n{line}"
+    assert captured.out.splitlines()[0] == "rocm hsaco: twice"
+    module = devmod.load("out.devmod")
+    assert [each.origin and each.origin.target for each in module.imports] == ["rocm -arch=gfx90a", "rocm -arch=gfx1030"]
+    assert devmod.dumps(module) == devmod.dumps(devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1030"))
+    (folder / "broken.cl").write_text("kernel void broken(global float *x) { oops; }\n")
+    assert main(["compile", "twice.hip", "broken.cl", "-t", "rocm -arch=gfx1100", "-t", "opencl", "-o", "out.devmod", "--partial"]) == 1
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        line.rstrip(),
+        "  broken.cl for opencl: the OpenCL C source does not compile: broken.cl:1:39: error: use of undeclared identifier 'oops'",
+    ]
+
+
+def test_an_error_of_every_architecture_is_printed_once(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    pytest.importorskip("ziglang", reason="needs the compiler of ROCm")
+    (folder / "twice.hip").write_text('extern "C" __global__ void twice(float *x) { oops(); }\n')
+    for partial in ([], ["--partial"]):
+        assert main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.devmod", *partial]) == 1
+        err = capsys.readouterr().err
+        assert err.startswith("devmod: error: the HIP source does not compile")
+        assert err.count("twice.hip:1:46: error: use of undeclared identifier 'oops'") == 1
+    assert not Path("out.devmod").exists()
+    assert main(["compile", "twice.hip", "-t", "rocm -arch=gfx90a,gfx1100", "-o", "out.hsaco"]) == 2
+    assert "out.hsaco holds one raw payload, and this is 2" in capsys.readouterr().err
+
+
 def test_one_file_for_two_kinds() -> None:
     assert compiled("twice.cl", "twice.wgsl", "-t", "opencl", "-t", "webgpu") == [("opencl", ["twice"]), ("webgpu", ["twice"])]
     module = devmod.load("out.devmod")
     separate = [devmod.compile(Path("twice.cl"), "opencl"), devmod.compile(Path("twice.wgsl"), "webgpu")]
     assert devmod.dumps(module) == devmod.dumps(devmod.bundle(*separate))
+
+
+def test_an_entry_point_main_among_several_sources_has_a_note(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "scale.wgsl").write_text(WGSL.replace("fn twice", "fn main"))
+    (folder / "main0.metal").write_text("kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n")
+    (folder / "half.metal").write_text("kernel void main0(device float *x [[buffer(0)]]) { x[0] *= 2; }\n")
+    text = "devmod: note: the entry point 'main' of {} is the function {!r}, after the file. For another name: --name NAME\n"
+    command = ["compile", "-t", "opencl", "-t", "webgpu", "-t", "metal", "-o", "out.devmod", "twice.cl", "scale.wgsl"]
+    assert main([*command, "main0.metal"]) == 0
+    assert capsys.readouterr().err == text.format("scale.wgsl", "scale")
+    assert main([*command, "half.metal"]) == 0
+    assert capsys.readouterr().err == text.format("scale.wgsl", "scale") + text.format("half.metal", "half")
+    for quiet in (["-q"], ["--name", "twice"]):
+        assert main([*command, "half.metal", *quiet]) == 0
+        assert capsys.readouterr().err == ""
+    assert main(["compile", "scale.wgsl", "-t", "webgpu", "-o", "out.devmod"]) == 0  # the output has its name, and there is no other
+    assert capsys.readouterr().err == ""
 
 
 def test_several_sources_of_one_language() -> None:

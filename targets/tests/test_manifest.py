@@ -269,7 +269,7 @@ def test_one_file_is_a_source_of_two_languages() -> None:
     ]
 
 
-def test_one_source_has_the_name_of_the_kernel_and_several_have_their_stems() -> None:
+def test_each_source_has_the_name_of_the_kernel() -> None:
     jobs = plan("""\
 targets = ["vulkan", "opencl"]
 [kernels.smooth]
@@ -286,7 +286,7 @@ targets = ["vulkan"]
     assert [(job.source, job.name) for job in jobs] == [
         ("blur.comp", "smooth"),
         ("twice.cl", "smooth"),
-        ("twice.comp", ""),
+        ("twice.comp", "many"),
         ("blur.comp", "soft"),
         ("k.inc", "other"),
     ]
@@ -387,6 +387,29 @@ def test_values_of_a_manifest_are_public() -> None:
     settings: Any = kernel.section
     assert [source.path for source in settings.sources] == ["twice.cl", "twice.comp", "twice.cu"]
     assert hash(plan(EXAMPLE)) == hash(plan(EXAMPLE))
+
+
+def test_a_shader_has_the_name_of_the_kernel_beside_other_kinds(folder: Path) -> None:
+    """Also where the kernel has several sources for the target."""
+    Path("twice.cl").write_text(CL.format("twice"))
+    Path("k.wgsl").write_text(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn main() { x[0] *= 2; }\n"
+    )
+    Path("helper.wgsl").write_text("@compute @workgroup_size(1) fn helper() {}\n")
+    text = 'targets = ["opencl", "webgpu"]\n[kernels.twice]\nsources = ["twice.cl", "k.wgsl", "helper.wgsl"]\n'
+    Path("devmod.toml").write_text(text)
+    build_manifest(workers=1, cache=False).raise_for_failures()
+    assert list(devmod.load("kernels.devmod")) == ["twice", "helper"]
+    Path("helper.wgsl").write_text("@compute @workgroup_size(1) fn main() {}\n")
+    with pytest.raises(devmod.FormatError) as caught:
+        build_manifest(workers=1, cache=False)
+    assert str(caught.value) == (
+        "k.wgsl (kernel 'twice') and helper.wgsl (kernel 'twice') both have a function 'twice' for the target 'webgpu'; "
+        'name one: { path = "helper.wgsl", name = "…" }'
+    )
+    Path("devmod.toml").write_text(text.replace('"helper.wgsl"', '{ path = "helper.wgsl", name = "other" }'))
+    build_manifest(workers=1, cache=False).raise_for_failures()
+    assert list(devmod.load("kernels.devmod")) == ["twice", "other"]
 
 
 def test_two_functions_of_one_name_for_one_target_are_an_error(folder: Path) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The numbers of threads in a subgroup that can be required.
 SUBGROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+#: The symbols of an entry point without a name of its own. Metal has no ``main``, and compilers of shaders write another name there.
+MAIN_SYMBOLS = ("main", "main0")
 
 
 def variants_of(target: Target) -> tuple[Target, ...]:

@@ -14,16 +14,16 @@ from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
-from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, other_choice, owner_of
+from devmod_targets._languages import MAIN_SYMBOLS, architecture_problem, chosen_sources, languages_of, other_choice, owner_of
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
-from devmod_targets.build.matrix import describe_languages, suffix_of
+from devmod_targets.build.matrix import describe_languages, suffix_of, variants
 from devmod_targets.compilation import validation_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from devmod import TargetSpec
 
@@ -77,6 +77,7 @@ Examples:
 @click.option("--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level than 3.')
 @click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
 @click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
+@click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning.")
 @debug_option
 @in_shell
@@ -100,6 +101,7 @@ def command(
     compress: str | None,
     with_sources: bool,
     mixed: bool,
+    partial: bool,
     quiet: bool,
 ) -> None:
     """Compile each SOURCE for the targets that take its language, into one file. No device, driver or runtime is needed.
@@ -123,46 +125,92 @@ def command(
             "or use devmod.compile"
         )
     assignments = assign(sources, targets, language)
-    if not is_bundle and len(assignments) > 1:
-        raise click.UsageError(f"{output} holds one raw payload, and this is {len(assignments)}; choose a name that ends in .devmod")
+    compiles = [(each, target) for each in assignments for target in variants(each.target)]
+    if not is_bundle and len(compiles) > 1:
+        raise click.UsageError(f"{output} holds one raw payload, and this is {len(compiles)}; choose a name that ends in .devmod")
     if not to_stdout:
         check_writable(output)
     _check_architectures(sources, assignments)
     with noting_interrupts(*_files(output)):
         texts = _read_sources(sources)
-        modules = [
-            devmod.compile(
-                texts[each.source],
-                each.target,
-                name=name,
-                language=each.language,
-                fmap=fmap,
-                options=(*options, *["--werror"] * werror, *["--strict"] * strict),
-                defines=macros,
-                include=include,
-                name_expressions=name_expressions,
-                block=block,
-                local=local,
-                aliases=parse_aliases(aliases),
-                subgroup=subgroup,
-            )
-            for each in assignments
-        ]
-        _check_names(sources, assignments, modules)
-        if is_bundle:
-            root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
-            if to_stdout:
-                write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
-                return
+        built: list[tuple[Assignment, devmod.Module]] = []
+        failures: list[tuple[str, CompileError]] = []
+        for each, target in compiles:
+            try:
+                module = devmod.compile(
+                    texts[each.source],
+                    target,
+                    name=name,
+                    language=each.language,
+                    fmap=fmap,
+                    options=(*options, *["--werror"] * werror, *["--strict"] * strict),
+                    defines=macros,
+                    include=include,
+                    name_expressions=name_expressions,
+                    block=block,
+                    local=local,
+                    aliases=parse_aliases(aliases),
+                    subgroup=subgroup,
+                )
+            except CompileError as error:
+                failures.append((f"{sources[each.source]} for {target}", error))
+            else:
+                built.append((each, module))
+        modules = [module for _, module in built]
+        _check_names(sources, built)
+        failure = _failure(failures, len(modules), output if partial else None) if failures else None
+        if failure is not None and not (partial and modules):
+            raise failure
+        root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
+        if to_stdout:
+            write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
+        elif is_bundle:
             devmod.save(root, output, compress=compress, with_sources=with_sources, within=within)
         else:
-            _write_payload(modules[0], output)
-    if not quiet:
-        for module in modules:
-            payloads = module.imports if module.kind == "bundle" else (module,)  # several variants are a bundle
-            formats = ", ".join(dict.fromkeys(each.format for each in payloads))
-            echo(f"{payloads[0].kind} {formats}: {', '.join(module.functions)}{_validation(module)}")
+            _write_payload(root, output)
+    if not quiet and not to_stdout:
+        for each in dict.fromkeys(each for each, _ in built):
+            own = [module for of, module in built if of == each]
+            formats = ", ".join(dict.fromkeys(module.format for module in own))
+            names = dict.fromkeys(name for module in own for name in module.functions)
+            echo(f"{own[0].kind} {formats}: {', '.join(names)}{_validation(own[0])}")
+        if len(sources) > 1 and name is None:
+            for text in dict.fromkeys(_main_notes(sources, built)):
+                echo(f"devmod: note: {text}", err=True)
         echo(f"{output}: {size(output.stat().st_size)}")
+    if failure is not None:
+        raise failure
+
+
+def _failure(failures: Sequence[tuple[str, CompileError]], compiled: int, output: Path | None) -> CompileError:
+    """Return the error of the compiles that failed, with a line for each; the compile's own if all have the same.
+
+    Parameters
+    ----------
+    failures
+        The source and the target of each, and the error.
+    compiled
+        The number of the others.
+    output
+        The file that contains the others; None if it is not written.
+    """
+    first = failures[0][1]
+    if not compiled and len({(str(error), error.log) for _, error in failures}) == 1:
+        return first
+    count = f"{len(failures)} of {len(failures) + compiled} compiles failed"
+    hint = "; --partial keeps the others" if compiled else ""
+    state = f"{output} has the others" if output and compiled else f"nothing was written{hint}"
+    lines = [f"  {subject}: {' '.join(str(error).splitlines())}" for subject, error in failures]
+    return CompileError("\n".join([f"{count}, and {state}:", *lines]), kind=first.kind)
+
+
+def _main_notes(sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]) -> Iterator[str]:
+    """Yield a sentence for each entry point whose function has the name of its file: the other sources may have another name for it."""
+    for each, module in built:
+        for name, info in module.functions.items():
+            if name != info.name and info.name in MAIN_SYMBOLS:
+                source = sources[each.source]
+                yield f"the entry point 'main' of {source} is the function {name!r}, after the file. For another name: --name NAME"
 
 
 def _validation(module: devmod.Module) -> str:
@@ -222,10 +270,10 @@ def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment
                 raise CompileError(problem, kind=spec.kind)
 
 
-def _check_names(sources: tuple[Path, ...], assignments: list[Assignment], modules: list[devmod.Module]) -> None:
+def _check_names(sources: tuple[Path, ...], built: Sequence[tuple[Assignment, devmod.Module]]) -> None:
     """Raise UsageError for functions with equal names: a look-up would only find the first of a target."""
     owners: dict[tuple[str, str], int] = {}
-    for each, module in zip(assignments, modules, strict=True):
+    for each, module in built:
         for name in module.functions:
             owner = owners.setdefault((each.target, name), each.source)
             if owner != each.source:

@@ -6,10 +6,10 @@ import os
 import sys
 from collections import Counter
 
-from devmod.backend import escape
+from devmod.backend import DiskCache, escape
 from devmod.commands import annotate, echo_lines
 from devmod.errors import with_log
-from devmod_targets.build.result import Progress
+from devmod_targets.build.result import UNVALIDATED, Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,22 +23,31 @@ if TYPE_CHECKING:
 
 #: The title of annotations that are about no compile.
 _TITLE = "devmod build"
+#: The notes that builds on this machine have shown.
+_NOTES = DiskCache("build")
 
 
 class _Shown(Progress):
     """What the log and the live display have in common. `show` prints lines in a colour."""
 
     def __init__(self) -> None:
-        self._reports: set[str] = set()
+        #: The reports so far, and whether each is shown.
+        self._reports: dict[str, bool] = {}
 
     def add(self, result: JobResult) -> None:
-        """Show the warnings and the reports of a job. A report that another job had too, such as a missing tool, is shortened."""
+        """Show the warnings and the reports of a job.
+
+        A report that another job had too is shortened. A missing validator is reported by the first build on a machine alone.
+        """
         for text in result.warnings:
             self.warn(f"{result.job}: {text}")
         for text in result.reports:
             subject, separator, _ = text.partition(": ")
-            self.report(f"{result.job}: {subject}, as above" if separator and text in self._reports else f"{result.job}: {text}")
-            self._reports.add(text)
+            is_known = text in self._reports
+            if not is_known:
+                self._reports[text] = not text.startswith(UNVALIDATED) or _is_new(text)
+            if self._reports[text]:
+                self.report(f"{result.job}: {subject}, as above" if separator and is_known else f"{result.job}: {text}")
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -55,6 +64,15 @@ class _Shown(Progress):
     def show(self, text: str, colour: str = "") -> None:
         """Print lines."""
         raise NotImplementedError
+
+
+def _is_new(text: str) -> bool:
+    """Return whether no build on this machine has shown a note yet; from now on one has."""
+    key = DiskCache.key("note", text)
+    is_new = _NOTES.read(key) is None
+    if is_new:
+        _NOTES.write(key, b"shown")
+    return is_new
 
 
 class LogProgress(_Shown):

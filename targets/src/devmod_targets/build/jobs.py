@@ -15,7 +15,7 @@ from devmod import Target
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod.plugins import lookup
 from devmod_targets.authoring import CompilerReport
-from devmod_targets.build.result import Outcome
+from devmod_targets.build.result import UNVALIDATED, Outcome
 from devmod_targets.build.toolchains import toolchain_of
 from devmod_targets.compilation import compile_source, files_read, validation_of
 
@@ -138,7 +138,7 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
             spec = lookup("devmod.targets", target.kind)
             module = compile_source(spec, _SourcePath(job.path), target, **job.arguments(), runtime=False, listings=with_sources)
             unvalidated = validation_of(module)[1]
-            notes = (f"not validated: {unvalidated}",) if unvalidated else ()
+            notes = (f"{UNVALIDATED}{unvalidated}",) if unvalidated else ()
             outcome = Outcome(devmod.dumps(module, with_sources=with_sources), files=files_read(module), reports=notes)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             outcome = _failed(error, job.kernel)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
+from devmod_targets._languages import MAIN_SYMBOLS
 from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, uses_of
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ class Job(NamedTuple):
     target
         The target of a single payload, such as "cuda -arch=sm_90".
     language, name
-        The arguments of `devmod.compile`; "" for the default. A kernel with one source for the target gives that source its name.
+        The arguments of `devmod.compile`; "" for the default. The default name is the kernel's.
     options, defines, name_expressions
         The arguments of `devmod.compile`.
     include
@@ -196,7 +197,9 @@ def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
             owner = owners.setdefault((job.target, name), job)
             if owner is not job:
                 both = f"{owner.source} (kernel {owner.kernel!r}) and {job.source} (kernel {job.kernel!r})"
-                problems.append(f"{both} both have a function {name!r} for the target {job.target!r}; rename one of them")
+                is_main = module.functions[name].name in MAIN_SYMBOLS
+                hint = f'name one: {{ path = "{job.source}", name = "…" }}' if is_main else "rename one of them"
+                problems.append(f"{both} both have a function {name!r} for the target {job.target!r}; {hint}")
     if problems:
         raise FormatError("\n".join(problems))
 
@@ -219,7 +222,7 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
     aliases: dict[str, tuple[str, ...]] = {}
     block: Blocks = ()
     subgroup = 0
-    name = use.kernel.name if len(use.sources) == 1 else ""
+    name = use.kernel.name
     for section in sections:
         defines |= dict(section.defines)
         functions |= {key: json.loads(text) for key, text in section.functions}

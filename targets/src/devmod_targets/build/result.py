@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from devmod_targets.build.plan import Job
 
 
+#: The start of the report of a source that no validator checked.
+UNVALIDATED = "not validated: "
 #: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``. The name begins where no name precedes it: from
 #: each of its letters, the search in a long one would take minutes.
 _PLACE = r"(?<![\w./\\+-])(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))"
