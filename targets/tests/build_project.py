@@ -29,6 +29,17 @@ def write_kernels(folder: Path, count: int = 2) -> Path:
     return manifest
 
 
+def built_failure(source: Path, target: str, **settings: object) -> str:
+    """Build a source by a manifest in its folder, which must fail. Return the message."""
+    import devmod
+
+    values = "".join(f"{name} = {[*map(str, value)] if isinstance(value, list) else value!r}\n" for name, value in settings.items())
+    manifest = source.parent / "devmod.toml"
+    manifest.write_text(f'output = "k.devmod"\ntargets = [{target!r}]\n[kernels.k]\nsources = [{source.name!r}]\n{values}')
+    (failure,) = devmod.build(manifest, workers=1).failures
+    return str(failure.message)
+
+
 def jobs_in(folder: Path, count: int) -> list[Job]:
     """Return jobs whose sources need not exist."""
     return [Job(f"k{number}", str(folder), f"k{number}.cl", "opencl") for number in range(count)]

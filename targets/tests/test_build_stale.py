@@ -543,3 +543,24 @@ def test_the_files_of_a_job_are_the_same_on_a_worker(tmp_path: Path) -> None:
     assert local.data, local.log
     assert (remote.data, remote.files) == (local.data, local.files)
     assert closure.unknown_file(local.files or {"none": ""}) == ""
+
+
+def test_a_worker_stays_inside_the_project_of_the_manifest_too(tmp_path: Path) -> None:
+    """The files travel with the job, also one that no include may read."""
+    from devmod_targets.build import plan_of, read_manifest
+    from devmod_targets.build.build import job_closure
+    from devmod_targets.build.closure import SourceTree
+    from devmod_targets.build.jobs import pack_files
+
+    (tmp_path / "p" / "src").mkdir(parents=True)
+    (tmp_path / "p" / "a.h").write_text("#define A 1\n")
+    (tmp_path / "secret.h").write_text("#define A 2\n")
+    source = tmp_path / "p" / "src" / "k.cl"
+    (tmp_path / "p" / "devmod.toml").write_text('output = "k.devmod"\ntargets = ["opencl"]\n[kernels.k]\nsources = ["src/k.cl"]\n')
+    for name, is_inside in (("../a.h", True), ("../../secret.h", False)):
+        source.write_text(f'#include "{name}"\nkernel void k(global int *x) {{ x[0] = A; }}\n')
+        (job,) = plan_of(read_manifest(tmp_path / "p")).jobs
+        local, remote = attempt(job), attempt(*pack_files(job, job_closure(job, SourceTree())))
+        assert bool(local.data) is is_inside
+        assert remote.data == local.data
+        assert is_inside or all(each.message.endswith('include = [".."]') for each in (local, remote))

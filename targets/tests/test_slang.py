@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from build_project import built_failure
 from slang_kernels import BASICS, IMAGES, PARAMETERS
 
 import devmod
@@ -205,27 +206,32 @@ def test_the_same_bytes_from_every_folder(kind: str, project: Path, tmp_path: Pa
     assert str(tmp_path).encode() not in first
 
 
-def test_a_file_outside_of_the_folders(project: Path) -> None:
+def test_a_file_outside_of_the_project_of_a_manifest(project: Path) -> None:
     outside = project / "lib" / "shapes.slang"
     source = project / "sub" / "k.slang"
     source.parent.mkdir()
     source.write_text(f'#include "{outside}"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[0] = 1;"))
-    assert refused(source).startswith("the Slang source k.slang includes the file ")
-    assert refused(source).endswith(
-        f"which is outside the source's folder and the folders of include=. To allow it, add its folder: include=[{str(project / 'lib')!r}]"
+    message = built_failure(source, "webgpu")
+    assert message.startswith("the Slang source k.slang includes the file ")
+    assert message.endswith(
+        'which is outside the project, the source\'s folder and the folders of include. To allow it, add its folder: include = ["../lib"]'
     )
+    source.write_text('#include "../beside.h"\n' + kernel("uniform RWStructuredBuffer<float> y", "y[0] = ONE;"))
+    module = compiled(source)  # the user has named this file
+    assert module.origin is not None
+    assert list(module.origin.sources) == ["k.slang", "beside.h"]
 
 
-def test_a_file_outside_of_the_folders_with_errors(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_file_outside_of_the_project_with_errors(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Neither the error nor the log has a line of the file."""
     secret = tmp_path_factory.mktemp("outside") / "secret"
     secret.write_text("classified:x:0:0\n")
     (project / "link.h").symlink_to(secret)
     for name in (secret, "link.h"):
         (project / "k.slang").write_text(f'#include "{name}"\n')
-        with pytest.raises(CompileError, match="which is outside the source's folder") as caught:
-            compiled(project / "k.slang")
-        assert "classified" not in f"{caught.value}{caught.value.log}"
+        message = built_failure(project / "k.slang", "webgpu")
+        assert "which is outside the project" in message
+        assert "classified" not in message
 
 
 def test_the_toolchain_is_in_the_origin() -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from build_project import built_failure
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -224,7 +225,7 @@ BAD_SOURCES = [
         '#define H "x.h"\n#include "pick.h"\n#undef H\n#define H "y.h"\n#include "pick.h"\n',
         f"pick.h:1: {UNSURE.format('H')}",
     ),
-    ('#include "bad.h"\n', "bad.h:2: the source is not UTF-8: byte 0xe4 at offset 6; save the file as UTF-8"),
+    ('#include "bad.h"\n', "bad.h:2: the source is not UTF-8: byte 0xe4 outside of a comment; save the file as UTF-8"),
     ("\0", "k.cl:1: the source has a zero character"),
     ("//devmod: -I/home/me/x\n", "the source's first line has the option '-I/home/me/x', which names a path"),
 ]
@@ -342,15 +343,16 @@ def test_a_guarded_file_that_a_macro_names_twice_is_embedded_once(tmp_path: Path
     assert build(source).count("#define X 1\n") == 1
 
 
-def test_a_macro_does_not_lead_out_of_the_named_folders(tmp_path: Path) -> None:
+OUTSIDE = "which is outside the project, the source's folder and the folders of include. To allow it, add its folder: "
+
+
+def test_a_macro_does_not_lead_out_of_the_project(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("// a password\n")
     (tmp_path / "src").mkdir()
     source = write(tmp_path / "src", k_cl='#define H "../secret.txt"\n#include H\n' + KERNEL)
-    with pytest.raises(devmod.CompileError) as caught:
-        build(source)
-    assert str(caught.value) == (
-        f"k.cl:2: the include '../secret.txt' is the file '{tmp_path}/secret.txt', which is outside the source's folder and the folders of "
-        f"include=. To embed its text in the payload, add its folder: include=['{tmp_path}']"
+    assert "a password" in build(source)
+    assert built_failure(source, "opencl") == (
+        f"k.cl:2: the include '../secret.txt' is the file '{tmp_path}/secret.txt', {OUTSIDE}include = [\"..\"]"
     )
 
 
@@ -391,19 +393,94 @@ def test_an_include_in_angles_that_is_not_found_names_the_folders(tmp_path: Path
 
 
 @pytest.mark.parametrize("head", ['#include "../secret.txt"\n', '#if 0\n#include "../secret.txt"\n#endif\n', '#include "link.h"\n'])
-def test_a_file_outside_the_named_folders_is_not_embedded(head: str, tmp_path: Path) -> None:
+def test_a_manifest_stays_inside_its_project(head: str, tmp_path: Path) -> None:
+    """The user has not named the sources of a manifest. A payload would publish the text of any file."""
     (tmp_path / "secret.txt").write_text("// a password\n")
     (tmp_path / "src").mkdir()
     source = write(tmp_path / "src", k_cl=head + KERNEL)
     (tmp_path / "src" / "link.h").symlink_to(tmp_path / "secret.txt")
-    with pytest.raises(devmod.CompileError) as caught:
-        build(source)
     line, name = (2 if "#if" in head else 1), ("link.h" if "link" in head else "../secret.txt")
-    assert str(caught.value) == (
-        f"k.cl:{line}: the include {name!r} is the file '{tmp_path}/secret.txt', which is outside the source's folder and the folders of include=. "
-        f"To embed its text in the payload, add its folder: include=['{tmp_path}']"
+    assert built_failure(source, "opencl") == (
+        f"k.cl:{line}: the include {name!r} is the file '{tmp_path}/secret.txt', {OUTSIDE}include = [\"..\"]"
     )
-    assert "a password" in build(source, include=[tmp_path])
+    assert "a password" in build(source), "the user has named this file"
+
+
+def test_a_text_has_no_file_outside_of_the_named_folders(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("// a password\n")
+    (tmp_path / "inc").mkdir()
+    with pytest.raises(devmod.CompileError) as caught:
+        build('#include "../secret.txt"\n' + KERNEL, include=[tmp_path / "inc"])
+    assert str(caught.value) == (
+        f"<text>:1: the include '../secret.txt' is the file '{tmp_path}/secret.txt', which is outside the folders of include=. To allow it, "
+        f"add its folder: include=['{tmp_path}']"
+    )
+
+
+@pytest.mark.row("R38")
+@pytest.mark.parametrize(
+    ("target", "name", "text"),
+    [
+        ("opencl", "k.cl", KERNEL),
+        ("cuda -arch=compute_80", "k.cu", 'extern "C" __global__ void k(float *x) { x[0] = N; }\n'),
+        ("rocm -format=hip", "k.hip", '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = N; }\n'),
+        ("metal", "k.metal", "kernel void k(device float *x [[buffer(0)]]) { x[0] = N; }\n"),
+        ("vulkan", "k.comp", "#version 450\nlayout(local_size_x = N) in; layout(binding = 0) buffer X { float x[]; }; void main() { x[0] = N; }\n"),
+    ],
+)  # fmt: skip
+def test_a_source_that_the_user_names_includes_files_above_its_folder(target: str, name: str, text: str, tmp_path: Path) -> None:
+    """The payload has the name of the include. It does not depend on the folders."""
+    payloads = []
+    first, end, rest = text.partition("\n") if text.startswith("#") else ("", "", text)
+    for project in (tmp_path / "one", tmp_path / "another"):
+        (project / "src").mkdir(parents=True)
+        (project / "n.h").write_text("#define N 3\n")
+        source = project / "src" / name
+        head = "#extension GL_GOOGLE_include_directive : require\n" if target == "vulkan" else ""
+        source.write_text(f'{first}{end}{head}#include "../n.h"\n{rest}')
+        module = devmod.compile(source, target)
+        assert module.origin is not None
+        assert list(module.origin.sources) == [name, "../n.h"]
+        payloads.append(devmod.dumps(module))
+        # A manifest of the whole project includes what is inside of it.
+        (project / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["src/{name}"]\n')
+        devmod.build(project, workers=1).raise_for_failures()
+    assert payloads[0] == payloads[1]
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "text"),
+    [
+        ("opencl", "k.cl", KERNEL),
+        ("cuda -arch=compute_80", "k.cu", 'extern "C" __global__ void k(float *x) { x[0] = 1; }\n'),
+        ("rocm -format=hip", "k.hip", '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n'),
+        ("metal", "k.metal", "kernel void k(device float *x [[buffer(0)]]) { x[0] = 1; }\n"),
+        ("webgpu", "k.wgsl", "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0] = 1; }\n"),
+    ],
+)  # fmt: skip
+def test_bytes_of_comments_that_are_not_utf_8_are_latin_1(target: str, name: str, text: str, tmp_path: Path) -> None:
+    header = b"// Herv\xe9, g\xc3\xa9n\xe9ral\n/* \xfcber\n\xa7 */\n"
+    (tmp_path / "a.h").write_bytes(header)
+    source = tmp_path / name
+    source.write_bytes(b'#include "a.h"\n' + text.encode() + b'// \xa9 1999, "caf\xe9"\n')
+    payload = devmod.compile(source, target).inspect_source()
+    assert "// Herv\xe9, g\xe9n\xe9ral\n/* \xfcber\n\xa7 */\n" in payload
+    assert payload.endswith('// \xa9 1999, "caf\xe9"\n')
+    manifest = tmp_path / "devmod.toml"
+    manifest.write_text(f'output = "k.devmod"\ntargets = ["{target}"]\n[kernels.k]\nsources = ["{name}"]\n')
+    assert [each.status for _ in range(2) for each in devmod.build(manifest, workers=1).results] == ["compiled", "cached"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'constant char s[] = "\xe9";', b'constant char s[] = "// \xe9";', b"int \xe9;", b"constant char c = '\xe9'; // c", b'// \xe9\nconstant char s[] = "\xe9";'],
+)  # fmt: skip
+def test_a_byte_of_the_program_that_is_not_utf_8_is_an_error(line: bytes, tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_bytes(line + b"\n" + KERNEL.encode())
+    with pytest.raises(devmod.CompileError) as caught:
+        build(tmp_path / "k.cl")
+    number = line.count(b"\n") + 1
+    assert str(caught.value) == f"k.cl:{number}: the source is not UTF-8: byte 0xe9 outside of a comment; save the file as UTF-8"
 
 
 def test_a_header_includes_its_neighbours_in_a_named_folder(tmp_path: Path) -> None:

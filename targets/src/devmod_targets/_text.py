@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from functools import cache
 
 from devmod.errors import CompileError
@@ -13,23 +14,35 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
+#: Comments of C-like languages, and the strings that may contain what looks like one.
+_COMMENTS = re.compile(
+    r"""(?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z))|R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
+    re.DOTALL,
+)
+
+
 def decode_source(data: bytes, name: str, kind: str) -> str:
-    """Return the text of a source file in UTF-8, without a byte-order mark.
+    """Return the text of a source file in UTF-8, without a byte-order mark. Other bytes in comments are read as Latin-1.
 
     Raises
     ------
     CompileError
-        The file is not UTF-8, or has a zero byte.
+        The file is not UTF-8 outside of its comments, or has a zero byte.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise CompileError(
-            f"{name}:{line}: the source is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; save the file as UTF-8",
-            kind=kind,
-        ) from None
+    text = data.removeprefix(BOM_UTF8).decode(errors="surrogateescape")
+    if not is_utf8(text):
+        text = _COMMENTS.sub(lambda match: _as_latin_1(match[0]) if match["comment"] else match[0], text)
+        bad = re.search("[\udc80-\udcff]", text)
+        if bad:
+            line, byte = text.count("\n", 0, bad.start()) + 1, ord(bad[0]) - 0xDC00
+            raise CompileError(
+                f"{name}:{line}: the source is not UTF-8: byte 0x{byte:02x} outside of a comment; save the file as UTF-8", kind=kind
+            )
     return check_source_text(text, name, kind)
+
+
+def _as_latin_1(text: str) -> str:
+    return re.sub("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
 
 
 def check_source_text(text: str, name: str, kind: str) -> str:

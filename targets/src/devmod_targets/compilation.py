@@ -69,6 +69,7 @@ def compile_source(
     subgroup: int | None,
     runtime: bool = True,
     listings: bool = True,
+    root: str = "",
 ) -> Module:
     """Return the module of a source. `devmod.compile` documents the parameters and the errors.
 
@@ -80,8 +81,8 @@ def compile_source(
         The arguments of `devmod.compile`, with the target parsed.
     runtime
         Whether to make the module of an installed runtime. A fallback saves the same bytes, and imports no runtime.
-    listings
-        Whether the module's source may be used: that of `CompileRequest`.
+    listings, root
+        Those of `CompileRequest`.
     """
     try:
         compiler, variants = import_compiler(spec)
@@ -110,6 +111,7 @@ def compile_source(
             include=_folders(include),
             name_expressions=_strings("name_expressions", name_expressions),
             listings=listings,
+            root=root,
         )
         change = partial(_with_arguments, spec.kind, names=_names(aliases), subgroup=_subgroup(subgroup), block=block, local=local)
         modules = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from devmod.backend import Value
 from devmod.errors import CompileError, did_you_mean, list_names
 
@@ -65,6 +67,8 @@ class CompileRequest(Value):
         Whether a warning about what the receiver's compiler may refuse is an error, and a source that no validator checked.
     listings
         Whether `Payload.source` may be used. A compiler need not run a program for it alone, such as a disassembler, otherwise.
+    root
+        The folder of the project whose manifest has the source; "" for a source of `devmod.compile`.
     """
 
     __slots__ = (
@@ -79,6 +83,7 @@ class CompileRequest(Value):
         "name",
         "name_expressions",
         "options",
+        "root",
         "stem",
         "strict",
         "target",
@@ -101,6 +106,7 @@ class CompileRequest(Value):
     warnings_as_errors: bool
     strict: bool
     listings: bool
+    root: str
 
     def __init__(
         self,
@@ -121,6 +127,7 @@ class CompileRequest(Value):
         warnings_as_errors: bool = False,
         strict: bool = False,
         listings: bool = True,
+        root: str = "",
     ) -> None:
         self._set(
             text=text,
@@ -139,7 +146,22 @@ class CompileRequest(Value):
             warnings_as_errors=warnings_as_errors,
             strict=strict,
             listings=listings,
+            root=root,
         )
+
+    def outside(self, path: str) -> str:
+        """Return why no include may read the file of a real path, as a clause of a message; "" if one may.
+
+        A payload publishes the text of an include. The user has named a source of `devmod.compile`, and no file of a manifest.
+        """
+        if self.folder and not self.root:
+            return ""
+        roots = [os.path.realpath(each) for each in (self.root, self.folder, *self.include) if each]  # a link cannot lead outside
+        if any(path.startswith(os.path.join(root, "")) for root in roots):
+            return ""
+        folder = os.path.relpath(os.path.dirname(path), roots[0]).replace(os.sep, "/") if self.root else os.path.dirname(path)
+        own = "the project, the source's folder and " if self.root else ""
+        return f"outside {own}the folders of include=. To allow it, add its folder: include=[{folder!r}]"
 
     def error(self, text: str, **fields: Any) -> CompileError:
         """Return the CompileError of the target's kind. `fields` are its other fields, such as ``function`` and ``log``."""

@@ -217,8 +217,6 @@ class UserFiles:
         self.sources: dict[str, str] = {}
         self.names: dict[str, str] = {}
         self.files: dict[str, str] = {}
-        #: The folders whose files may be embedded. Symbolic links are resolved, so a link cannot lead outside.
-        self.roots = [os.path.realpath(folder) for folder in filter(None, (request.folder, *request.include))]
         self.size = len(request.text)
         self._digest(request.name, request.text)
 
@@ -267,14 +265,8 @@ class UserFiles:
             raise self.request.error(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB")
 
     def _check_root(self, path: str, name_in_include: str, location: str) -> None:
-        if any(path.startswith(os.path.join(root, "")) for root in self.roots):
-            return
-        allowed = "the source's folder and the folders of include=" if self.request.folder else "the folders of include="
-        folder = os.path.dirname(path)
-        raise self.request.error(
-            f"{location}: the include {name_in_include!r} is the file {path!r}, which is outside {allowed}. To embed its text in the "
-            f"payload, add its folder: include=[{folder!r}]"
-        )
+        if outside := self.request.outside(path):
+            raise self.request.error(f"{location}: the include {name_in_include!r} is the file {path!r}, which is {outside}")
 
     def _digest(self, name: str, text: str) -> str:
         """Add a source's digest under its name and return that name; add a number if another source has the name."""
@@ -486,7 +478,8 @@ class Inliner(UserFiles):
             if not taken.is_plain(operand):
                 self.files[UNKNOWN_FILE] = ""
         elif files and not self.is_external(name):
-            raise self.request.error(f"{location}: the include {name!r}, which a macro names, is missing. {include_hint(self.roots)}")
+            folders = filter(None, (self.request.folder, *self.request.include))
+            raise self.request.error(f"{location}: the include {name!r}, which a macro names, is missing. {include_hint(folders)}")
         return (path, name) if path else ("", "")
 
 

@@ -19,8 +19,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from devmod.backend import open_regular
+from devmod.errors import CompileError
 from devmod_targets._included import IncludedNames, imported_names, included_names, macro_files
 from devmod_targets._programs import state_from_stat, state_of
+from devmod_targets._text import decode_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,8 +58,15 @@ class SourceFile:
 
     @property
     def text_digest(self) -> str:
-        """The SHA-256 of the text without a byte-order mark, as origins have it."""
+        """The SHA-256 of the text as origins have it."""
         text = self.data.removeprefix(codecs.BOM_UTF8)
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            try:
+                text = decode_source(text, "", "").encode()
+            except CompileError:  # not a text
+                return self.digest
         return self.digest if text is self.data else sha256(text).hexdigest()
 
 

@@ -87,8 +87,8 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
                 with open(path, "wb") as file:
                     file.write(each.data)
             paths[path] = each.path
-        job = job._replace(folder=folder)
-        for path in job.include_paths:
+        job = job._replace(folder=os.path.join(folder, *job.folder.split("/")))
+        for path in (job.folder, *job.include_paths):
             os.makedirs(path, exist_ok=True)
         outcome = _attempt(job, with_sources)
         read = None if outcome.files is None else {_original(path, paths): digest for path, digest in outcome.files.items()}
@@ -104,12 +104,13 @@ def _original(path: str, paths: Mapping[str, str]) -> str:
 def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[PackedFile, ...]]:
     """Return a job with paths relative to a folder that a worker creates, and the files to write there."""
     source, folders = next(iter(closure.files)), [os.path.realpath(os.path.abspath(each)) for each in job.include_paths]
-    base = os.path.commonpath([os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)])
+    root = os.path.realpath(job.folder)
+    base = os.path.commonpath([root, os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)])
 
-    def relative(path: str) -> str:
-        return os.path.relpath(path, base).replace(os.sep, "/")
+    def relative(path: str, start: str = base) -> str:
+        return os.path.relpath(path, start).replace(os.sep, "/")
 
-    packed = job._replace(folder="", source=relative(source), include=tuple(map(relative, folders)))
+    packed = job._replace(folder=relative(root), source=relative(source, root), include=tuple(relative(each, root) for each in folders))
     first: dict[tuple[object, ...], str] = {}
     files = []
     for path, file in closure.files.items():
@@ -136,7 +137,8 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         try:
             target = Target.parse(job.target)
             spec = lookup("devmod.targets", target.kind)
-            module = compile_source(spec, _SourcePath(job.path), target, **job.arguments(), runtime=False, listings=with_sources)
+            arguments = job.arguments()
+            module = compile_source(spec, _SourcePath(job.path), target, **arguments, runtime=False, listings=with_sources, root=job.folder)
             unvalidated = validation_of(module)[1]
             notes = (f"{UNVALIDATED}{unvalidated}",) if unvalidated else ()
             outcome = Outcome(devmod.dumps(module, with_sources=with_sources), files=files_read(module), reports=notes)

@@ -236,13 +236,8 @@ def _names(request: CompileRequest, files: Mapping[str, str], roots: Sequence[st
     """
     result: dict[str, str] = {}
     for path, digest in files.items():
-        real = os.path.realpath(path)
-        if not any(real.startswith(os.path.join(os.path.realpath(root), "")) for root in roots):
-            allowed = "the source's folder and the folders of include=" if request.folder else "the folders of include="
-            raise request.error(
-                f"the Slang source {request.name} includes the file {path!r}, which is outside {allowed}. To allow it, add its folder: "
-                f"include=[{os.path.dirname(real)!r}]"
-            )
+        if outside := request.outside(os.path.realpath(path)):
+            raise request.error(f"the Slang source {request.name} includes the file {path!r}, which is {outside}")
         name = next((os.path.relpath(path, root) for root in roots if path.startswith(os.path.join(root, ""))), os.path.basename(path))
         name, number = name.replace(os.sep, "/"), 1
         while name in result:
