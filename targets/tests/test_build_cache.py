@@ -57,9 +57,9 @@ def test_an_entry_is_the_file_of_one_module(tmp_path: Path, own_cache: Path) -> 
 
 def test_warnings_are_shown_again_for_results_from_the_cache(tmp_path: Path, own_cache: Path) -> None:
     manifest = write_kernels(tmp_path / "p", 2)
-    (tmp_path / "p" / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = width(1); }\n")
+    (tmp_path / "p" / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = amd_width(1); }\n")
     first = devmod.build(manifest)
-    text = "some devices may refuse the OpenCL C source:\nk1.cl:1:42: warning: call of the undeclared function 'width'"
+    text = "some devices may refuse the OpenCL C source:\nk1.cl:1:42: warning: call of the undeclared function 'amd_width'"
     assert [each.warnings for each in first.results] == [(), (text,)]
     unchanged = devmod.build(manifest)
     assert not unchanged.written

@@ -230,10 +230,10 @@ def test_a_note_names_the_settings_that_a_kind_does_not_use(capfd: pytest.Captur
 
 
 def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.CaptureFixture[str], project: Path) -> None:
-    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = width(1); }\n")
+    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = amd_width(1); }\n")
     expected = (
         "devmod: warning: k1.cl for opencl: some devices may refuse the OpenCL C source:\n"
-        "k1.cl:1:42: warning: call of the undeclared function 'width'\n"
+        "k1.cl:1:42: warning: call of the undeclared function 'amd_width'\n"
     )
     assert main(["build"]) == 0
     assert expected in capfd.readouterr().err
@@ -245,7 +245,7 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.Capt
 
 
 def test_strict_makes_doubts_errors_also_of_cached_results(capfd: pytest.CaptureFixture[str], project: Path) -> None:
-    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = width(1); }\n")
+    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = amd_width(1); }\n")
     error = "--strict turns this warning into an error: some devices may refuse the OpenCL C source:"
     assert main(["build"]) == 0
     assert main(["build", "--strict"]) == 1

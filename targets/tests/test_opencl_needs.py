@@ -187,13 +187,13 @@ def test_a_define_and_an_option_may_name_the_type() -> None:
 
 
 def test_a_vendors_functions_of_subgroups() -> None:
-    source = "kernel void k(global int *x) { x[0] = intel_sub_group_shuffle(x[0], 1u) + vendor_add(x[0]); }"
+    source = "kernel void k(global int *x) { x[0] = intel_sub_group_shuffle(x[0], 1u) + amd_add(x[0]); }"
     with pytest.warns(UserWarning, match="undeclared function 'intel_sub_group_shuffle'"):
         assert needs(source) == {"k": ("subgroups",)}
-    with pytest.warns(UserWarning, match="undeclared function 'vendor_add'"):
-        assert needs("kernel void k(global double *x) { x[0] = vendor_add(x[0]); }") == {"k": ("fp64",)}
-    with pytest.warns(UserWarning, match="undeclared function 'vendor_add'"):
-        assert needs("kernel void k(global float *x) { /* double */ x[0] = vendor_add(x[0]); }") == {"k": ()}
+    with pytest.warns(UserWarning, match="undeclared function 'amd_add'"):
+        assert needs("kernel void k(global double *x) { x[0] = amd_add(x[0]); }") == {"k": ("fp64",)}
+    with pytest.warns(UserWarning, match="undeclared function 'amd_add'"):
+        assert needs("kernel void k(global float *x) { /* double */ x[0] = amd_add(x[0]); }") == {"k": ()}
 
 
 def test_the_required_size_of_subgroups() -> None:

@@ -9,9 +9,13 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import TypeAlias
 
     from devmod import Interface
+
+    #: A group, and the groups before it.
+    _Path: TypeAlias = "tuple[Group, _Path | None]"
 
 
 class Group(NamedTuple):
@@ -32,7 +36,9 @@ class Group(NamedTuple):
 def group_values(values: Sequence[tuple[int, int]], followers: Iterable[int], sizes: Sequence[int]) -> list[Group]:
     """Return the groups in which the values of a function lie in the parameters of its kernel.
 
-    Values without a parameter are groups of their own. The caller compares the sizes of groups and parameters.
+    If several divisions into structs have these sizes, the first struct that differs has as many values as it can: ``{ptr, int, int}``
+    has the size of ``{ptr, int}``. If none has, values without a parameter of their size are groups of their own. The caller compares
+    the sizes of groups and parameters.
 
     Parameters
     ----------
@@ -41,23 +47,51 @@ def group_values(values: Sequence[tuple[int, int]], followers: Iterable[int], si
     followers
         The values that may lie behind the one before, as `follower_numbers` returns them.
     sizes
-        The sizes of the parameters.
+        The sizes of the parameters; 0 if it is unknown: one value.
     """
-    groups: list[Group] = []
     numbers = frozenset(followers)
-    first = 0
-    while first < len(values):
-        expected = sizes[len(groups)] if len(groups) < len(sizes) else 0
-        size, align = values[first]
-        end, offsets, number = size, [0], first + 1
-        while size < expected and number in numbers:
-            each, each_align = values[number]
-            offsets.append(-(-end // each_align) * each_align)
-            end, align, number = offsets[-1] + each, max(align, each_align), number + 1
-            size = -(-end // align) * align
-        groups.append(Group(size, tuple(offsets)))
-        first = number
-    return groups
+    closest: list[Group] | None = None
+    tried: set[tuple[int, int, bool]] = set()
+    paths: list[tuple[int, int, bool, _Path | None]] = [(0, 0, True, None)]
+    while paths:
+        first, place, fits, path = paths.pop()
+        if first == len(values):
+            fits = fits and place == len(sizes)
+            if fits or closest is None:
+                closest = _groups(path)
+            if fits:
+                break
+        elif (first, place, fits) not in tried and (fits or closest is None):
+            tried.add((first, place, fits))
+            expected = sizes[place] if place < len(sizes) else 0
+            structs = [*_structs(values, first, numbers, expected)]
+            equal = [group for group in structs if not expected or group.size == expected]
+            paths += [(first + len(group.offsets), place + 1, fits and bool(equal), (group, path)) for group in equal or structs[-1:]]
+    return closest or []
+
+
+def _structs(values: Sequence[tuple[int, int]], first: int, followers: frozenset[int], size: int) -> Iterator[Group]:
+    """Yield the structs from the value `first` on that have `size` bytes, and the first one that is larger, or has all followers."""
+    end, align = values[first]
+    offsets, number, total = [0], first + 1, end
+    while True:
+        is_last = total > size or number not in followers
+        if is_last or total == size:
+            yield Group(total, tuple(offsets))
+        if is_last:
+            return
+        each, each_align = values[number]
+        offsets.append(-(-end // each_align) * each_align)
+        end, align, number = offsets[-1] + each, max(align, each_align), number + 1
+        total = -(-end // align) * align
+
+
+def _groups(path: _Path | None) -> list[Group]:
+    groups = []
+    while path is not None:
+        group, path = path
+        groups.append(group)
+    return groups[::-1]
 
 
 def follower_numbers(interface: Interface | None) -> list[int]:

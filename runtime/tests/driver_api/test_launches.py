@@ -164,6 +164,31 @@ def test_the_elements_of_a_vector_or_a_struct_are_counted(device: Any, vendor: V
             assert out.tolist() == [rows]
 
 
+#: A view whose last member is where the padding of those before it would be, and a second struct of the same array.
+VIEW = """
+struct view { float *data; int rows, columns; };
+struct steps { int row; long long column; };
+extern "C" __global__ void k(view x, int *out) { out[0] = x.rows; out[1] = x.columns; out[2] = x.data[0]; }
+extern "C" __global__ void both(view x, steps s, int *out) { out[0] = x.rows; out[1] = x.columns; out[2] = s.row; out[3] = s.column; }"""
+
+
+@pytest.mark.row("R34")
+def test_the_last_member_of_a_struct_is_in_the_padding_of_those_before_it(device: Any, vendor: Vendor, executes: None) -> None:
+    x = Param("x", "buffer", "float32", "r", pack=("ptr:handle", "shape0:int32", "shape1:int32"))
+    both = x.replace(pack=(*x.pack, "stride0:int32", "stride1:int64"))
+    out = X.replace(name="out")
+    types = ["handle", "int32", "int32", "handle"]
+    fmap = {
+        "k": FunctionInfo("k", types, interface=devmod.Interface([x, out])),
+        "both": FunctionInfo("both", [*types[:3], "int32", "int64", "handle"], interface=devmod.Interface([both, out])),
+    }
+    module = vendor.module(VIEW, fmap)
+    for name, expected in (("k", [2, 3, 7]), ("both", [2, 3, 3, 1])):
+        result = np.zeros(len(expected), "int32")
+        module[name](np.full((2, 3), 7, "float32"), result, grid=1, block=1)
+        assert result.tolist() == expected
+
+
 @pytest.mark.row("R35")
 def test_values_that_are_not_those_of_the_image_are_refused(device: Any, vendor: Vendor) -> None:
     for pack, text in (

@@ -106,8 +106,8 @@ def compile(  # noqa: A001 - the public name
     Warns
     -----
     UserWarning
-        The compiler has warnings, or a device's compiler may refuse the source: it calls undeclared functions, which may be extensions of a
-        vendor. With the options ``--werror`` and ``--strict`` this is a CompileError.
+        The compiler has warnings, or a device's compiler may refuse the source: it calls undeclared functions of
+        extensions. With the options ``--werror`` and ``--strict`` this is a CompileError.
 
     Examples
     --------

@@ -104,6 +104,12 @@ _DEFINES = "defines"
 #: Compiler options that change macros and types.
 _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+#: The functions of extensions that clang does not declare: those of vendors and compilers by the prefix or suffix that Khronos's registry
+#: gives a vendor, and those of Khronos.
+_EXTENSIONS = re.compile(
+    r"(?:__|amd_|arm_|img_|intel_|qcom_)\w+|\w+_(?:altera|amd|arm|ext|img|intel|nv|qcom)|(?:sub_group|work_group|clock_read)_\w+"
+    r"|get_sub_group_\w+|async_work_group_copy_[23]D[23]D|dot_acc_sat(?:_\w+)?|dot_4x8packed_\w+|bit_reverse|bitfield_\w+"
+)
 #: The category of clang's errors about the operands of inline assembly, which depend on the device.
 _ASSEMBLY = "Inline Assembly Issue"
 _ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
@@ -147,7 +153,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
     ToolchainNotFoundError
         libclang is not installed, or cannot be loaded.
     CompileError
-        The program has errors other than calls of undeclared functions and inline assembly, which may be extensions of a vendor.
+        The program has errors other than calls of an extension's functions and inline assembly.
     """
     kind = request.target.kind
     library = load_libclang(find_spec(kind) or SPEC, "OpenCL C")
@@ -191,7 +197,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
     return kernels, library.toolchain, standard
 
 
-#: The undeclared functions: each name with the character before each of its calls.
+#: The undeclared functions of extensions: each name with the character before each of its calls.
 _Calls = dict[str, list[bytes]]
 
 
@@ -214,7 +220,7 @@ def _parse(
     stand_ins: str = "",
     arguments: Sequence[str] = (),
 ) -> tuple[Any, list[str], list[str], _Calls]:
-    """Return the translation unit, its errors, what devmod reports as warnings, and the undeclared functions.
+    """Return the translation unit, its errors, what devmod reports as warnings, and the undeclared functions of extensions.
 
     With `stand_ins`, the definitions of undeclared functions, only syntax errors count, because their types are unknown. `arguments` are
     further arguments of clang.
@@ -252,7 +258,8 @@ def _parse(
         place = diagnostic.location
         file = str(place.file) if place.file else ""
         undeclared = _UNDECLARED.match(diagnostic.spelling)
-        before = functions.call(undeclared[1], file, place.offset) if undeclared else None
+        is_extension = undeclared is not None and _EXTENSIONS.fullmatch(undeclared[1]) is not None
+        before = functions.call(undeclared[1], file, place.offset) if undeclared and is_extension else None
         start = f"{name_of(file)}:{place.line}:{place.column}: "
         if undeclared and before is not None:
             calls.setdefault(undeclared[1], []).append(before)
