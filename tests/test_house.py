@@ -167,6 +167,11 @@ def test_processes_are_started_in_few_modules_that_search_no_current_folder() ->
     assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
 
 
+def test_each_temporary_folder_is_removed_after_its_process_was_killed() -> None:
+    """Every folder is one of `devmod.backend.temporary_folder`."""
+    assert [module for module, path in modules().items() if re.search(r"mkdtemp|TemporaryDirectory", path.read_text())] == []
+
+
 #: The private names of core that devmod-runtime takes. Other wheels use public ones.
 TAKEN = {
     "_arrays.dlpack.Managed",

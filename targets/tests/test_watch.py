@@ -137,7 +137,7 @@ def test_where_a_macro_names_the_include_any_file_may_be_one(project: Path) -> N
     write("sizes.h", "#define SIZE 1\n")()
     manifest = project / "devmod.toml"
     manifest.write_text(manifest.read_text().replace("[kernels.k0]", '[kernels.k0]\ndefines = { SIZES = "sizes.h" }'))
-    watcher = Watcher(write("new.h"), write("k0.cl~"), write(".git/HEAD"), write("devmod-build-1234/devmod-5/source.c"))
+    watcher = Watcher(write("new.h"), write("k0.cl~"), write(".git/HEAD"), write("devmod-tmp-1234/devmod-tmp-5/source.c"))
     watcher.build = lambda: watcher.builds.append(len(watcher.edits))  # type: ignore[method-assign]
     devmod.build()
     assert watcher.run() == [4, 3]

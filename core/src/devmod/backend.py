@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from devmod._util.programs import find_program as find_program
     from devmod._util.regular_files import file_name as file_name
     from devmod._util.regular_files import open_regular as open_regular
+    from devmod._util.temporary import temporary_folder as temporary_folder
     from devmod._util.text import escape as escape
     from devmod._util.text import is_valid_name as is_valid_name
     from devmod._values.code import Binary as Binary
@@ -86,6 +87,7 @@ _NAMES = {
     "_util.once": "Once",
     "_util.programs": "find_program",
     "_util.regular_files": "file_name open_regular",
+    "_util.temporary": "temporary_folder",
     "_util.text": "escape is_valid_name",
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
     "_values.info": "PipelineConstant constants_of",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 #: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
@@ -18,6 +18,11 @@ _START = (
     "import json,os,sys;sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from {} import main;main(r)"
 )
+
+#: The code of a process that kills its process group when its input ends.
+_GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
+#: The processes without a program to guard: the process group, and the pipe that keeps it.
+_guards: list[tuple[int, int]] = []
 
 
 def python_command(module: str) -> list[str]:
@@ -182,3 +187,43 @@ def _end_with_parent() -> None:
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
+
+
+@contextmanager
+def guarded_group() -> Iterator[int | None]:
+    """Yield a process group for a program, as `process_group` of Popen. An exception, or the end of this process, kills the whole group.
+
+    Windows has no groups. A frozen program has no interpreter to start, so only its programs' own ends end them.
+    """
+    if not hasattr(os, "killpg") or not can_start_python():
+        yield None
+        return
+    guard = _guards.pop() if _guards else _start_guard()
+    try:
+        yield guard[0]
+    except BaseException:
+        os.close(guard[1])
+        with suppress(OSError):  # the program of this process may wait for any child
+            os.waitpid(guard[0], 0)
+        raise
+    _guards.append(guard)
+
+
+def _start_guard() -> tuple[int, int]:
+    """Start a process in a group of its own, so Ctrl-C in a terminal does not reach it, and return the group and the pipe to it."""
+    reader, writer = os.pipe()
+    quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+    command = [sys.executable, "-I", "-S", "-c", _GUARD]
+    group = os.posix_spawn(sys.executable, command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), *quiet], setpgroup=0)
+    os.close(reader)
+    return group, writer
+
+
+def _leave_guards() -> None:
+    """In the child of a fork, close the pipes, which the parent has too."""
+    while _guards:
+        os.close(_guards.pop()[1])
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_guards)

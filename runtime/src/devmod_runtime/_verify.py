@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from functools import cache
 from itertools import count
@@ -20,7 +19,7 @@ from devmod._modules.stored import StoredModule
 from devmod._plugins import registry
 from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
-from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, walk
+from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.worker import answer_items, answers, can_start_python
 from devmod_runtime._difference import worst_difference
@@ -189,7 +188,7 @@ def verify(
     given = dict(arguments or {})
     unused = set(given)
     functions = {}
-    with tempfile.TemporaryDirectory(prefix="devmod-verify-") as folder:
+    with temporary_folder() as folder:
         trials = _Trials(Path(folder), given, unused, threads, block)
         for each in names if name is None else [name]:
             owner = owner_of(each, module)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 
 from pluggy import HookimplMarker
 
-from devmod.backend import environment_text, find_program, payload_of
+from devmod.backend import environment_text, find_program, payload_of, temporary_folder
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, pip_install
 from devmod.worker import describe_exit
 from devmod_readers.nvidia import fatbin_members
@@ -111,7 +110,7 @@ def _spirv(name: str, data: bytes) -> str:
 def _run(command: list[str], data: Binary, kind: str) -> str:
     """Return the output of a program for a file with the data."""
     name = os.path.basename(command[0])
-    with TemporaryDirectory(prefix="devmod-") as folder:
+    with temporary_folder() as folder:
         with open(os.path.join(folder, "input"), "wb") as file:
             file.write(data)
         status, output = run_program([*command, "input"], folder, name=name, kind=kind, environment=own_environment(folder))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import devmod
-from devmod.backend import function_to_json
+from devmod.backend import function_to_json, temporary_folder
 from devmod.plugins import find_spec
 from devmod_conformance._case import Conformance, Sample
 from devmod_conformance._fake_host import EAST, WEST
@@ -55,7 +55,7 @@ _APART = 1.1
 def reproducible_output(case: Conformance) -> None:
     """The compiler's output is the same at another time, in another folder, for another user and in another process."""
     texts = _texts(case)
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+    with temporary_folder() as one, temporary_folder() as two:
         compile_in = partial(_compile, case, texts)
         start = time.monotonic()
         first = compile_in(one)
@@ -283,7 +283,7 @@ def build_time(case: Conformance) -> None:
 def named_files(case: Conformance) -> None:
     """A build does not depend on files of the receiver that a source payload names."""
     sample = source_samples(case)[0]
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+    with temporary_folder() as folder, chdir(folder):
         path = os.path.join(folder, "named.h")
         texts = [
             f"#include {name}" for name in (f'"{path}"', f"<{path}>", '"named.h"', "<named.h>", f'"../{os.path.basename(folder)}/named.h"')

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import devmod
 from devmod import errors, plugins
-from devmod.backend import BINARY_SERIALIZABLE, RUNNABLE, FallbackModule
+from devmod.backend import BINARY_SERIALIZABLE, RUNNABLE, FallbackModule, temporary_folder
 from devmod.plugins import PROTOCOLS, find_spec
 from devmod_conformance._case import Conformance, Sample
 from devmod_conformance._process import probe
@@ -266,7 +265,7 @@ def any_payload(case: Conformance) -> None:
 def round_trip(case: Conformance) -> None:
     """write_to_file writes a raw payload and its metadata, and load_from_file loads them."""
     for sample, suffix in _writable(case):
-        with tempfile.TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             path = os.path.join(folder, f"real.{suffix}")
             module = runtime_module(case, sample)
             module.write_to_file(path)
@@ -289,7 +288,7 @@ def round_trip(case: Conformance) -> None:
 def other_metadata(case: Conformance) -> None:
     """write_to_file does not overwrite the metadata of other functions."""
     sample, suffix = next(_writable(case))
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         path = os.path.join(folder, f"k.{suffix}")
         runtime_module(case, sample).write_to_file(path)
         before = _read(folder, f"k.{suffix}"), _read(folder, "k.tvm_meta.json")

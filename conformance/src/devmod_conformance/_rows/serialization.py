@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
-import tempfile
 from array import array
 from collections.abc import Iterator
 from typing import Any
 
 import devmod
 from devmod import TargetSpec, backend
+from devmod.backend import temporary_folder
 from devmod_conformance._case import Conformance, Sample
 from devmod_conformance._process import probe
 from devmod_conformance._rows._tools import (
@@ -149,7 +149,7 @@ def every_host(case: Conformance) -> None:
     for sample in samples:
         digest = hashlib.sha256(runtime_module(case, sample).save_to_bytes()).hexdigest()
         here.append([sample.fmt, digest, digest])
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         user = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR"), folder) | dict.fromkeys(("USER", "LOGNAME"), "nobody")
         environment = {**user, "TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
         hosts: list[tuple[str, dict[str, Any]]] = [

@@ -9,9 +9,8 @@ import os
 import platform
 import shlex
 import subprocess
-import tempfile
 
-from devmod.backend import find_program
+from devmod.backend import find_program, temporary_folder
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError
 from devmod_runtime import call_uninterrupted
 
@@ -82,7 +81,7 @@ class Compiler:
         FormatError
             The source is valid, but it does not contain the functions of the payload's fmap.
         """
-        with tempfile.TemporaryDirectory(prefix="devmod-host-") as folder:
+        with temporary_folder() as folder:
             out = os.path.join(folder, "out.so")
             command = [*self.command, *_FLAGS, *options, "-o", out, "-", "-lm"]
             process = subprocess.run(
@@ -134,7 +133,7 @@ class Library:
 
     def __init__(self, binary: bytes) -> None:
         try:
-            with tempfile.TemporaryDirectory(prefix="devmod-host-") as folder:
+            with temporary_folder() as folder:
                 path = os.path.join(folder, "kernels.so")
                 with open(path, "wb") as file:
                     file.write(binary)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from devmod.backend import DiskCache
+from devmod.backend import DiskCache, temporary_folder
 from devmod_opencl import _driver
 
 TYPE_CHECKING = False
@@ -49,7 +49,6 @@ def try_linker(device: OpenCLDevice) -> None:
 def _links() -> bool:
     """Return whether the linker in PATH makes a library with gcc's library and C's, as PoCL's command does (30 ms; a kernel 1 s)."""
     import subprocess
-    import tempfile
     from glob import glob
 
     from devmod.backend import find_program
@@ -60,7 +59,7 @@ def _links() -> bool:
     if not linker or not folders:
         return False  # PoCL may find others
     try:
-        with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
+        with temporary_folder() as folder:
             subprocess.run(  # noqa: S603 - a program of the user's PATH, as PoCL runs it
                 [linker, "-shared", "-o", os.path.join(folder, "probe.so"), *folders, *_LIBRARIES],
                 stdin=subprocess.DEVNULL,
@@ -75,7 +74,6 @@ def _links() -> bool:
 
 def _runs_kernel(device: OpenCLDevice) -> bool:
     """Build and run a kernel in another process. Return False if it was not started or was killed, which shows nothing."""
-    import tempfile
 
     from devmod.errors import FormatError, ToolchainNotFoundError
     from devmod.worker import describe_exit
@@ -83,7 +81,7 @@ def _runs_kernel(device: OpenCLDevice) -> bool:
 
     request = {"device": device.identity, "source": True, "kernels": [["probe", ["buffer"]]]}
     try:
-        with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
+        with temporary_folder() as folder:
             code, _, log = _trial.run_trial(request, _PROBE, folder)
     except FormatError:
         return False

@@ -11,9 +11,8 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 
-from devmod.backend import DiskCache, array_bytes, parse_dtype
+from devmod.backend import DiskCache, array_bytes, parse_dtype, temporary_folder
 from devmod.errors import DevmodError, FormatError
 from devmod.worker import answer_writer, python_command, read_answers, search_path
 from devmod_opencl import _driver
@@ -72,7 +71,7 @@ def try_binary(device: OpenCLDevice, binary: bytes, functions: Sequence[Function
     key = _CACHE.key("trial 1", json.dumps(request), binary)
     if _CACHE.read(key) == _PASSED:
         return
-    with tempfile.TemporaryDirectory(prefix="devmod-opencl-") as folder:
+    with temporary_folder() as folder:
         code, reports, _ = run_trial(request, binary, folder)
         # A kernel that crashes on arrays of zeros may be valid. PoCL's cache then contains its machine code.
         valid = code == 0 or (reports[-1:] == [RUNS] and bool(machine_code(folder)))

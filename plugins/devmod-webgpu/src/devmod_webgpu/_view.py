@@ -36,9 +36,9 @@ def command(file: Path, port: int, no_open: bool) -> None:
     if str(file) != STDIN:
         _serve(file, str(file), port, no_open)
         return
-    from tempfile import TemporaryDirectory
+    from devmod.backend import temporary_folder
 
-    with TemporaryDirectory(prefix="devmod-view-") as folder:
+    with temporary_folder() as folder:
         copy = Path(folder, "stdin.devmod")
         copy.write_bytes(standard_input())
         _serve(copy, "standard input", port, no_open)

@@ -8,11 +8,12 @@ import ctypes
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from devmod.backend import temporary_folder
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
 _KERNEL = re.compile(r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
@@ -140,8 +141,7 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     """Compile a source, once."""
     kernels = _kernels(text)
     source = f'#include "{HEADER}"\n#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
-    folder = tempfile.mkdtemp(prefix="devmod-msl-")
-    try:
+    with temporary_folder() as folder:
         for name in ("metal_stdlib", "metal_math", "metal_texture"):
             (Path(folder) / name).write_text("")
         (Path(folder) / "k.cpp").write_text(source)
@@ -152,8 +152,6 @@ def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
         )
         assert process.returncode == 0, process.stderr
         return ctypes.CDLL(f"{folder}/k.so"), kernels
-    finally:
-        shutil.rmtree(folder)
 
 
 def compile_kernel(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], Any, Any], None]:

@@ -6,7 +6,7 @@ import os
 import re
 from contextlib import contextmanager, suppress
 
-from devmod.backend import open_regular
+from devmod.backend import open_regular, temporary_folder
 from devmod.errors import CompileError, DevmodError
 
 TYPE_CHECKING = False
@@ -31,15 +31,13 @@ def compiler_folder() -> Iterator[str]:
     A compiler looks for ``#include "../a.h"`` beside the copy of the source first. The folder is deep inside a temporary folder, so no
     such name leads to a file of another user.
     """
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="devmod-") as top:
+    with temporary_folder() as top:
         folder = os.path.join(top, *["d"] * _DEPTH)
         os.makedirs(folder)
         try:
             yield folder
         finally:
-            # The end of TemporaryDirectory opens a file for each level of a tree, and there may be too few.
+            # The removal of a tree opens a file for each level, and there may be too few.
             with suppress(OSError):
                 files = os.path.join(top, "f")
                 os.rename(folder, files)
@@ -124,19 +122,28 @@ def run_program(
     """
     import subprocess
 
-    try:
-        process = subprocess.Popen(  # noqa: S603 - a compiler of a wheel, of PATH or of the user, with checked arguments
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-    except OSError as error:
-        raise CompileError(f"{name} cannot be run: {error.strerror}", kind=kind) from error
-    with process:
+    from devmod.worker import guarded_group
+
+    with guarded_group() as group:
         try:
-            meanwhile()
-            output, _ = process.communicate(timeout=TIMEOUT)
-        except BaseException as error:
-            process.kill()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
-            raise
+            process = subprocess.Popen(  # noqa: S603 - a compiler of a wheel, of PATH or of the user, with checked arguments
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                process_group=group,
+            )
+        except OSError as error:
+            raise CompileError(f"{name} cannot be run: {error.strerror}", kind=kind) from error
+        with process:
+            try:
+                meanwhile()
+                output, _ = process.communicate(timeout=TIMEOUT)
+            except BaseException as error:
+                process.kill()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
+                raise
     return process.returncode, output[:_MAX_LOG].decode("utf-8", "replace")

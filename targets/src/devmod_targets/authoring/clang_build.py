@@ -8,11 +8,10 @@ import re
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from devmod import Origin
-from devmod.backend import environment_text, find_program
+from devmod.backend import environment_text, find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError, compile_error
 from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
 from devmod_targets.authoring._source import options_and_defines
@@ -153,7 +152,7 @@ def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int
 
 def _query(command: Sequence[str]) -> str:
     """Return the output of a command of clang that compiles nothing."""
-    with TemporaryDirectory(prefix="devmod-") as folder:
+    with temporary_folder() as folder:
         return _run(command, folder, "", "clang")[1].strip()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from devmod.backend import temporary_folder
 from devmod.errors import ToolchainNotFoundError, not_installed
 from devmod_targets._programs import library_folders
 from devmod_targets.authoring._process import own_environment, run_program
@@ -114,10 +115,8 @@ def run_zig(
     CompileError
         The program cannot be run, or exceeds the time limit.
     """
-    import tempfile
-
     path = find_zig(kind=kind, distribution=distribution)
-    with tempfile.TemporaryDirectory(prefix="devmod-zig-") as folder:
+    with temporary_folder() as folder:
         for name, data in files.items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(data)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import devmod
 from devmod import Target
+from devmod.backend import temporary_folder
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod.plugins import lookup
 from devmod_targets.authoring import CompilerReport
@@ -72,10 +73,8 @@ def attempt(job: Job, files: Sequence[PackedFile] = (), *, with_sources: bool = 
     """
     if not files:
         return _attempt(job, with_sources)
-    import tempfile
-
     toolchain = toolchain_of(job)
-    with tempfile.TemporaryDirectory(prefix="devmod-build-") as folder:
+    with temporary_folder() as folder:
         folder = os.path.realpath(folder)
         paths = {}
         for each in files:

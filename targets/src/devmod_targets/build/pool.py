@@ -19,6 +19,7 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from threading import Lock, Thread
 
+from devmod.backend import temporary_folder
 from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_targets.build.plan import Job
 from devmod_targets.build.result import Outcome
@@ -59,8 +60,7 @@ class Pool:
         self._idle: deque[Worker] = deque()
         self._lock = Lock()
         self._closed = False
-        # The workers make it: a build that is killed before it has a worker would leave it.
-        self._folder = os.path.join(tempfile.gettempdir(), f"devmod-build-{os.urandom(8).hex()}")
+        self._folder = ""  # made with the first worker
 
     def __enter__(self) -> Pool:
         return self
@@ -68,10 +68,8 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
-        shutil.rmtree(self._folder, ignore_errors=True)  # while there are workers: they remove it if this process is killed
         self._processes.close()
         self._threads.close()
-        shutil.rmtree(self._folder, ignore_errors=True)  # what a compiler wrote in the meantime
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
         """Start the jobs, and return an iterator of their numbers and outcomes, as they end. The job of a killed worker is run again."""
@@ -107,6 +105,7 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the build has ended")
+            self._folder = self._folder or self._processes.enter_context(temporary_folder())
             names = {"module": self._task.__module__, "task": self._task.__name__}
             return self._processes.enter_context(Worker(__name__, {"folder": self._folder, "settings": self._settings, **names}))
 
@@ -116,8 +115,6 @@ def main(request: dict[str, Any]) -> None:
     folder = request["folder"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows has no sessions
     # The build removes this folder, so no temporary file of a compiler remains if this process is killed.
-    with suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
     tempfile.tempdir = folder
     os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
     answer = answer_writer()

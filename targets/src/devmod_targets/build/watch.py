@@ -162,7 +162,7 @@ class _Inputs:
 
 def _is_own(path: str, parts: list[str]) -> bool:
     """Return whether the build itself, an editor or version control writes a file. The build writes its output, caches and messages."""
-    if path.endswith(_IGNORED) or any(part.startswith((".", "devmod-build-")) or part == "__pycache__" for part in parts):
+    if path.endswith(_IGNORED) or any(part.startswith((".", "devmod-tmp-")) or part == "__pycache__" for part in parts):
         return True
     if cache_dir() and path.startswith(os.path.join(os.path.realpath(cache_dir()), "")):
         return True

@@ -21,7 +21,7 @@ import os
 import re
 
 from devmod import Origin
-from devmod.backend import find_program
+from devmod.backend import find_program, temporary_folder
 from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
@@ -141,8 +141,6 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
     CompileError
         The source has errors; `log` contains the compiler's output. Or an option is not supported.
     """
-    import tempfile
-
     from devmod_targets.authoring.clang_build import check_supported
 
     check_supported(request, source_text.options)
@@ -161,7 +159,7 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
             kind="metal",
         )
     version = output.strip().partition("\n")[0]
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         source, library = os.path.join(folder, "program.metal"), os.path.join(folder, "program.metallib")
         with open(source, "w", encoding="utf-8", newline="") as file:
             file.write(source_text.text)

@@ -12,9 +12,9 @@ import os
 import re
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
-from tempfile import TemporaryDirectory
 from threading import Lock
 
+from devmod.backend import temporary_folder
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, did_you_mean, list_names, not_installed
 from devmod_targets.triton.signature import expand_signature
 
@@ -186,7 +186,7 @@ def _arguments(
 
 @contextmanager
 def _own_environment() -> Iterator[None]:
-    with _lock, TemporaryDirectory(prefix="devmod-") as folder:
+    with _lock, temporary_folder() as folder:
         own = {name: os.environ.pop(name) for name in list(os.environ) if _VARIABLES.fullmatch(name)}
         # Line information has the folder of the source (R38). The default of the last one depends on Triton's version.
         added = {"TRITON_CACHE_DIR": folder, "TRITON_DISABLE_LINE_INFO": "1", "TRITON_DEFAULT_FP_FUSION": "1"}

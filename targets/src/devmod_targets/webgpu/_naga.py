@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from devmod.backend import find_program, open_regular
+from devmod.backend import find_program, open_regular, temporary_folder
 from devmod.errors import CompileError, DevmodError
 from devmod_readers.wgsl import naga_message
 
@@ -73,9 +73,7 @@ def _run_command(text: str, name: str) -> str | None:
     program = find_program("naga")
     if not program:
         return None
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="devmod-") as folder:
+    with temporary_folder() as folder:
         # naga prints its argument, so the argument contains no path.
         file_name = os.path.basename(name) if name.endswith(".wgsl") and not name.startswith("-") else "source.wgsl"
         with open(os.path.join(folder, file_name), "w", encoding="utf-8", newline="") as file:
