@@ -108,7 +108,8 @@ class Pool:
             if self._closed:
                 raise RuntimeError("the build has ended")
             names = {"module": self._task.__module__, "task": self._task.__name__}
-            return self._processes.enter_context(Worker(__name__, {"folder": self._folder, "settings": self._settings, **names}))
+            request = {"folder": self._folder, "settings": self._settings, **names}
+            return self._processes.enter_context(Worker(__name__, request, ends_itself=True))
 
 
 def main(request: dict[str, Any]) -> None:
