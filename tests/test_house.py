@@ -142,8 +142,6 @@ STARTS = {
     "devmod_hexagon._transport",
     "devmod_host._driver",
     "devmod_opencl._linker",
-    "devmod_opencl._trial",
-    "devmod_rocm._hiprtc",
     "devmod_targets.authoring._process",
     "devmod_targets.authoring._library",  # with devmod.worker's command
     "devmod_targets.webgpu._naga",

@@ -5,16 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import pkgutil
 import shutil
 import signal
+import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from distributions import install
+from interruptible import HANGS, interruptible_python
 from PIL import Image
 
 import devmod
@@ -272,7 +277,8 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
     )
     for _, command in commands:  # what it imports at first is written to Python's own files
         assert call(capsys, *command)[0] == 0
-    for place in ("_run_command.write_array", "_bench.Benchmark.plot", "_profile.Profile.save"):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)  # `run` launches in this process
+    for place in ("_run.write_array", "_bench.Benchmark.plot", "_profile.Profile.save"):
         owner, _, name = f"devmod_runtime.{place}".rpartition(".")
         monkeypatch.setattr(f"{owner}.{name}", limited(pkgutil.resolve_name(f"{owner}.{name}")))
     for name, command in commands:
@@ -320,7 +326,8 @@ def test_the_shell_completes_the_kinds_of_devices(monkeypatch: pytest.MonkeyPatc
 def test_a_picture_without_pillow_and_a_plot_without_matplotlib_name_the_install(
     capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    Path("PIL.py").write_text("raise ImportError")  # for the process of the launch
+    monkeypatch.syspath_prepend(Path.cwd())
     status, _, err = call(capsys, "run", file, "saxpy", "x=a.png", "--threads", "8")
     assert (status, err) == (1, "devmod: error: x=a.png: a picture needs Pillow, which is missing: pip install pillow\n")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -333,6 +340,128 @@ def test_run_returns_the_value_of_a_function(capsys: pytest.CaptureFixture[str],
     devmod.save(devmod.compile("int add(int a, int b) { return a + b; }", "hexagon -arch=v67"), tmp_path / "k.devmod")
     status, out, _ = call(capsys, "run", tmp_path / "k.devmod", "add", "a=40", "b=2")
     assert (status, out.splitlines()[1:]) == (0, ["returned 42"])
+
+
+# -- the process of the launch
+
+
+CRASHES = """
+__kernel void wild(__global float *x, long distance) { x[get_global_id(0) + distance] = 1; }
+__kernel void endless(__global volatile int *x, int limit) { while (x[0] < limit) if (x[0] < 1) x[0] = 0; x[1] = 7; }
+__kernel void fine(__global int *x) { x[get_global_id(0)] = 7; }
+"""
+WILD = ("wild", "x=zeros[64]", "distance=100000000000", "--threads", "64")
+OUTSIDE = "The kernel probably accesses memory outside of its arrays."
+
+
+@pytest.fixture
+def crashes(file: Path) -> Path:
+    """A file with kernels that end their process, run for ever, and end."""
+    devmod.save(devmod.compile(CRASHES, "opencl"), "crashes.devmod")
+    return Path("crashes.devmod")
+
+
+def test_a_kernel_that_ends_its_process_is_an_error_of_run(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
+    begin = "devmod: error: 'wild' of crashes.devmod{}: its launch ends the process with signal 11. " + OUTSIDE
+    near = "--guard finds the argument of a write near the end of an array; devmod verify crashes.devmod wild launches all candidates"
+    far = "A guard finds writes within 4096 bytes of an array: compare the sizes of the arrays and --threads with the kernel's indices"
+    assert call(capsys, "run", crashes, *WILD) == (1, "", f"{begin.format('')} {near}\n")
+    assert call(capsys, "run", crashes, *WILD, "--device", "opencl:0") == (1, "", f"{begin.format(' on opencl:0')} {near}\n")
+    assert call(capsys, "run", crashes, *WILD, "--guard", "--save", "x=x.npy") == (1, "", f"{begin.format('')} {far}\n")
+    assert not Path("x.npy").exists()
+
+
+def test_bench_goes_on_after_a_kernel_that_ends_its_process(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
+    status, out, err = call(capsys, "bench", crashes, "wild", "fine", *WILD[2:], "--repeat", "2", "--block", "8", "--block", "16", "--json")
+    rows = [(each["function"], each["block"], each["median"] == "NaN", each["problem"]) for each in json.loads(out)["measurements"]]
+    problem = (
+        f"its launch ends the process with signal 11. {OUTSIDE} devmod run crashes.devmod wild with --guard finds the argument of a write "
+        "outside of it"
+    )
+    assert (status, err) == (1, "")
+    assert rows == [("wild", "8", True, problem), ("wild", "16", True, problem), ("fine", "8", False, ""), ("fine", "16", False, "")]
+
+
+def test_a_time_limit_ends_a_launch_and_none_is_the_default(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
+    endless = ["endless", "x=zeros[2]", "limit=1", "--threads", "1", "--timeout", "3"]
+    assert call(capsys, "run", crashes, *endless) == (
+        1,
+        "",
+        "devmod: error: 'endless' of crashes.devmod: its launch takes longer than 3 s. The kernel may never end. Launch fewer threads, or set "
+        "a longer --timeout\n",
+    )
+    status, out, _ = call(capsys, "bench", crashes, *endless, "--json")
+    (row,) = json.loads(out)["measurements"]
+    assert (status, row["problem"]) == (1, "its launch takes longer than 3 s. The kernel may never end. Set a longer --timeout")
+    status, out, err = call(capsys, "run", crashes, "fine", "x=zeros[64]", "--threads", "64", "--timeout", "600")
+    assert (status, err, out.splitlines()[1:]) == (0, "", ["x: int32[64]"])
+
+
+def test_run_and_bench_read_standard_input(crashes: Path) -> None:
+    for words in (["run", "-", "fine", "x=zeros[64]", "--save", "x=x.npy"], ["bench", "-", "fine", "x=zeros[64]", "--repeat", "1"]):
+        command = [sys.executable, "-m", "devmod", *words, "--threads", "64"]
+        done = subprocess.run(command, input=crashes.read_bytes(), capture_output=True, check=False, timeout=600)
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert np.load("x.npy").tolist() == [7] * 64
+
+
+def test_an_error_of_the_process_has_its_traceback_with_debug(capsys: pytest.CaptureFixture[str], crashes: Path) -> None:
+    text = "the opencl module has no function 'fin'; it has: 'wild', 'endless', 'fine'. Did you mean 'fine'?"
+    assert call(capsys, "run", crashes, "fin") == (1, "", f"devmod: error: {text}\n")
+    status, _, err = call(capsys, "run", crashes, "fin", "--debug")
+    assert status == 1
+    assert err.endswith(f"\ndevmod.errors.FunctionNotFoundError: {text}\n")
+    assert "in get_function" in err
+
+
+@pytest.mark.parametrize("reason", ["frozen", "registered"])
+def test_a_frozen_program_and_a_registered_kind_launch_in_this_process(
+    reason: str, capsys: pytest.CaptureFixture[str], crashes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmod.worker.Worker", None)  # no process can be started
+    words = ["fine", "x=zeros[64]", "--threads", "64"]
+    if reason == "frozen":
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+    else:
+        devmod.register("devmod.device", "opencl", devmod.plugins.lookup("devmod.device", "opencl"))
+    try:
+        assert call(capsys, "run", crashes, *words)[::2] == (0, "")
+        assert call(capsys, "bench", crashes, *words, "--repeat", "1")[::2] == (0, "")
+    finally:
+        devmod.register("devmod.device", "opencl", None, replace=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state of other processes is read from /proc")
+@pytest.mark.parametrize("command", ["run", "bench"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_launch_that_hangs_ends_with_its_command(command: str, number: signal.Signals, tmp_path: Path) -> None:
+    """It hangs with Python's lock, as after a write over the heap, so no thread of its process can end it."""
+    marker = tmp_path / "pid"
+    body = (
+        "import ctypes, os, pathlib\n"
+        f"path = pathlib.Path({str(marker)!r})\npath.with_suffix('.new').write_text(str(os.getpid()))\n"
+        "path.with_suffix('.new').rename(path)\nctypes.PyDLL(None).pause()\n"
+    )
+    install(tmp_path / "site", "devmod-hangs", groups={"devmod.load_from_bytes": {"opencl": "hangs:load"}}, modules={"hangs": body})
+    env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-hangs,devmod-runtime"}
+    devmod.save(devmod.compile(CL, "opencl"), tmp_path / "k.devmod")
+    words = interruptible_python("-m", "devmod", command, str(tmp_path / "k.devmod"), "saxpy")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True) as process:
+        for _ in range(HANGS * 100):
+            if marker.exists():
+                break
+            time.sleep(0.01)
+        stat = Path("/proc") / marker.read_text() / "stat"
+        assert stat.exists()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=HANGS)
+    interrupted = number == signal.SIGINT
+    assert (process.returncode, out, err) == (130 if interrupted else -number, "", "\ninterrupted\n" if interrupted else "")
+    for _ in range(HANGS * 100):
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
+    raise AssertionError("the process of the launch runs")
 
 
 # -- verify

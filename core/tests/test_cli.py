@@ -686,29 +686,6 @@ def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (130, "", "\ninterrupted\n")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the program waits in a function of POSIX")
-def test_an_interrupt_ends_a_command_that_waits_in_a_driver() -> None:
-    # A mutex that is locked twice: the wait never ends, and a signal does not interrupt it.
-    program = """if True:
-        import ctypes
-        from devmod.commands import interruptible
-        mutex, lock = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock
-        lock(mutex)
-        with interruptible():
-            try:
-                print("waits", flush=True)
-                lock(mutex)
-            except KeyboardInterrupt:  # the signal came before the wait
-                lock(mutex)
-    """
-    process = subprocess.Popen(interruptible_python("-c", program), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "waits\n"
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, out, err) == (130, "", "\ninterrupted\n")
-
-
 def test_an_interrupt_during_the_import_of_the_program_has_no_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

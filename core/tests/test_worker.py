@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devmod.worker import Worker, read_answers
+from devmod.worker import Worker, answers, read_answers
 from devmod_runtime import Trial, was_killed
 
 
@@ -92,19 +92,66 @@ def test_the_end_of_a_process_ends_the_programs_that_it_has_started(tmp_path: Pa
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
 def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     (tmp_path / "hanging.py").write_text(
-        "import os, time\nfrom devmod.worker import answer_items\n"
-        "def main(request):\n    answer_items(request, lambda item: time.sleep(1000) if item else os.getpid())\n"
+        "import ctypes, os, subprocess\nfrom devmod.worker import answer_items\n"
+        "def function(item):\n"
+        "    if not item: return [os.getpid(), subprocess.Popen(['sleep', '1000']).pid]\n"
+        "    ctypes.PyDLL(None).pause()  # with Python's lock, so that no thread of the process runs\n"
+        "def main(request):\n    answer_items(request, function)\n"
     )
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from devmod.worker import answers\n"
-        "for answer, _ in answers('hanging', [0, 1], 1000): print(answer, flush=True)"
+        "for answer, _ in answers('hanging', [0, 1], None): print(*answer, flush=True)"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        status = Path(f"/proc/{int(process.stdout.readline())}/stat")
-        assert status.exists()
+        states = [Path(f"/proc/{number}/stat") for number in process.stdout.readline().split()]
+        assert [each.exists() for each in states] == [True, True]
         process.kill()
-    _wait_for_end(status)
+    for each in states:
+        _wait_for_end(each)
+
+
+def test_each_item_has_an_answer_or_the_end_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An item may need this process, and a process that has ended is replaced."""
+    (tmp_path / "ending.py").write_text(
+        "import os, time\nfrom devmod.worker import answer_items\n"
+        "def function(item):\n"
+        "    if item == 'crash': os.abort()\n"
+        "    if item == 'exit': os._exit(3)\n"
+        "    if item == 'hang': time.sleep(1000)\n"
+        "    return [item, os.getpid()]\n"
+        "def main(request):\n    answer_items(request, function)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    from ending import function  # type: ignore[import-not-found]
+
+    def answer_or_end(items: list[str], seconds: float) -> list[object]:
+        found = answers("ending", items, function, seconds, here=lambda item: item == "here")
+        return [(answer[0], answer[1] == os.getpid()) if end is None else (end.code, str(end)) for answer, end in found]
+
+    assert answer_or_end(["a", "crash", "here", "exit", "b"], 120) == [
+        ("a", False),
+        (-6, "ends the process with signal 6"),
+        ("here", True),
+        (3, "ends the process with exit status 3"),
+        ("b", False),
+    ]
+    assert answer_or_end(["hang"], 0.5) == [(None, "takes longer than 0.5 s")]
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert answer_or_end(["a", "b"], 120) == [("a", True), ("b", True)]
+
+
+def test_what_a_process_prints_is_captured_beside_its_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "printing.py").write_text(
+        "import os\nfrom devmod.worker import answer_writer\n"
+        "def main(request):\n"
+        "    answer = answer_writer()\n    answer(os.environ['WORD'])\n    print('x' * 20000 + '!', flush=True)\n    answer(2)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with Worker("printing", {}, environment={**os.environ, "WORD": "one"}, captures=True) as worker:
+        assert worker.all_answers(120) == ["one", 2]
+        assert not worker.is_late
+        assert worker.printed == "x" * (2**14 - 2) + "!\n"
 
 
 def _wait_for_end(status: Path) -> None:

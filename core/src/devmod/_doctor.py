@@ -25,12 +25,14 @@ from devmod.errors import (
     pip_install,
 )
 from devmod.targets import KINDS
-from devmod.worker import answer_items, answers, can_start_python
+from devmod.worker import answer_items, answers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
+
+    from devmod.worker import End
 
 #: What `Check.state` can be, the worst last.
 STATES = ("ok", "not installed", "no device", "problem")
@@ -141,14 +143,9 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
         claims = [claim for claim, _ in hooks.callers("devmod_doctor", kind)]
         steps += [("devices", kind), *(("hook", kind, claim.name, claim.provider) for claim in claims)]
         local |= {("hook", kind, claim.name, claim.provider) for claim in claims if claim.object is not None}
-    remote = [each for each in steps if each[1] not in in_process and each not in local] if can_start_python() else []
-    remote_answers = answers(__name__, remote, timeout)
-    for each in steps:
-        if each in remote:
-            answer, end = next(remote_answers)
-            checks += [_crash(*each, end=end)] if answer is None else [Check(*row) for row in answer]
-        else:
-            checks += _STEPS[each[0]](*each[1:])
+    results = answers(__name__, steps, _check, timeout, here=lambda step: step[1] in in_process or step in local)
+    for each, (answer, end) in zip(steps, results, strict=True):
+        checks += [Check(*row) for row in answer] if end is None else [_crash(*each, end=end)]
     if kinds:
         checks = [each._replace(state="problem") if (each.part, each.state) == ("runtime", "not installed") else each for each in checks]
     return Report(checks)
@@ -156,7 +153,11 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
 
 def main(request: dict[str, Any]) -> None:
     """Run in the new process: answer with the checks of each step and kind."""
-    answer_items(request, lambda item: _STEPS[item[0]](*item[1:]))
+    answer_items(request, _check)
+
+
+def _check(step: Sequence[str]) -> list[Check]:
+    return _STEPS[step[0]](*step[1:])
 
 
 def _check_devices(kind: str) -> list[Check]:
@@ -203,7 +204,7 @@ def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
 _STEPS: dict[str, Callable[..., list[Check]]] = {"devices": _check_devices, "hook": _check_hook}
 
 
-def _crash(step: str, kind: str, _: str = "", provider: str = "", *, end: str) -> Check:
+def _crash(step: str, kind: str, _: str = "", provider: str = "", *, end: End) -> Check:
     """Return the check of a step that ended its process, or took too long."""
     if step == "devices":
         command = f'{os.path.basename(sys.executable)} -X faulthandler -c "import devmod; devmod.device({kind!r})"'

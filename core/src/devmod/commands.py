@@ -5,7 +5,8 @@ A command prints with these functions alone. They escape control characters and 
 
 from __future__ import annotations
 
-from devmod._cli._options import FiniteRange, complete_function, complete_kind, debug_option, interruptible, quiet_drivers
+from devmod._cli import error_text, show_warning
+from devmod._cli._options import FiniteRange, complete_function, complete_kind, debug_option, quiet_drivers
 from devmod._cli._output import (
     STDIN,
     STDOUT,
@@ -30,11 +31,12 @@ __all__ = [
     "debug_option",
     "echo",
     "echo_lines",
-    "interruptible",
+    "error_text",
     "plugins_at_work",
     "print_json",
     "print_table",
     "quiet_drivers",
+    "show_warning",
     "size",
     "standard_input",
     "write_standard_output",

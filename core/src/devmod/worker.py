@@ -8,16 +8,25 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import IO, Any
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+_Item = TypeVar("_Item")
 
 #: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
 _START = (
     "import json,os,sys;sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
-    "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from {} import main;main(r)"
+    "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];"
+    "'lifeline' in r and __import__('devmod.worker').worker._end_with_parent(r['lifeline']);from {} import main;main(r)"
 )
+#: The most bytes of `Worker.printed`.
+_MAX_PRINTED = 1 << 14
+#: The seconds that the end of a killed process may take. A driver of the system may delay it for ever.
+_END_TIMEOUT = 0.5
 
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
@@ -69,14 +78,21 @@ def read_answers(output: bytes) -> list[Any]:
 class Worker:
     """A process that runs ``main(request)`` of a module, in a session of its own. The end of the context kills it.
 
+    It ends with this process, also after a SIGKILL of this process and while a driver hangs there (POSIX; outside of Linux not while the
+    driver has Python's lock).
+
     Parameters
     ----------
     module
         The name of the module.
     request
-        The argument of `main`, of JSON's types. The key "path" is added.
-    stderr
-        The file for other output than answers; by default the standard error of this process.
+        The argument of `main`, of JSON's types. The keys "path" and "lifeline" are added.
+    environment
+        Its environment variables; by default those of this process.
+    captures
+        Whether `printed` gets other output than answers. By default that is printed to the standard error of this process.
+    ends_itself
+        Whether `main` ends the process at the end of its standard input, in place of the kernel: it has something to remove first.
 
     Attributes
     ----------
@@ -84,18 +100,37 @@ class Worker:
         The process.
     """
 
-    def __init__(self, module: str, request: dict[str, Any], stderr: IO[bytes] | None = None) -> None:
-        self.process = subprocess.Popen(  # noqa: S603 - this very Python
-            python_command(module),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
-        )
+    def __init__(
+        self,
+        module: str,
+        request: dict[str, Any],
+        *,
+        environment: Mapping[str, str] | None = None,
+        captures: bool = False,
+        ends_itself: bool = False,
+    ) -> None:
+        self._printed = tempfile.TemporaryFile() if captures else None  # noqa: SIM115 - `close` closes it
+        ends, self._lifeline = os.pipe() if os.name == "posix" and not ends_itself else (-1, -1)
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - this very Python
+                python_command(module),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                env=environment,
+                pass_fds=[ends] if ends >= 0 else (),
+                start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
+            )
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            if ends >= 0:
+                os.close(ends)
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._late = False
         threading.Thread(target=self._read, daemon=True).start()
-        self.send({**request, "path": search_path()})
+        self.send({**request, "path": search_path(), **({"lifeline": ends} if ends >= 0 else {})})
 
     def __enter__(self) -> Worker:
         return self
@@ -105,7 +140,23 @@ class Worker:
         assert self.process.stdin is not None
         with suppress(OSError):  # a request that was not read
             self.process.stdin.close()
-        self.process.wait()
+        self.wait(_END_TIMEOUT)
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of this class. The process ends."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        if self._printed is not None:
+            self._printed.close()
+
+    @property
+    def printed(self) -> str:
+        """The end of what the process and its programs have printed, if it is captured."""
+        assert self._printed is not None
+        self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - _MAX_PRINTED))
+        return self._printed.read().decode("utf-8", "replace")
 
     def send(self, request: object) -> None:
         """Send a further request, a line of JSON. A process that has ended ignores it."""
@@ -141,10 +192,30 @@ class Worker:
             self._lines.put(b"")  # for the next call
         return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
 
+    def all_answers(self, seconds: float) -> list[Any]:
+        """Return the further answers up to the end of the process, or those of so many seconds."""
+        limit = monotonic() + seconds
+        result = []
+        while (answer := self.answer(max(limit - monotonic(), 0))) is not None:
+            result.append(answer)
+        return result
+
+    @property
+    def is_late(self) -> bool:
+        """Whether `answer` has returned None because the process took too long."""
+        return self._late
+
     @property
     def end(self) -> str:
         """A description of the end of the process, for messages."""
         return "does not end" if self._late else describe_exit(self.process.wait())
+
+    def end_of_item(self, seconds: float | None) -> End:
+        """Return how the process ended, or that it took longer than `seconds`, after `answer` has returned None."""
+        if self._late:
+            return End(None, f"takes longer than {seconds:g} s")
+        code = self.process.wait()
+        return End(code, describe_exit(code).replace("ends", "ends the process", 1))
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the process, at most so many seconds."""
@@ -152,41 +223,100 @@ class Worker:
             self.process.wait(seconds)
 
 
-def answers(module: str, items: Sequence[Any], seconds: float) -> Iterator[tuple[Any, str]]:
-    """Yield for each item an answer and "", or None and how the process ended.
+class End(NamedTuple):
+    """How a process ended that had to answer. Its text is for messages, as in "ends the process with signal 11".
 
-    ``main(request)`` of `module` calls `answer_items`. If its process ends, or takes longer than `seconds` for an item, another process
-    continues with the next item.
+    Attributes
+    ----------
+    code
+        The exit status, or the negative number of a signal; None if the answer took too long.
+    text
+        The text.
     """
+
+    code: int | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def answers(
+    module: str,
+    items: Sequence[_Item],
+    function: Callable[[_Item], Any],
+    seconds: float | None = None,
+    *,
+    here: Callable[[_Item], bool] = lambda _: False,
+    settings: Mapping[str, Any] | None = None,
+) -> Iterator[tuple[Any, End | None]]:
+    """Yield for each item, in order, ``function(item)`` of another process and None, or None and how that process ended.
+
+    Parameters
+    ----------
+    module
+        The module whose ``main(request)`` calls ``answer_items(request, function)``.
+    items
+        The arguments of `function`, of JSON's types.
+    function
+        The function. Its results are of JSON's types.
+    seconds
+        The limit for an item. Default: none. If a process ends or takes longer, another one continues with the next item.
+    here
+        Whether an item needs this process, such as a kind that is registered in it alone. A frozen program, which has no interpreter, calls
+        `function` for each item here.
+    settings
+        Other keys of `request`.
+    """
+    others = [each for each in items if can_start_python() and not here(each)]
+    other_answers = _other_answers(module, others, seconds, settings or {})
+    with closing(other_answers):
+        for item in items:
+            yield (function(item), None) if not others or here(item) else next(other_answers)
+
+
+def _other_answers(
+    module: str, items: Sequence[Any], seconds: float | None, settings: Mapping[str, Any]
+) -> Generator[tuple[Any, End | None], None, None]:
     position = 0
     while position < len(items):
-        with Worker(module, {"items": items[position:]}) as worker:
-            answer: Any = ""
-            while answer is not None and position < len(items):
+        with Worker(module, {**settings, "items": items[position:]}) as worker:
+            end = None
+            while end is None and position < len(items):
                 answer = worker.answer(seconds)
                 position += 1
-                end = "" if answer is not None else worker.end
-                yield answer, f"takes longer than {seconds:g} s" if end == "does not end" else end.replace("ends", "ends the process", 1)
+                end = None if answer is not None else worker.end_of_item(seconds)
+                yield answer, end
 
 
 def answer_items(request: dict[str, Any], function: Callable[[Any], object]) -> None:
     """Answer in the new process with ``function(item)`` for each item of ``request["items"]``."""
     answer = answer_writer()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        for item in request["items"]:
-            answer(function(item))
-    except KeyboardInterrupt:  # the first process receives it as well and reports it
-        sys.exit(130)
+    for item in request["items"]:
+        answer(function(item))
 
 
-def _end_with_parent() -> None:
-    """End this process and its programs when the other process ends: a signal may kill that one while an item hangs here."""
-    with suppress(OSError):
-        os.read(sys.stdin.fileno(), 1)  # the end of the pipe, since there are no further requests
-    if hasattr(os, "killpg"):
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
+def _end_with_parent(lifeline: int) -> None:
+    """End this process and its programs when the other process has closed its end of a pipe, as the kernel does at a SIGKILL of it.
+
+    On Linux the kernel kills them. A thread needs Python's lock, which a driver that hangs may have.
+    """
+    import fcntl
+    import select
+
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
+        if select.select([lifeline], [], [], 0)[0]:  # it ended before
+            os.killpg(0, signal.SIGKILL)
+    else:
+        threading.Thread(target=_wait_and_end, args=(lifeline,), daemon=True).start()
+
+
+def _wait_and_end(lifeline: int) -> None:
+    os.read(lifeline, 1)  # the end of the pipe: nothing is written
+    os.killpg(0, signal.SIGKILL)
 
 
 @contextmanager

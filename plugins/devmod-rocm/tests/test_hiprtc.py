@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hip_modules import ADD, ADD_INFO, DIMENSIONS, code_object, create, error_of
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod.worker import Worker
 from devmod_conformance.checks import check_error, run_in_threads
 from devmod_rocm import _hiprtc
 
@@ -162,25 +162,29 @@ def test_a_receiver_without_hiprtc(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("failure", "text"),
     [
-        (subprocess.TimeoutExpired("python", 600), "the rocm source was not compiled for gfx90a: hiprtc took longer than 600 seconds"),
+        ("time.sleep(1000)", "the rocm source was not compiled for gfx90a: hiprtc took longer than 0.5 seconds"),
         (
             OSError(12, "Cannot allocate memory"),
             "the rocm source was not compiled: no process for hiprtc can be started: [Errno 12] Cannot allocate memory",
         ),
         (
-            subprocess.CompletedProcess("python", -9, b"", b""),
+            "os.kill(os.getpid(), 9)",
             "the rocm source was not compiled for gfx90a: the process of hiprtc ends with signal 9. Free memory and try again",
         ),
     ],
     ids=["hangs", "does not start", "was killed"],
 )
 def test_a_process_that_does_not_answer(failure: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*_: Any, **__: Any) -> Any:
-        if isinstance(failure, BaseException):
-            raise failure
-        return failure
+    (tmp_path / "failing_hiprtc.py").write_text(f"import os, time\ndef main(request): {failure}\n")
+    monkeypatch.syspath_prepend(tmp_path)
 
-    monkeypatch.setattr(_hiprtc.subprocess, "run", run)
+    def start(_: str, request: dict[str, Any], **options: Any) -> Worker:
+        if isinstance(failure, OSError):
+            raise failure
+        return Worker("failing_hiprtc", request, **options)
+
+    monkeypatch.setattr(_hiprtc, "Worker", start)
+    monkeypatch.setattr(_hiprtc, "TIMEOUT", 0.5 if "sleep" in str(failure) else 600)
     check_error(devmod.CompileError, lambda: _hiprtc.compile_source(SCALE, [], "gfx90a", str(tmp_path / "libamdhip64.so")), text)
 
 

@@ -7,10 +7,9 @@ import os
 from io import BytesIO, StringIO
 from itertools import product
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
 from typing import NamedTuple
-
-import numpy as np
 
 from devmod import Module
 from devmod import device as find_device
@@ -19,23 +18,30 @@ from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
 from devmod_runtime._inputs import NotFromInterfaceError, RandomImage, arguments_of, has_argument, on_device, parameters, read_counts
+from devmod_runtime._launches import describe_launch, launched, open_modules
 from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+    import numpy as np
 
     from devmod import Device, Function, Launch
     from devmod_runtime._inputs import Arguments
 
     Dims = int | str | Sequence[int] | None
+else:
+    from devmod._util.numpy import np
 
 _COLUMNS = ("file", "function", "device", "sizes", "block", "median", "quartile1", "quartile3", "gb_per_s", "clock", "problem")
 _TITLES = ("file", "function", "device", "sizes", "block", "median", "25 %", "75 %", "GB/s", "clock")
 
 
 _PLOTS = (".svg", ".png", ".pdf")
+#: The arguments of `Measure` that are the same for each combination.
+_SETTINGS = ("given", "threads", "grid", "repeat", "warmup")
 
 
 class Measurement(NamedTuple):
@@ -228,93 +234,126 @@ def bench(
     labelled = {"": modules} if isinstance(modules, Module) else dict(modules)
     wanted = [names] if isinstance(names, str) else names
     targets = [find_device(each) if isinstance(each, str) else each for each in devices]
-    result: list[Measurement] = []
-    refused: list[ArgumentError] = []
-    functions = [
-        (label, name, module[name])
-        for label, module in labelled.items()
+    functions = functions_of(labelled, wanted)
+    measure = Measure(labelled, functions, arguments or {}, threads, grid, repeat, warmup)
+    return benchmark_of([measure(each) for each in combinations(functions, targets, sizes or {}, blocks)])
+
+
+def functions_of(modules: Mapping[str, Module], wanted: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Return the label and the name of each function to measure."""
+    return [
+        (label, name)
+        for label, module in modules.items()
         for name in (wanted if wanted is not None else list(module))
         # Of several files, another one may have it.
-        if wanted is None or len(labelled) == 1 or name in module or not any(name in each for each in labelled.values())
+        if wanted is None or len(modules) == 1 or name in module or not any(name in each for each in modules.values())
     ]
-    given = dict(arguments or {})
-    # A name that no function has is passed to all of them, which raise the error.
-    known = {name for name in given if any(has_argument(function, name) for _, _, function in functions)}
-    for label, name, function in functions:
-        own = {each: value for each, value in given.items() if each not in known or has_argument(function, each)}
-        for target in targets:
-            device = function.default_device() if target is None else target
-            for values in _combinations(sizes or {}):
-                for block in blocks:
-                    run = _Run(label, name, device, values, block)
-                    result.append(run.measure(function, own, threads, grid, repeat, warmup, refused))
-    if len(refused) == len(result) > 0:
-        raise refused[0]
-    return Benchmark(result)
 
 
-def _combinations(sizes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
-    for values in product(*sizes.values()):
-        yield dict(zip(sizes, values, strict=True))
-
-
-class _Run(NamedTuple):
-    """One combination."""
+class Combination(NamedTuple):
+    """What a row of a benchmark measures."""
 
     label: str
     name: str
-    device: Device
+    device: Device | str | None
     sizes: dict[str, int]
     block: Dims
 
-    def measure(
+    def measurement(
         self,
-        function: Function,
+        device: str,
+        times: Sequence[float] = (float("nan"),) * 3,
+        gb_per_s: float | None = None,
+        clock: str = "",
+        problem: str = "",
+    ) -> Measurement:
+        """Return its row."""
+        sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
+        block = "" if self.block is None else self.block if isinstance(self.block, str) else ",".join(map(str, _dims(self.block)))
+        low, median, high = times
+        return Measurement(self.label, self.name, device, sizes, block, median, low, high, gb_per_s, clock, problem)
+
+
+def combinations(
+    functions: Sequence[tuple[str, str]],
+    devices: Sequence[Device | str | None],
+    sizes: Mapping[str, Sequence[int]],
+    blocks: Sequence[Dims],
+) -> list[Combination]:
+    """Return the combinations in the order of the rows."""
+    each_size = [dict(zip(sizes, values, strict=True)) for values in product(*sizes.values())]
+    return [
+        Combination(label, name, device, values, block)
+        for label, name in functions
+        for device, values, block in product(devices, each_size, blocks)
+    ]
+
+
+def benchmark_of(measured: Sequence[tuple[Measurement, ArgumentError | None]]) -> Benchmark:
+    """Return the benchmark, or raise the error of the arguments if each combination has one."""
+    refused = [error for _, error in measured if error is not None]
+    if len(refused) == len(measured) > 0:
+        raise refused[0]
+    return Benchmark([each for each, _ in measured])
+
+
+class Measure:
+    """Measures combinations. The parameters are as for `bench`."""
+
+    def __init__(
+        self,
+        modules: Mapping[str, Module],
+        functions: Sequence[tuple[str, str]],
         given: Mapping[str, Any],
         threads: Dims,
         grid: Dims,
         repeat: int,
         warmup: int,
-        refused: list[ArgumentError],
-    ) -> Measurement:
-        """Return the times, or the problem. `refused` gets an error of the arguments."""
+    ) -> None:
+        self._modules, self._functions, self._given = modules, functions, given
+        self._threads, self._grid, self._repeat, self._warmup = threads, grid, repeat, warmup
+
+    def _own_arguments(self, function: Function) -> dict[str, Any]:
+        """Return the arguments that the function has. A name that no function has is passed to all of them, which raise the error."""
+
+        def is_known(name: str) -> bool:
+            return any(has_argument(self._modules[label][each], name) for label, each in self._functions)
+
+        return {name: value for name, value in self._given.items() if has_argument(function, name) or not is_known(name)}
+
+    def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
+        """Return the times, or the problem; and the error of the arguments, if it is one."""
+        function = self._modules[combination.label][combination.name]
+        device = combination.device
+        device = function.default_device() if device is None else find_device(device) if isinstance(device, str) else device
+        given, sizes = self._own_arguments(function), combination.sizes
         clock, problem, times, nbytes = "", "", [np.nan], 0
+        refused = None
         try:
-            function = function.on(self.device)
-            host = arguments_of(function, given, self.sizes, fill=True)
-            call = on_device(function, host, self.device)
+            function = function.on(device)
+            host = arguments_of(function, given, sizes, fill=True)
+            call = on_device(function, host, device)
             nbytes = (
                 _moved(function, call)
                 if {name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))} <= {*given}
                 else 0
             )
-            launch = function.bind(*call.positional, **call.named, **self._launch(function, threads, grid))
-            times, clock = _times(launch, repeat, warmup)
+            launch = function.bind(*call.positional, **call.named, **self._launch(function, combination))
+            times, clock = _times(launch, self._repeat, self._warmup)
         except (DevmodError, NotFromInterfaceError) as error:
             if isinstance(error, ArgumentError):
-                refused.append(error)
+                refused = error
             problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
         low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
-        return Measurement(
-            self.label,
-            self.name,
-            device_label(self.device),
-            ",".join(f"{name}={value}" for name, value in self.sizes.items()),
-            "" if self.block is None else self.block if isinstance(self.block, str) else ",".join(map(str, _dims(self.block))),
-            median,
-            low,
-            high,
-            nbytes / median * 1e-9 if nbytes and median > 0 else None,
-            clock,
-            problem,
-        )
+        rate = nbytes / median * 1e-9 if nbytes and median > 0 else None
+        return combination.measurement(device_label(device), (low, median, high), rate, clock, problem), refused
 
-    def _launch(self, function: Function, threads: Dims, grid: Dims) -> dict[str, Any]:
+    def _launch(self, function: Function, combination: Combination) -> dict[str, Any]:
         if not function._launcher.has_grid:
             return {}
-        given = {"threads": threads, "grid": grid, "block": self.block}
+        given = {"threads": self._threads, "grid": self._grid, "block": combination.block}
         return {
-            name: read_counts(value, self.sizes, name) if isinstance(value, str) else value
+            name: read_counts(value, combination.sizes, name) if isinstance(value, str) else value
             for name, value in given.items()
             if value is not None
         }
@@ -349,3 +388,54 @@ def _times(launch: Launch, repeat: int, warmup: int) -> tuple[list[float], str]:
             launch.stream.synchronize()
             times.append(perf_counter() - begin)
         return times[warmup:], "host"
+
+
+# -- `devmod bench` measures in another process.
+
+
+def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return the function that measures a combination, for `devmod_runtime._launches.launched`."""
+    functions = [(label, name) for label, name in settings["functions"]]
+    measure = Measure(open_modules(settings), functions, *(settings[each] for each in _SETTINGS))
+
+    def answer(item: Sequence[Any]) -> list[Any]:
+        measurement, refused = measure(Combination(*item))
+        return [measurement, refused and [str(refused), refused.kind, refused.function, refused.argument]]
+
+    return answer
+
+
+def measure_elsewhere(
+    modules: Mapping[str, Module],
+    names: Sequence[str] | None,
+    devices: Sequence[str | None],
+    sizes: Mapping[str, Sequence[int]],
+    blocks: Sequence[str | None],
+    timeout: float | None,
+    settings: Mapping[str, Any],
+) -> Benchmark:
+    """Return the benchmark of the modules of files, measured in another process. A combination that ends it has a problem.
+
+    Parameters
+    ----------
+    modules, names, devices, sizes, blocks
+        As for `bench`; the labels are the files.
+    timeout
+        The limit for a combination in seconds, or None.
+    settings
+        Those of the files, and "given", "threads", "grid", "repeat" and "warmup", the arguments of `Measure`.
+    """
+    functions = functions_of(modules, names)
+    planned = combinations(functions, devices, sizes, blocks)
+    measured: list[tuple[Measurement, ArgumentError | None]] = []
+    results = launched(__name__, planned, timeout, {**settings, "functions": functions})
+    for each, (answer, end) in zip(planned, results, strict=True):
+        if end is not None:
+            run = f"devmod run {quote(each.label)} {quote(each.name)}"
+            advice = "Set a longer --timeout" if end.code is None else f"{run} with --guard finds the argument of a write outside of it"
+            measured.append((each.measurement(str(each.device or ""), problem=describe_launch(end, advice)), None))
+        else:
+            row, refused = answer
+            error = ArgumentError(refused[0], kind=refused[1], function=refused[2], argument=refused[3]) if refused else None
+            measured.append((Measurement(*row), error))
+    return benchmark_of(measured)

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import click
 
-from devmod._cli._describe import open_file
 from devmod.commands import (
     STDIN,
+    FiniteRange,
     complete_function,
     complete_kind,
     debug_option,
     echo,
     echo_lines,
-    interruptible,
     plugins_at_work,
     print_json,
     quiet_drivers,
 )
 from devmod.errors import ArgumentError, list_names
-from devmod_runtime._bench import bench, plot_format
+from devmod_runtime._bench import measure_elsewhere, plot_format
 from devmod_runtime._inputs import read_counts, split_assignments
+from devmod_runtime._launches import file_settings, open_modules
 
 
 @click.command(
@@ -50,6 +50,8 @@ Exit status:
 @click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER[,NUMBER...]", help="What NAME stands for. Several are compared.")
 @click.option("--repeat", type=click.IntRange(1), default=20, show_default=True, help="The number of measured launches.")
 @click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="The number of launches before them.")
+@click.option("--timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
+              help="The time limit for a row with its build. Default: none.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a plot: .svg, .png or .pdf.")
@@ -65,6 +67,7 @@ def command(
     sizes: tuple[str, ...],
     repeat: int,
     warmup: int,
+    timeout: float | None,
     as_json: bool,
     as_csv: bool,
     plot: Path | None,
@@ -72,7 +75,8 @@ def command(
     """Measure each FUNCTION (default: all) of each FILE on each device, with each size and block. Print the median and the quartiles.
 
     NAME=VALUE is an argument as for `devmod run`; the names of --size stand for numbers in it. All functions with an argument of the name
-    get it. Arguments that are missing are made from the interface. An item that is no NAME=VALUE is a FILE if there is such a file, and
+    get it. Arguments that are missing are made from the interface. The launches are in another process: a row whose kernel ends it has that
+    as its reason. An item that is no NAME=VALUE is a FILE if there is such a file, and
     else a FUNCTION.
     """
     if as_json and as_csv:
@@ -88,23 +92,21 @@ def command(
     if not files:
         raise click.UsageError(f"there is no file {names[0]!r}" if names else "expected a file")
     values = {name: read_counts(text, {}, f"--size {name}") for name, text in split_assignments(sizes, "--size").items()}
-    with plugins_at_work(), interruptible():
-        modules = {each: open_file(each)[1] for each in files}
+    with plugins_at_work():
+        settings = file_settings(files)
+        modules = open_modules(settings)
         missing = [name for name in names if not any(name in each for each in modules.values())]
         if missing:
             known = dict.fromkeys(name for each in modules.values() for name in each)
             raise ArgumentError(f"there is no file and no function {missing[0]!r}; the functions: {list_names(known)}", argument=missing[0])
-        benchmark = bench(
+        benchmark = measure_elsewhere(
             modules,
             names or None,
-            given,
-            threads=threads,
-            grid=grid,
-            blocks=blocks or (None,),
-            devices=devices or (None,),
-            sizes=values,
-            repeat=repeat,
-            warmup=warmup,
+            devices or (None,),
+            values,
+            blocks or (None,),
+            timeout,
+            {**settings, "given": given, "threads": threads, "grid": grid, "repeat": repeat, "warmup": warmup},
         )
         if plot is not None:
             benchmark.plot(plot)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -11,12 +10,11 @@ from devmod import registered
 from devmod._plugins.devices import probe
 from devmod.commands import FiniteRange, debug_option, echo, plugins_at_work, print_json, print_table, quiet_drivers, size
 from devmod.errors import DevmodError, describe_error, pip_install
-from devmod.worker import answer_items, answers, can_start_python
+from devmod.worker import answer_items, answers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import Device
-    from devmod.plugins import Claim
 
 #: The width of an architecture in the table: Vulkan's has every capability. `--json` prints all of it.
 _ARCH_WIDTH = 24
@@ -45,10 +43,13 @@ def command(as_json: bool, timeout: float) -> None:
     results: list[dict[str, object]] = []
     problems: list[str] = []
     claims = dict(sorted(registered("devmod.device").items()))
-    for kind, devices, problem in _devices(claims, timeout):
-        results += devices
-        if problem or not devices:
-            problems.append(f"{kind}: {problem or 'its runtime is installed and finds no device'}")
+    with plugins_at_work():  # runtimes that are registered in this process list their devices here
+        listed = answers(__name__, [*claims], _probe, timeout, here=lambda kind: claims[kind].object is not None)
+        for (kind, claim), (answer, end) in zip(claims.items(), listed, strict=True):
+            devices, problem = answer if end is None else ([], f"listing the devices of {claim.provider} {end}")
+            results += devices
+            if problem or not devices:
+                problems.append(f"{kind}: {problem or 'its runtime is installed and finds no device'}")
     if as_json:
         print_json({"devices": results, "problems": problems})
         return
@@ -62,20 +63,6 @@ def command(as_json: bool, timeout: float) -> None:
         echo(f"No runtime is installed, so there is no device. One that runs on any CPU: {pip_install('devmod-opencl[pocl]')}")
     for problem in problems:
         echo(f"! {problem}")
-
-
-def _devices(claims: Mapping[str, Claim], seconds: float) -> Iterator[tuple[str, list[dict[str, object]], str]]:
-    """Yield each kind with its devices and its problem or "". Runtimes registered in this process are called in this process."""
-    remote = [kind for kind, claim in claims.items() if claim.object is None and can_start_python()]
-    remote_answers = answers(__name__, remote, seconds)
-    for kind, claim in claims.items():
-        if kind in remote:
-            answer, end = next(remote_answers)
-            devices, problem = answer if answer is not None else ([], f"listing the devices of {claim.provider} {end}")
-        else:
-            with plugins_at_work():
-                devices, problem = _probe(kind)
-        yield kind, devices, problem
 
 
 def main(request: dict[str, Any]) -> None:

@@ -12,8 +12,6 @@ from zipfile import BadZipFile
 from zlib import crc32
 from zlib import error as ZlibError
 
-import numpy as np
-
 from devmod import Local, Param
 from devmod._util.atomic import replacing
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
@@ -23,7 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    import numpy as np
+
     from devmod import Device, Function, Image, Interface
+else:
+    from devmod._util.numpy import np
 
 #: ``random``, ``zeros:float32[16]``, ``fill:1.5:float32[16,N]``.
 _ARRAY = re.compile(r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<type>\w+))?(?:\[(?P<shape>[^\]]*)\])?")

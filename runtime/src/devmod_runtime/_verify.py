@@ -16,12 +16,11 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
-from devmod._plugins import registry
 from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
-from devmod.worker import answer_items, answers, can_start_python
+from devmod.worker import answer_items, answers
 from devmod_runtime._difference import worst_difference
 from devmod_runtime._guard import guard
 from devmod_runtime._inputs import (
@@ -33,6 +32,7 @@ from devmod_runtime._inputs import (
     results_of,
     threads_of_images,
 )
+from devmod_runtime._launches import kinds_here
 from devmod_runtime._module import source_text
 
 TYPE_CHECKING = False
@@ -378,14 +378,11 @@ class _Trials:
     def run(self, timeout: float) -> None:
         """Launch all: each in another process, but runtimes that were registered in this process alone."""
         launched = [each for each in self._planned if each.request]
-        groups = ("devmod.create", "devmod.device", "devmod.load_from_bytes")
-        in_process = {claim.name for group in groups for claim in registry.claims(group) if claim.object is not None}
-        remote = [each for each in launched if each.request["kind"] not in in_process] if can_start_python() else []
-        for each, (answer, end) in zip(remote, answers(__name__, [each.request for each in remote], timeout), strict=True):
-            each.answer.update({"outcome": "failed", "text": f"its launch {end}"} if answer is None else answer)
-        for each in launched:
-            if not each.answer:
-                each.answer.update(_launch(each.request))
+        in_process = kinds_here()
+        requests = [each.request for each in launched]
+        results = answers(__name__, requests, _launch, timeout, here=lambda request: request["kind"] in in_process)
+        for each, (answer, end) in zip(launched, results, strict=True):
+            each.answer.update(answer if end is None else {"outcome": "failed", "text": f"its launch {end}"})
 
 
 def main(request: dict[str, Any]) -> None:

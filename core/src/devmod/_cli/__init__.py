@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show_warning
             code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
         if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()
@@ -147,24 +147,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if state.get("debug"):
             _output.echo_lines("".join(format_exception(cause)).rstrip("\n"), err=True)
         else:
-            _output.echo_lines(f"devmod: error: {_one_line(cause)}", err=True)
+            _output.echo_lines(f"devmod: error: {with_log(*error_text(cause))}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning to standard error, for ``warnings.showwarning``."""
     _output.echo_lines(f"devmod: {getattr(message, 'level', 'warning')}: {message}", err=True)
 
 
-def _one_line(error: BaseException) -> str:
+def error_text(error: BaseException) -> tuple[str, str]:
+    """Return the text of a command's error, and the log of a compiler or ""."""
     if isinstance(error, DevmodError):
-        return with_log(_in_shell(str(error)), error.log if isinstance(error, CompileError) else "")
+        return _in_shell(str(error)), error.log if isinstance(error, CompileError) else ""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror, ""
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     package = messages.missing_wheel(error)
     repair = f". To install it again: {pip_install('--force-reinstall', package.replace('_', '-'))}" if package else ""
-    return f"{describe_error(error)}{repair} (--debug shows the traceback){notes}"
+    return f"{describe_error(error)}{repair} (--debug shows the traceback){notes}", ""
 
 
 def _in_shell(text: str) -> str:

@@ -103,10 +103,18 @@ def signature(name: str, info: FunctionInfo) -> str:
     return text
 
 
-def open_file(name: str) -> tuple[str, Module, int | None, str]:
-    """Return a file's format in words, its modules, its size and its name. No backend is imported. `describe` has the parameter."""
+def open_file(name: str, stdin: bytes | None = None) -> tuple[str, Module, int | None, str]:
+    """Return a file's format in words, its modules, its size and its name. No backend is imported.
+
+    Parameters
+    ----------
+    name
+        As for `describe`.
+    stdin
+        The bytes of standard input; by default they are read.
+    """
     if name == STDIN:
-        return _open_stdin()
+        return _open_stdin(standard_input() if stdin is None else stdin)
     if "://" in name:
         return _open_url(name)
     path = Path(name)
@@ -142,9 +150,8 @@ def _open(path: Path) -> tuple[str, Module]:
     return f"raw {spec.kind} payload", FallbackModule(spec, fmt, fmap, code)
 
 
-def _open_stdin() -> tuple[str, Module, int, str]:
+def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
     """Like `open_file` for standard input. The first bytes determine the format."""
-    data = standard_input()
     if data.startswith(MAGIC):
         return "devmod bundle", devmod.loads(data), len(data), STDIN
     if detect_form(data[:4]) == "elf":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -75,42 +75,6 @@ def complete_function(context: click.Context, parameter: click.Parameter, incomp
                 names |= dict.fromkeys(open_file(path)[1])
     found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="file")] if parameter.nargs == -1 else found
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the process while the main thread waits in a driver for a kernel, which may never end.
-
-    Python raises KeyboardInterrupt when the main thread returns from the driver. Its signal handler in C also writes to a pipe, which
-    another thread reads: if the main thread does not leave the context within a second, that thread ends the process.
-    """
-    import signal
-    import threading
-
-    reader, writer = os.pipe()
-    if os.name == "posix":
-        os.set_blocking(writer, False)  # as set_wakeup_fd requires
-    has_ended = threading.Event()
-
-    def watch() -> None:
-        while numbers := os.read(reader, 64):
-            if signal.SIGINT in numbers and not has_ended.wait(1):
-                click.echo("\ninterrupted", err=True)  # below the ^C of a terminal
-                os._exit(130)
-        os.close(reader)
-
-    try:
-        before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    except ValueError:  # this is not the main thread, which gets no KeyboardInterrupt either
-        before = None
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        has_ended.set()
-        if before is not None:
-            signal.set_wakeup_fd(before)
-        os.close(writer)
 
 
 def quiet_drivers() -> None:

@@ -16,7 +16,7 @@ from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
 from devmod._plugins.discovery import distributions
 from devmod._plugins.messages import broken_entry, unreadable_entries
 from devmod.errors import PluginError, pip_install
-from devmod.worker import answer_items, answers, can_start_python
+from devmod.worker import answer_items, answers
 
 #: The state, the problem or "", and the traceback of the plugin's exception or "".
 _State = tuple[str, str, str]
@@ -175,32 +175,29 @@ def _row(claim: Claim, state: _State) -> dict[str, str]:
 def _import_problems(claims: Sequence[Claim], seconds: float) -> list[_Problem]:
     """Import the objects of the claims, and return the problem of each.
 
-    If the import of a module ends its process or takes longer than `seconds`, that is the problem of all entries of the module. A frozen
-    program, which has no interpreter to start, imports them in this process.
+    If the import of a module ends its process or takes longer than `seconds`, that is the problem of all entries of the module.
     """
-    if not can_start_python():
-        return [_problem(claim) for claim in claims]
     by_module: dict[str, list[Claim]] = {}
     for claim in claims:
         by_module.setdefault(claim.value.partition(":")[0].strip(), []).append(claim)
     problems: dict[int, _Problem] = {}
     items = [[_identity(claim) for claim in group] for group in by_module.values()]
-    for (module, group), (answer, end) in zip(by_module.items(), answers(__name__, items, seconds), strict=True):
+    for (module, group), (answer, end) in zip(by_module.items(), answers(__name__, items, _problems, seconds), strict=True):
         for position, claim in enumerate(group):
-            problem, traceback = answer[position] if answer is not None else (str(broken_entry(claim, f"importing {module} {end}")), "")
+            problem, traceback = answer[position] if end is None else (str(broken_entry(claim, f"importing {module} {end}")), "")
             problems[id(claim)] = problem, traceback
     return [problems[id(claim)] for claim in claims]
 
 
 def main(request: dict[str, Any]) -> None:
     """Run in the new process: import the objects of each module's claims, and answer with their problems."""
+    answer_items(request, _problems)
+
+
+def _problems(identities: Sequence[Sequence[str]]) -> list[_Problem]:
     known = {tuple(_identity(claim)): claim for group in GROUPS for claim in entries.declared_claims(group)}
-
-    def problems(identities: list[list[str]]) -> list[_Problem]:
-        claims = [known.get(tuple(each)) for each in identities]
-        return [_problem(claim) if claim is not None else ("", "") for claim in claims]  # None: a concurrent uninstall
-
-    answer_items(request, problems)
+    claims = [known.get(tuple(each)) for each in identities]
+    return [_problem(claim) if claim is not None else ("", "") for claim in claims]  # None: a concurrent uninstall
 
 
 def _identity(claim: Claim) -> list[str]:

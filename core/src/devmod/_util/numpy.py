@@ -14,9 +14,9 @@ class _NumPy:
     _module: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.load(), name)
+        return getattr(self.import_numpy(), name)
 
-    def load(self) -> ModuleType:
+    def import_numpy(self) -> ModuleType:
         """Import NumPy once, and return it."""
         if self._module is None:
             import numpy

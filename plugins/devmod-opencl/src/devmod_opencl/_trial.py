@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
+from base64 import b64decode, b64encode
 
 from devmod.backend import DiskCache, array_bytes, parse_dtype, temporary_folder
 from devmod.errors import DevmodError, FormatError
-from devmod.worker import answer_writer, python_command, read_answers, search_path
+from devmod.worker import Worker, answer_writer
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
 from devmod_runtime import Trial, was_killed
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 
 #: The seconds after which the process is ended.
 TIMEOUT = 120.0
-#: The seconds after that until the process ends itself.
-_GRACE = 10
 #: What the process reports: the binary is built; a kernel is about to run; all kernels were run.
 BUILT, RUNS, DONE = "built", "runs", "done"
 _CACHE = DiskCache("opencl")
@@ -93,24 +89,19 @@ def run_trial(request: Mapping[str, object], program: bytes, folder: str) -> tup
     if "PATH" in environment:  # PoCL must find no linker in the current folder, and without PATH it finds none
         environment["PATH"] = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
     try:
-        process = subprocess.run(  # noqa: S603 - this interpreter
-            python_command("devmod_opencl._trial"),
-            input=json.dumps({**request, "path": search_path()}).encode() + b"\n" + program,
-            capture_output=True,
-            timeout=TIMEOUT,
-            env=environment,
-            start_new_session=True,  # Ctrl-C in a terminal must reach only this process
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        if read_answers(error.stdout or b"")[-1:] == [RUNS]:
-            return 0, [RUNS], ""
-        raise _failure(f"it took longer than {TIMEOUT:g} seconds") from None
+        worker = Worker(__name__, {**request, "program": b64encode(program).decode()}, environment=environment, captures=True)
     except OSError as error:
         raise _failure(str(error)) from error
-    if was_killed(process.returncode):
-        raise _failure(f"it was killed (exit status {process.returncode})")
-    return process.returncode, read_answers(process.stdout), process.stderr.decode("utf-8", "replace")
+    with worker:
+        reports = worker.all_answers(TIMEOUT)
+        if worker.is_late:
+            if reports[-1:] == [RUNS]:
+                return 0, reports, ""
+            raise _failure(f"it took longer than {TIMEOUT:g} seconds")
+        code = worker.process.wait()
+        if was_killed(code):
+            raise _failure(f"it was killed (exit status {code})")
+        return code, reports, worker.printed
 
 
 def machine_code(folder: str) -> list[str]:
@@ -156,11 +147,8 @@ _THREADS = 64
 
 
 def main(request: dict[str, Any]) -> None:
-    """Read a program from standard input, build it and run its kernels. Exit with status 0 unless the driver crashes."""
-    if hasattr(signal, "alarm"):
-        # If the first process has ended, nothing else ends a driver that hangs.
-        signal.alarm(int(TIMEOUT) + _GRACE)
-    data = sys.stdin.buffer.read()
+    """Build the program of a request and run its kernels. Exit with status 0 unless the driver crashes."""
+    data = b64decode(request["program"])
     report = answer_writer()
     from devmod_opencl._device import devices
     from devmod_opencl._pocl import name_processor

@@ -6,16 +6,14 @@ hiprtc runs in a process of its own: it ends its process for an architecture tha
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
-import subprocess
 from base64 import b64decode, b64encode
 from ctypes import byref, c_char_p, c_size_t, c_void_p
 
 from devmod.backend import DiskCache, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError
-from devmod.worker import answer_writer, can_start_python, describe_exit, python_command, read_answers, search_path
+from devmod.worker import Worker, answer_writer, can_start_python, describe_exit
 from devmod_runtime import was_killed
 
 TYPE_CHECKING = False
@@ -111,33 +109,24 @@ def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
     if not can_start_python():
         return compile_request(request)
     try:
-        process = subprocess.run(  # noqa: S603 - this interpreter
-            python_command("devmod_rocm._hiprtc"),
-            input=json.dumps({**request, "path": search_path()}).encode() + b"\n",
-            capture_output=True,
-            timeout=TIMEOUT,
-            start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise CompileError(
-            f"the rocm source was not compiled for {arch}: hiprtc took longer than {TIMEOUT:g} seconds", kind="rocm"
-        ) from None
+        worker = Worker(__name__, request, captures=True)
     except OSError as error:
         raise CompileError(f"the rocm source was not compiled: no process for hiprtc can be started: {error}", kind="rocm") from error
-    answers = read_answers(process.stdout)
-    if answers:
-        result: dict[str, str] = answers[0]
-        return result
-    output = process.stderr.decode("utf-8", "replace").strip()
+    with worker:
+        answer: dict[str, str] | None = worker.answer(TIMEOUT)
+        if answer is not None:
+            return answer
+        if worker.is_late:
+            raise CompileError(f"the rocm source was not compiled for {arch}: hiprtc took longer than {TIMEOUT:g} seconds", kind="rocm")
+        code, output = worker.process.wait(), worker.printed.strip()
     advice = (
         "Free memory and try again"
-        if was_killed(process.returncode)
+        if was_killed(code)
         else f"This hiprtc may not support {arch}. Update ROCm, or compile on another machine: devmod.compile(source, "
         f"'rocm -arch={arch.partition(':')[0]}')"
     )
     raise CompileError(
-        f"the rocm source was not compiled for {arch}: the process of hiprtc {describe_exit(process.returncode)}. {advice}",
+        f"the rocm source was not compiled for {arch}: the process of hiprtc {describe_exit(code)}. {advice}",
         kind="rocm",
         log=output,
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import tempfile
 import threading
 from contextlib import suppress
 
@@ -35,8 +34,6 @@ _MAX_IDLE = 2
 _PASSED = b"done\n"
 _CRASHED = b"ended\n"
 _CACHE = DiskCache("webgpu")
-#: The most bytes of a process's output in an error's log.
-_MAX_OUTPUT = 4000
 _TRIAL = Trial("webgpu", "shader")
 
 _idle: list[_Process] = []
@@ -56,12 +53,7 @@ class _Process(Worker):
 
     def __init__(self) -> None:
         self.is_ready = False
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        try:
-            super().__init__("devmod_webgpu._trial_process", {}, stderr=self._printed)
-        except BaseException:
-            self._printed.close()
-            raise
+        super().__init__("devmod_webgpu._trial_process", {}, captures=True)
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return its answer, as `_receive` does. A process that does not read it is killed too."""
@@ -89,9 +81,7 @@ class _Process(Worker):
         if answer is not None:
             return answer
         self.kill()
-        code = self.process.wait()
-        self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - _MAX_OUTPUT))
-        raise ProcessEndedError(code, self._printed.read().decode("utf-8", "replace"))
+        raise ProcessEndedError(self.process.wait(), self.printed)
 
     def forget(self) -> None:
         """Close the files of a process of the parent. The file of answers stays open: a thread that a fork ends may have locked it."""
@@ -99,12 +89,11 @@ class _Process(Worker):
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.close()
-        self._printed.close()
+        self.close()
 
     def stop(self) -> None:
         """End the process."""
         self.__exit__()
-        self._printed.close()
 
 
 def expect(text: str) -> None:

@@ -258,7 +258,7 @@ class Function(ProcessLocal):
         self._host_calls: dict[Any, HostCall] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
-            np.load()  # finalizers at the interpreter's exit cannot import it
+            np.import_numpy()  # finalizers at the interpreter's exit cannot import it
 
     def __call__(
         self,

@@ -107,7 +107,8 @@ class Pool:
                 raise RuntimeError("the build has ended")
             self._folder = self._folder or self._processes.enter_context(temporary_folder())
             names = {"module": self._task.__module__, "task": self._task.__name__}
-            return self._processes.enter_context(Worker(__name__, {"folder": self._folder, "settings": self._settings, **names}))
+            request = {"folder": self._folder, "settings": self._settings, **names}
+            return self._processes.enter_context(Worker(__name__, request, ends_itself=True))
 
 
 def main(request: dict[str, Any]) -> None:

@@ -1,0 +1,125 @@
+"""The launch of `devmod run`, in a process of its own."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from time import perf_counter
+
+from devmod import device as find_device
+from devmod import guard as guard_arrays
+from devmod import profile
+from devmod._plugins.devices import device_label
+from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod_runtime._difference import Difference, worst_difference
+from devmod_runtime._inputs import PICTURES, arguments_of, on_device, parameters, read_array, results_of, write_array
+from devmod_runtime._launches import open_modules
+from devmod_runtime._profile import duration_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from devmod import Module
+    from devmod_runtime._inputs import Arguments
+
+
+def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return the function that launches."""
+    (module,) = open_modules(settings).values()
+    return partial(_run, module)
+
+
+def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Launch a function once, and write the arrays to save.
+
+    Parameters
+    ----------
+    module
+        The module of the file.
+    options
+        The arguments and the options of the command.
+
+    Returns
+    -------
+    dict
+        "report": the result as data; "lines": as text; "agrees": whether each expected array agrees.
+    """
+    function, expected, saved = options["function"], options["expected"], options["saved"]
+    kernel = module[function]
+    target = kernel.default_device() if options["device"] is None else find_device(options["device"])
+    kernel = kernel.on(target)
+    with guard_arrays() if options["guard"] else nullcontext():
+        call = on_device(kernel, arguments_of(kernel, options["given"], {}, fill=False), target)
+        for name in (*expected, *saved):
+            _check_name(function, name, call)
+        params = parameters(kernel)
+        wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+        with profile() as recorded:
+            begin = perf_counter()
+            result = kernel(*call.positional, **call.named, **options["sizes"])
+            target.synchronize()
+            seconds = perf_counter() - begin
+    results = results_of(kernel, call)
+    times = [each.on_device for each in recorded.records if each.action == "launch"]
+    report: dict[str, Any] = {
+        "function": function,
+        "device": device_label(target),
+        "device_name": target.name,
+        "host": seconds,
+        "on_device": times[0] if times else None,
+        "result": result,
+        "arrays": {name: {"type": str(array.dtype), "shape": list(array.shape)} for name, array in results.items()},
+        "expected": {},
+        "saved": saved,
+    }
+    for name, path in saved.items():
+        write_array(name, path, _array(results, call, name))
+    differences: dict[str, Difference] = {}
+    for name, path in expected.items():
+        result = _array(results, call, name)
+        is_scaled = path.lower().endswith(PICTURES) and result.dtype.kind == "f" and wanted[name].dtype.kind == "u"  # an image, as saved
+        expected_array = wanted[name] / 255 if is_scaled else wanted[name]
+        differences[name] = worst_difference(name, result, expected_array, options["rtol"], options["atol"])
+        report["expected"][name] = {"file": path, **_plain(differences[name])}
+    return {
+        "report": report,
+        "lines": list(_lines(report, differences)),
+        "agrees": not any(each.is_error for each in differences.values()),
+    }
+
+
+def _check_name(function: str, name: str, call: Arguments) -> None:
+    arrays = [each for each, value in call.items() if hasattr(value, "numpy")]
+    if name not in arrays:
+        raise ArgumentError(
+            f"{function} has no array {name!r} to compare or to save{did_you_mean(name, arrays)}; its arrays: {list_names(arrays)}",
+            argument=name,
+        )
+
+
+def _array(results: Mapping[str, Any], call: Arguments, name: str) -> Any:
+    return results[name] if name in results else dict(call.items())[name].numpy()
+
+
+def _plain(each: Difference) -> dict[str, Any]:
+    return {"error": each.error, "index": each.place, "value": each.value, "expected": each.expected, "agrees": not each.is_error}
+
+
+def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> Iterator[str]:
+    seconds = report["on_device"]
+    on_device = f"{duration_text(seconds)} on the device" if seconds is not None else "no time on the device"
+    yield f"{report['function']} on {report['device']} ({report['device_name']}): {on_device}, {duration_text(report['host'])} on the host"
+    if report["result"] is not None:
+        yield f"returned {report['result']}"
+    for name, array in report["arrays"].items():
+        text = f"{name}: {array['type']}[{','.join(map(str, array['shape']))}]"
+        if name in report["saved"]:
+            text += f", saved to {report['saved'][name]}"
+        yield text
+    for name, each in differences.items():
+        path = report["expected"][name]["file"]
+        values = f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}" if each.place else ""
+        verdict = "differs from" if each.is_error else "agrees with"
+        yield f"{name} {verdict} {path}: worst error {each.error:.3g} {values}".rstrip()
