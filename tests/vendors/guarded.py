@@ -87,6 +87,14 @@ def check_guard(device: Any, target: str) -> None:
         assert device.empty(3, "int32").numpy().tolist() == [-33686019] * 3
         assert device.zeros((2, 0), "float32").numpy().shape == (2, 0)
 
+        # An argument may have another name than in the source.
+        renamed = re.sub(r"(?<!\.)\bx\b", "x_packed", SOURCES[kind])
+        renamed_put = devmod.compile(renamed, target, name="put", aliases={"x": ["x_packed"]})["put"].on(device)
+        renamed_put(x=x, y=y, at=7, **launch)
+        with pytest.raises(devmod.GuardError) as caught:
+            renamed_put(x=x, y=y, at=8, **launch)
+        assert (caught.value.argument, caught.value.index) == ("x", 8)
+
     # Outside of the context nothing is compared.
     x = device.zeros(8, "float32")
     put(x, y, 2, **launch)
@@ -95,7 +103,11 @@ def check_guard(device: Any, target: str) -> None:
 
 def check_lengths(device: Any, source: str) -> None:
     """Call a shader that uses the length of its array, whose binding then has no zone: the length is right, and a warning says so."""
-    count = devmod.compile(source, device.kind, name="count")["count"].on(device)
+    for text, aliases in ((source, None), (re.sub(r"\bx\b", "x_packed", source), {"x": ["x_packed"]})):
+        _check_lengths(device, devmod.compile(text, device.kind, name="count", aliases=aliases)["count"].on(device))
+
+
+def _check_lengths(device: Any, count: Any) -> None:
     x = np.zeros(8, "uint32")
     warning = (
         f"the {device.kind} function 'count': guard cannot see writes past argument 1 'x': the kernel uses its run-time length, so devmod "

@@ -499,16 +499,19 @@ class Profile:
             return  # the driver is the parent's
         inside, self._local.inside = self._local.inside, True
         try:
-            streams = {}
+            found: dict[Device, list[_Pending]] = {}
             for _ in range(len(self._pending)):
                 try:
                     each = self._pending.popleft()
                 except IndexError:  # another thread reads them too
                     break
-                self._read_time(each)
-                streams[each.stream.device] = each.stream
-            for stream in streams.values():
-                self._compare_clocks(stream)
+                found.setdefault(each.stream.device, []).append(each)
+            for device, records in found.items():
+                with suppress(DevmodError):  # that of a record is found below
+                    device.read_times([event for each in records for event in (each.begin, each.end)])
+                for each in records:
+                    self._read_time(each)
+                self._compare_clocks(each.stream)
         finally:
             self._local.inside = inside
 

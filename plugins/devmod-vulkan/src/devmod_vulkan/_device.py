@@ -115,6 +115,14 @@ class VulkanDevice(Device):
         if "logical" in self._once:
             self.logical.finish()
 
+    def read_times(self, events: Sequence[VulkanEvent]) -> None:  # type: ignore[override]
+        timers: dict[VulkanStream, list[Timer]] = {}
+        for event in events:
+            if event.timer is not None and event.timer.ticks < 0:
+                timers.setdefault(event.stream, []).append(event.timer)
+        for stream, unread in timers.items():
+            read_timers(stream, unread)
+
     def allocate(self, nbytes: int) -> Memory:
         return self.logical.local.allocate(nbytes)
 
@@ -355,8 +363,8 @@ def _submit_image_copy(stream: VulkanStream, image: Image, staged: Memory, start
     _submit(stream, copy_regions, staged, handle)
 
 
-def _submit(stream: VulkanStream, record: Callable[[Any], object], *resources: Memory | DeviceImage) -> None:
-    """Record a command buffer with one command, and submit it. The resources are kept until it is done."""
+def _submit(stream: VulkanStream, record: Callable[[Any], object], *resources: Memory | DeviceImage | Timer) -> None:
+    """Record a command buffer with one transfer, and submit it. The resources are kept until it is done."""
     logical = stream.logical
     calls, recorder = logical.calls, logical.commands.recorder()
     handle = recorder.handle
@@ -617,8 +625,8 @@ class VulkanStream(Stream):
         with self.batch():
             for each, owner in ((before.handle, before), (handle, resources), (after.handle, after)):
                 self.submit(None, each, owner)  # the batch makes one submission of the three at its end
-        self.synchronize()
-        return ticks_between(self, before, after)
+        read_timers(self, (before, after))
+        return seconds_between(self.device.physical, before, after)
 
 
 # -- Events: values of a stream's semaphore, and timestamps.
@@ -646,24 +654,36 @@ class VulkanEvent(Event):
         earlier = check_earlier_event(earlier, VulkanEvent, self.device)
         if self.timer is None or earlier.timer is None:
             raise LaunchError(f"{self.device} does not support timestamps, so the time between events is unknown", kind="vulkan")
-        earlier.synchronize()
-        self.synchronize()
-        return ticks_between(self.stream, earlier.timer, self.timer)
+        self.device.read_times((earlier, self))
+        return seconds_between(self.device.physical, earlier.timer, self.timer)
 
 
-def ticks_between(stream: VulkanStream, before: Timer, after: Timer) -> float:
-    """Return the seconds between two written timestamps."""
-    logical, physical = stream.logical, stream.device.physical
-    logical.check_open()
-    values = []
-    out = ffi.new("uint64_t *")
-    flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-    for timer in (before, after):
-        code = logical.calls.vkGetQueryPoolResults(logical.handle, timer.pool, timer.number, 1, 8, out, 8, flags)
-        logical.check(code, "cannot read the time of an event")
-        values.append(out[0])
-    ticks = values[1] - values[0]
+def seconds_between(physical: Physical, before: Timer, after: Timer) -> float:
+    """Return the seconds between two timestamps that are read."""
+    ticks = after.ticks - before.ticks
     # The counter wraps around after this many ticks.
     span = 1 << physical.timestamp_bits
     ticks = (ticks + span // 2) % span - span // 2
     return float(ticks * physical.timestamp_period * 1e-9)
+
+
+def read_timers(stream: VulkanStream, timers: Sequence[Timer]) -> None:
+    """Read the timestamps of a stream's timers, and wait for them: a command behind them copies all of them to the host.
+
+    vkGetQueryPoolResults is not used. Mesa's CPU device waits in each call until no thread has anything queued, whatever the flags are.
+    """
+    logical = stream.logical
+    logical.check_open()
+    memory = logical.staging.allocate(8 * len(timers))
+    memory.used = True
+    flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+
+    def copy_results(handle: Any) -> None:
+        for number, timer in enumerate(timers):
+            place = memory.offset + 8 * number
+            logical.calls.vkCmdCopyQueryPoolResults(handle, timer.queries, timer.number, 1, memory.buffer, place, 8, flags)
+
+    _submit(stream, copy_results, memory, *timers)
+    stream.synchronize()
+    for timer, ticks in zip(timers, ffi.cast(f"uint64_t[{len(timers)}]", memory.address), strict=True):
+        timer.ticks = ticks

@@ -553,12 +553,13 @@ class Recorder:
 
 
 class Timer:
-    """A slot for a timestamp, with a command buffer that writes it."""
+    """A slot for a timestamp, with a command buffer that writes it. `ticks` is the timestamp; -1 until it is read."""
 
-    __slots__ = ("__weakref__", "_token", "handle", "number", "pool")
+    __slots__ = ("__weakref__", "_token", "handle", "number", "queries", "ticks")
 
     def __init__(self, slot: tuple[Any, Any, int], pool: Pool) -> None:
-        self.handle, self.pool, self.number = slot
+        self.handle, self.queries, self.number = slot
+        self.ticks = -1
         self._token = pool.lend(self, slot)
 
 

@@ -71,9 +71,13 @@ class WebGPULauncher(Launcher):
 
     def lengths_read(self) -> Collection[int]:
         names = set(re.findall(r"\barrayLength\s*\(\s*(?:&\s*(\w+))?", self._text))
+        # The names of the source: those of the arguments may differ.
+        places = {param.name: param.at for shader in self._reflected.values() for param in shader.params}
         buffers = [number for number, param in enumerate(self.interface.params) if param.kind == "buffer"]
-        # A pointer that is an argument of a function may be of any buffer.
-        return buffers if "" in names else [number for number in buffers if self.interface.params[number].name in names]
+        if not names <= places.keys():
+            return buffers  # a pointer that is a variable may be to any buffer
+        read = {places[name] for name in names}
+        return [number for number in buffers if self.interface.params[number].at in read]
 
     def kernel(self, device: WebGPUDevice) -> WebGPUKernel:
         bindings = Bindings(self._name, self._info, self.interface, self._access)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod import Array, Interface
+    from devmod import Array, Event, Interface
     from devmod_runtime._device.host import HostView
     from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._device.stream import Stream
@@ -292,6 +292,9 @@ class Device(ProcessLocal, ABC):
             if used > self.limits.get(limit, used):
                 return f"cannot run on {self}: its {limit} is {self.limits[limit]}, but the kernel {text}"
         return ""
+
+    def read_times(self, events: Sequence[Event]) -> None:
+        """Wait for events and read their times together, before `Event.elapsed` is called for each. By default, that reads them."""
 
     # -- implemented here
 
