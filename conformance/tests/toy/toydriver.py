@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from typing import Any
 
 import numpy as np
 
+#: The number of threads in the largest block.
+MAX_BLOCK = 1024
 DEVICES = ("toy number 0", "toy number 1")
+
+
+def configure(block: tuple[int, int, int]) -> None:
+    """Raise the driver's error for a block that is too large."""
+    if math.prod(block) > MAX_BLOCK:
+        raise ValueError("toy error 7: invalid configuration")
 
 
 def axpy(threads: int, x: bytearray, y: bytearray, a: bytes, n: bytes) -> None:

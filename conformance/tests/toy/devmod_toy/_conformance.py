@@ -83,7 +83,7 @@ class ToyConformance(Conformance):
             {"negate": NEGATE, "axpy": AXPY},
             calls=[
                 Call("axpy", lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40], axpy, grid=4, block=16),
-                Call("negate", lambda rng: [rng.integers(1, 99, (4, 4), "int32")], negate, grid=(2, 1), block=8),
+                Call("negate", lambda rng: [rng.integers(1, 99, (4, 4), "int32")], negate, grid=(1, 2), block=8),
             ],
         ),
         Sample(
