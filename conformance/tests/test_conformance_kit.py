@@ -34,6 +34,7 @@ NO_IMAGES = {
     ),
     "R40-subgroup": "the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it",
 }
+NO_IMAGES["R34-scalars"] = "the case has no scalars: the backend gives no kernels that store a scalar"
 #: The wrong backends that hang, in a row with a timeout.
 HANGS = {"forks_hang", "hang", "hangs_in_call", "interrupted_lock"}
 #: The wrong backends that end the process of their rows.

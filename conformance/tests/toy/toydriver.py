@@ -69,6 +69,10 @@ def transpose(threads: int, source: bytearray, target: bytearray, width: bytes, 
     np.frombuffer(target, np.float32)[: w * h].reshape(w, h)[:] = np.frombuffer(source, np.float32)[: w * h].reshape(h, w).T
 
 
+def store(threads: int, result: bytearray, value: bytes) -> None:
+    result[: len(value)] = value
+
+
 GLOBALS = {"weights": [0.0, 1.0, 2.0, 3.0]}
 KERNELS = {
     "axpy": axpy,
@@ -79,4 +83,5 @@ KERNELS = {
     "write": write,
     "subgroup": subgroup,
     "transpose": transpose,
+    "store": store,
 }

@@ -29,6 +29,7 @@ from devmod_conformance._rows._tools import (
     require,
     require_equal,
     row,
+    runnable_samples,
     runtime_module,
     samples_with_calls,
     triple,
@@ -323,6 +324,39 @@ def float_scalars(case: Conformance) -> None:
         call.reference(*expected)
         launch(case, function, given, **call.keywords)
         compare_arrays(exact, given, expected, f"with {given[number]!r} as argument {number + 1}")
+
+
+@row("R34-scalars")
+def all_scalars(case: Conformance) -> None:
+    """A scalar of each type has its value in the kernel: its sign, its highest bits and each digit."""
+    np = import_numpy()
+    if not case.scalars:
+        raise Skip("the case has no scalars: the backend gives no kernels that store a scalar")
+    spec = find_spec(case.kind)
+    for sample in runnable_samples(case, case.scalars):
+        module = runtime_module(case, sample)
+        for name, info in sample.fmap.items():
+            function, dtype = get_function(module, name), np.dtype(info.arg_types[1])
+            keywords = {} if spec is not None and not spec.has_grid else {"grid": 1} if function.block else {"grid": 1, "block": 1}
+            for value in _extremes(dtype):
+                expected = np.array([value], dtype)
+                result = np.array([not value], dtype)
+                launch(case, function, [result, value], **keywords)
+                require(
+                    result.tobytes() == expected.tobytes(), f"{name!r} with the {dtype} {value!r}: the kernel got {result.tolist()[0]!r}"
+                )
+
+
+def _extremes(dtype: Any) -> list[Any]:
+    """Return values of a type, some of which a backend changes if it takes the scalar for one of another type."""
+    np = import_numpy()
+    if dtype.kind == "b":
+        return [True, False]
+    if dtype.kind == "f":
+        most, step = float(np.finfo(dtype).max), float(np.finfo(dtype).eps)
+        return [1 + step, -1 - step, most, -most, 0.0]
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return [most, most - 5, most // 2 + 2, 1, 0, *([-1, -2, least] if least else [])]
 
 
 def _is_line(call: Call) -> bool:
