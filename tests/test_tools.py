@@ -303,6 +303,26 @@ def test_a_fault_can_be_planted_and_has_tests(breakage: breakages.Breakage) -> N
     assert isinstance(breakages.expected_tests(breakage, ROOT), list)
 
 
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("3 passed, 2 skipped in 1s", "NOT noticed: 3 passed, 2 skipped in 1s"),
+        ("5 skipped in 1s", "not tried, since its tests cannot run here: 5 skipped in 1s"),
+    ],
+)
+def test_a_fault_whose_tests_are_skipped_is_not_called_unnoticed(
+    output: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "core" / "src").mkdir(parents=True)
+    (tmp_path / "core" / "src" / "a.py").write_text("if wrong:\n    pass\n")
+    (tmp_path / "core" / "tests").mkdir()
+    (tmp_path / "core" / "tests" / "test_x.py").touch()
+    monkeypatch.setattr(breakages, "COPY", tmp_path)
+    monkeypatch.setattr(breakages, "run", lambda python, tests, option: ("", output))
+    breakage = breakages.Breakage("name", "a protection", "if wrong:", "if False:", ["test_x.py"])
+    assert breakages.plant(breakage, Path("python")) == (False, text)
+
+
 def test_a_fault_whose_text_is_missing_or_ambiguous_is_reported(tmp_path: Path) -> None:
     breakage = breakages.Breakage("name", "a protection", "if wrong:", "if False:", ["test_x.py"])
     assert breakages.place_of(breakage, tmp_path) == "text not found"

@@ -34,6 +34,7 @@ NO_IMAGES = {
     ),
     "R40-subgroup": "the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it",
 }
+NO_IMAGES["R34-scalars"] = "the case has no scalars: the backend gives no kernels that store a scalar"
 #: The wrong backends that hang, in a row with a timeout.
 HANGS = {"forks_hang", "hang", "hangs_in_call", "interrupted_lock"}
 #: The wrong backends that end the process of their rows.
@@ -151,6 +152,8 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path)
         "R34-names": "no called function has an interface with a name for each argument",
         "R34-threads": "no call has a grid and a block",
         "R34-block": "no call has a block and an interface that fixes none",
+        "R34-part": "no call has a grid of several blocks, and a block",
+        "R34-limit": "no call chooses a block in x, has more threads than elements, and no devmod.Local: only such a call may have any block",
         "R34-gridless": HAS_GRID,
         "R34-open": "no called function has an interface that leaves the block open",
         "R34-local": "no call has a devmod.Local argument and an interface",

@@ -173,6 +173,9 @@ class Conformance:
     subgroups : sequence of Sample
         Samples with functions that require a size of subgroups, each with one parameter, ``result`` (uint32): thread i of 128 stores the
         size of its subgroup at place i. Empty if the backend cannot require one.
+    scalars : sequence of Sample
+        Samples with functions of two parameters, an array and a scalar of the same type: thread 0 stores the scalar in the array. A grid
+        and a block of one thread launch them. Give one for each type that a scalar may have.
     driver_modules : sequence of str
         The importable modules that load the driver, such as "pyopencl". None of them may be imported before the first
         get_function or the first list of devices. Without them the backend raises DeviceNotFoundError. Empty: there is no driver.
@@ -199,6 +202,7 @@ class Conformance:
     slow: Sample | None = None
     images: Sequence[Sample] = ()
     subgroups: Sequence[Sample] = ()
+    scalars: Sequence[Sample] = ()
     driver_modules: Sequence[str] = ()
     driver_libraries: Sequence[str] = ()
     driver_programs: Sequence[str] = ()

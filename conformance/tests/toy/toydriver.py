@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from typing import Any
 
 import numpy as np
 
+#: The number of threads in the largest block.
+MAX_BLOCK = 1024
 DEVICES = ("toy number 0", "toy number 1")
+
+
+def configure(block: tuple[int, int, int]) -> None:
+    """Raise the driver's error for a block that is too large."""
+    if math.prod(block) > MAX_BLOCK:
+        raise ValueError("toy error 7: invalid configuration")
 
 
 def axpy(threads: int, x: bytearray, y: bytearray, a: bytes, n: bytes) -> None:
@@ -60,6 +69,10 @@ def transpose(threads: int, source: bytearray, target: bytearray, width: bytes, 
     np.frombuffer(target, np.float32)[: w * h].reshape(w, h)[:] = np.frombuffer(source, np.float32)[: w * h].reshape(h, w).T
 
 
+def store(threads: int, result: bytearray, value: bytes) -> None:
+    result[: len(value)] = value
+
+
 GLOBALS = {"weights": [0.0, 1.0, 2.0, 3.0]}
 KERNELS = {
     "axpy": axpy,
@@ -70,4 +83,5 @@ KERNELS = {
     "write": write,
     "subgroup": subgroup,
     "transpose": transpose,
+    "store": store,
 }

@@ -357,9 +357,9 @@ def _count(a: dict[str, Any], f: Any, threads: Any) -> None:
 
 def _transpose(a: dict[str, Any], f: Any, threads: Any) -> None:
     width, height = (int(each) for each in a["arg"].view("int32")[::2])
-    assert threads[0] >= width
-    assert threads[1] >= height
-    a["target"][: width * height] = a["source"][: width * height].reshape(height, width).T.ravel()
+    x, y = threads[:2]
+    target, source = a["target"][: width * height].reshape(width, height), a["source"][: width * height].reshape(height, width)
+    target[:x, :y] = source[:y, :x].T
 
 
 def _scale(a: dict[str, Any], f: Any, threads: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
 
@@ -28,6 +29,7 @@ from devmod_conformance._rows._tools import (
     require,
     require_equal,
     row,
+    runnable_samples,
     runtime_module,
     samples_with_calls,
     triple,
@@ -248,6 +250,128 @@ def threads(case: Conformance) -> None:
             check_call(case, call, function, f"with threads={count}", threads=count, **keywords)
         for fault, wrong in (("both grid and threads", {"grid": call.grid, "threads": wanted}), ("a negative threads", {"threads": -1})):
             check_refused_call(case, call, function, call.make_arguments(), fault, "threads", **wrong, **keywords)
+
+
+@row("R34-part")
+def part_of_the_threads(case: Conformance) -> None:
+    """threads= for a part of the blocks computes what grid= with these blocks computes."""
+    pairs = [(sample, call) for sample, call in _calls_with_grids(case) if max(triple(call.grid)) > 1]
+    functions = [(call, function) for _, call, function in called_functions(case, pairs)]
+    with_block = [(call, function) for call, function in functions if call.block is not None or function.block is not None]
+    for call, function in applicable(with_block, "no call has a grid of several blocks, and a block"):
+        part = tuple(-(-count // 2) for count in triple(call.grid))
+        block = triple(call.block if call.block is not None else function.block)
+        count = tuple(one * two for one, two in zip(part, block, strict=True))
+        keywords: dict[str, Any] = {"block": call.block} if call.block is not None else {}
+        expected, arguments = call.make_arguments(), call.make_arguments()
+        launch(case, function, expected, grid=part, **keywords)
+        launch(case, function, arguments, threads=count, **keywords)
+        compare_arrays(call, arguments, expected, f"with threads={count}, compared with grid={part}")
+
+
+#: The number of threads in the largest block that the row tries. No device has as many.
+_LARGEST_BLOCK = 1 << 21
+
+
+@row("R34-limit")
+def block_limit(case: Conformance) -> None:
+    """Each block that is accepted computes the result. A block that is too large raises LaunchError, which names it, before any launch."""
+    pairs = [
+        (sample, call)
+        for sample, call in _calls_with_grids(case)
+        if call.block is not None and _is_line(call) and _has_spare_threads(call) and not _fixed_block(sample.fmap[call.function])
+    ]
+    reason = "no call chooses a block in x, has more threads than elements, and no devmod.Local: only such a call may have any block"
+    for _, call, function in called_functions(case, applicable(pairs, reason)):
+        size = triple(call.block)[0]
+        threads = triple(call.grid)[0] * size
+        while size < _LARGEST_BLOCK:
+            size *= 2
+            description, arguments = f"with block={size}", call.make_arguments()
+            try:
+                launch(case, function, arguments, threads=max(threads, size), block=size)
+            except Exception as error:  # noqa: BLE001 - also what a driver raises
+                require(
+                    isinstance(error, devmod.LaunchError) and str(size) in str(error),
+                    f"{call.function!r} {description}: expected the result, or LaunchError that names the block and the limit, got "
+                    f"{type(error).__name__}: {error}",
+                )
+                compare_arrays(call, arguments, call.make_arguments(), f"{description}, with LaunchError")
+                break
+            compare_arrays(call, arguments, reference_arrays(call), description)
+
+
+@row("R34-floats")
+def float_scalars(case: Conformance) -> None:
+    """A scalar of 32 or 64 bits that is a float has all its bits in the kernel."""
+    found = [
+        (sample, call, number)
+        for sample, call in samples_with_calls(case)
+        for number, value in enumerate(call.make_arguments())
+        if isinstance(value, float) and sample.fmap[call.function].arg_types[number] in ("float32", "float64")
+    ]
+    for sample, call, number in applicable(found, "no call has a scalar of type float32 or float64"):
+        function = get_function(runtime_module(case, sample), call.function)
+        # A number that few bits can represent passes with the least tolerance; one that needs all bits must pass with the same.
+        for exact in (replace(call, rtol=1e-12, atol=0), call):
+            try:
+                check_call(case, exact, function, "")
+                break
+            except AssertionError:
+                pass
+        given, expected = call.make_arguments(), call.make_arguments()
+        given[number] = expected[number] = (given[number] or 1) * 4 / 3
+        call.reference(*expected)
+        launch(case, function, given, **call.keywords)
+        compare_arrays(exact, given, expected, f"with {given[number]!r} as argument {number + 1}")
+
+
+@row("R34-scalars")
+def all_scalars(case: Conformance) -> None:
+    """A scalar of each type has its value in the kernel: its sign, its highest bits and each digit."""
+    np = import_numpy()
+    if not case.scalars:
+        raise Skip("the case has no scalars: the backend gives no kernels that store a scalar")
+    spec = find_spec(case.kind)
+    for sample in runnable_samples(case, case.scalars):
+        module = runtime_module(case, sample)
+        for name, info in sample.fmap.items():
+            function, dtype = get_function(module, name), np.dtype(info.arg_types[1])
+            keywords = {} if spec is not None and not spec.has_grid else {"grid": 1} if function.block else {"grid": 1, "block": 1}
+            for value in _extremes(dtype):
+                expected = np.array([value], dtype)
+                result = np.array([not value], dtype)
+                launch(case, function, [result, value], **keywords)
+                require(
+                    result.tobytes() == expected.tobytes(), f"{name!r} with the {dtype} {value!r}: the kernel got {result.tolist()[0]!r}"
+                )
+
+
+def _extremes(dtype: Any) -> list[Any]:
+    """Return values of a type, some of which a backend changes if it takes the scalar for one of another type."""
+    np = import_numpy()
+    if dtype.kind == "b":
+        return [True, False]
+    if dtype.kind == "f":
+        most, step = float(np.finfo(dtype).max), float(np.finfo(dtype).eps)
+        return [1 + step, -1 - step, most, -most, 0.0]
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return [most, most - 5, most // 2 + 2, 1, 0, *([-1, -2, least] if least else [])]
+
+
+def _is_line(call: Call) -> bool:
+    return triple(call.grid)[1:] == triple(call.block)[1:] == (1, 1)
+
+
+def _has_spare_threads(call: Call) -> bool:
+    """Return whether the call has more threads than its arrays have elements, and no memory of a block: then each thread is compared."""
+    arguments = call.make_arguments()
+    most = max(getattr(each, "size", 0) for each in arguments)
+    return triple(call.grid)[0] * triple(call.block)[0] > most and not any(isinstance(each, devmod.Local) for each in arguments)
+
+
+def _fixed_block(info: devmod.FunctionInfo) -> tuple[int, int, int] | None:
+    return info.interface.block if info.interface is not None else None
 
 
 @row("R34-gridless")

@@ -51,6 +51,9 @@ WRITE = FunctionInfo(
 SUBGROUP = FunctionInfo("subgroup", ["handle"], interface=Interface([Param("result", "buffer", "uint32", "w")], subgroup=4))
 
 
+TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+
+
 def axpy(x, y, a, n):
     y[:n] += x.dtype.type(a) * x[:n]
 
@@ -83,7 +86,7 @@ class ToyConformance(Conformance):
             {"negate": NEGATE, "axpy": AXPY},
             calls=[
                 Call("axpy", lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40], axpy, grid=4, block=16),
-                Call("negate", lambda rng: [rng.integers(1, 99, (4, 4), "int32")], negate, grid=(2, 1), block=8),
+                Call("negate", lambda rng: [rng.integers(1, 99, (4, 4), "int32")], negate, grid=(1, 2), block=8),
             ],
         ),
         Sample(
@@ -120,4 +123,5 @@ class ToyConformance(Conformance):
         calls=[Call("wait", lambda rng: [rng.integers(1, 99, 8, "int32")], wait, grid=1, block=1)],
     )
     images = (Sample(b"toy 1\nsample\nwrite\n", "toy", {"sample": SAMPLE, "write": WRITE}),)
+    scalars = (Sample(b"toy 1\nstore\n", "toy", {f"store_{each}": devmod.FunctionInfo("store", ["handle", each]) for each in TYPES}),)
     subgroups = (Sample(b"toy 1\nsubgroup\n", "toy", {"subgroup": SUBGROUP}),)

@@ -30,7 +30,12 @@ class ToyKernel(Kernel):
     def __init__(self, run):
         self.run = run
 
+    max_block = 1024
+
     def shape(self, launch):
+        if math.prod(launch.block) > self.max_block:
+            raise devmod.LaunchError(f"a block of the toy has at most {self.max_block} threads, got block={launch.block}", kind="toy")
+        driver().configure(launch.block)
         return math.prod(launch.grid) * math.prod(launch.block)
 
     def caller(self, stream, shape):

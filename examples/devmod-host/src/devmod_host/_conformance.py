@@ -42,6 +42,8 @@ void transpose(const uint16_t *a, uint16_t *b)
 
 void where(const _Bool *flags, int64_t *out, int64_t yes, int8_t no) { out[threadIdx.z] = flags[threadIdx.z] ? yes : no; }
 """
+#: The types of scalars: kernels store a scalar of each.
+_SCALARS = ("_Bool", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float", "double")
 _SPIN = """\
 void spin(unsigned *x, int n)
 {
@@ -92,6 +94,13 @@ class HostConformance(Conformance):
             "c",
             {"scale": FunctionInfo("scale", ["handle", "float64", "int32"], ["blockIdx.x", "threadIdx.x"])},
             calls=[Call("scale", lambda rng: [rng.random(20), 3.0, 15], lambda x, a, n: x[:n].__imul__(a), grid=1, block=20)],
+        ),
+    )
+    scalars = (
+        Sample.compiled(
+            "#include <stdint.h>\n"
+            + "\n".join(f"void store_{each}({each} *result, {each} value) {{ result[0] = value; }}" for each in _SCALARS),
+            "host",
         ),
     )
     slow = Sample.compiled(_SPIN, "host", calls=[spin_call(16, 500_000, grid=16, block=1)])

@@ -60,6 +60,20 @@ _IMAGES = {
         "draw", ("handle",), GRID_TAGS, interface=Interface([Param("destination", "image", "2d", "w", 0, format="rgba8unorm")])
     ),
 }
+#: The types of scalars: kernels store a scalar of each.
+_SCALARS = (
+    "bool",
+    "signed char",
+    "unsigned char",
+    "short",
+    "unsigned short",
+    "int",
+    "unsigned",
+    "long long",
+    "unsigned long long",
+    "float",
+    "double",
+)
 #: Compiled by the receiver.
 _SCALE = """extern "C" __global__ void scale(float *x)
 {
@@ -103,6 +117,15 @@ class CudaConformance(Conformance):
             "cuda -format=cuda",
             defines={"FACTOR": "3"},
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+        ),
+    )
+    scalars = (
+        Sample.compiled(
+            "\n".join(
+                f'extern "C" __global__ void store_{number}({each} *result, {each} value) {{ result[0] = value; }}'
+                for number, each in enumerate(_SCALARS)
+            ),
+            "cuda -format=cuda",
         ),
     )
     images = (Sample((files("devmod_cuda") / "images.ptx").read_bytes(), "ptx", _IMAGES, source={"cuda": IMAGE_SOURCE}),)

@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 #: `devmod.compile` wrote axpy.elf for v66 from the function `axpy` of kernels.c, so that most cases need no compiler.
 _SAMPLES = files("devmod_hexagon") / "samples"
 _TARGET = "hexagon -arch=v66"
+#: The types of scalars: kernels store a scalar of each.
+_SCALARS = (
+    "_Bool",
+    "signed char",
+    "unsigned char",
+    "short",
+    "unsigned short",
+    "int",
+    "unsigned",
+    "long long",
+    "unsigned long long",
+    "float",
+    "double",
+)
 
 
 def _axpy(x: Any, y: Any, a: float, n: int) -> None:
@@ -85,6 +99,15 @@ class HexagonConformance(Conformance):
             language="LLVM IR",
             fmap={"add": FunctionInfo("add", ["handle", "handle", "int32"])},
             calls=[Call("add", lambda rng: [rng.integers(0, 99, 30, "int32"), rng.integers(0, 99, 30, "int32"), 25], _add)],
+        ),
+    )
+    scalars = (
+        Sample.compiled(
+            "\n".join(
+                f"void store_{number}({each} *result, {each} value) {{ result[0] = value; }}" for number, each in enumerate(_SCALARS)
+            ),
+            _TARGET,
+            language="C",
         ),
     )
     slow = Sample.compiled((_SAMPLES / "spin.c").read_text("utf-8"), _TARGET, language="C", calls=[spin_call(8, 500_000)])

@@ -9,6 +9,8 @@ from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call,
 
 _SAMPLES = files("devmod_metal") / "samples"
 _LINEAR, _TRANSPOSE, _SPIN = ((_SAMPLES / f"{name}.metal").read_bytes() for name in ("linear", "transpose", "spin"))
+#: The types of scalars: kernels store a scalar of each.
+_SCALARS = ("bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float")
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 _K = FunctionInfo("k", ["handle"])
@@ -48,6 +50,15 @@ class MetalConformance(Conformance):
             "metal",
             defines={"FACTOR": "3"},
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+        ),
+    )
+    scalars = (
+        Sample.compiled(
+            "\n".join(
+                f"kernel void store_{each}(device {each} *x [[buffer(0)]], constant {each} &value [[buffer(1)]]) {{ x[0] = value; }}"
+                for each in _SCALARS
+            ),
+            "metal",
         ),
     )
     slow = Sample(

@@ -94,6 +94,8 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
     result[get_global_id(0)] = get_sub_group_size();
 }
 """
+#: The types of scalars: kernels store a scalar of each.
+_SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float")
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
@@ -155,6 +157,12 @@ class OpenCLConformance(Conformance):
     )
     images = (Sample(_IMAGES.encode(), "cl", _image_functions()),)
     subgroups = tuple(Sample.compiled(_SUBGROUP, "opencl", options=["-cl-std=CL3.0"], defines={"SIZE": str(size)}) for size in (8, 16, 32))
+    scalars = (
+        Sample.compiled(
+            "\n".join(f"kernel void store_{each}(global {each} *result, {each} value) {{ result[0] = value; }}" for each in _SCALARS),
+            "opencl",
+        ),
+    )
     slow = Sample(_SPIN, "cl", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
         Sample(b"__kernel void k(__global float *x) { x[0] = nonsense; }", "cl", {"k": FunctionInfo("k", ["handle"])}),

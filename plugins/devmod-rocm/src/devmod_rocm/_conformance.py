@@ -19,6 +19,20 @@ from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shi
 _BUNDLE = lzma.decompress((files("devmod_rocm") / "samples.bundle.xz").read_bytes())
 #: One of the code objects.
 _GFX1100 = next(bytes(image.data) for image in read_images(_BUNDLE) if image.name.endswith("-gfx1100"))
+#: The types of scalars, by devmod's names: kernels store a scalar of each.
+_SCALARS = {
+    "bool": "bool",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+    "float32": "float",
+    "float64": "double",
+}
 #: Compiled by the receiver.
 _SCALE = """//devmod: -O2
 #define FACTOR 3
@@ -70,6 +84,16 @@ class RocmConformance(Conformance):
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__setitem__(slice(None), x * 3), grid=2, block=32)],
         ),
         Sample.compiled(SOURCE, "rocm -arch=gfx1100", language="HIP"),  # no calls: the device may be another one
+    )
+    scalars = (
+        Sample(
+            "\n".join(
+                f'extern "C" __global__ void store_{name}({each} *result, {each} value) {{ result[0] = value; }}'
+                for name, each in _SCALARS.items()
+            ).encode(),
+            "hip",
+            {f"store_{each}": FunctionInfo(f"store_{each}", ["handle", each], GRID_TAGS) for each in _SCALARS},
+        ),
     )
     bad_payloads = (
         Sample(b"", "hsaco", {"k": FunctionInfo("k", ["handle"])}),

@@ -90,6 +90,11 @@ void main()
     imageStore(destination, ivec2(at), vec4(at, at.x + at.y, 255) / 255);
 }}
 """
+_STORE = """#version 450
+layout(push_constant) uniform Scalars {{ {type} value; }};
+layout(binding = 0) writeonly buffer Result {{ {type} result[]; }};
+void main() {{ result[0] = value; }}
+"""
 _SUBGROUP = """#version 450
 #extension GL_KHR_shader_subgroup_basic : enable
 layout(local_size_x = 64) in;
@@ -139,6 +144,7 @@ class VulkanConformance(Conformance):
         Sample.compiled(_SEPARATE, "vulkan", name="sample_separate"),
         *(Sample.compiled(_WRITTEN.format(format=each), "vulkan", name=f"write_{each}") for each in ("rgba8", "rgba32f")),
     )
+    scalars = tuple(Sample.compiled(_STORE.format(type=each), "vulkan", name=f"store_{each}") for each in ("int", "uint", "float"))
     subgroups = tuple(Sample.compiled(_SUBGROUP, "vulkan", name="reports", subgroup=size) for size in (4, 8, 32))
     slow = Sample({"spin": _shader("spin")}, "spv", _spin_info(), calls=[spin_call(grid=64)])
     bad_payloads = (

@@ -54,6 +54,10 @@ def _bad(text: bytes, interface: Interface | None = None, types: tuple[str, ...]
     return Sample({"k": text}, "wgsl", {"k": FunctionInfo(entry, types, interface=interface)})
 
 
+_STORE = """@group(0) @binding(0) var<storage, read_write> result: array<{type}>;
+@group(0) @binding(1) var<uniform> value: {type};
+@compute @workgroup_size(1) fn store_{type}() {{ result[0] = value; }}
+"""
 _SAMPLED = """@group(0) @binding(0) var source: texture_{type}<f32>;
 @group(0) @binding(1) var source_sampler: sampler;
 @group(0) @binding(2) var<storage, read> places: array<f32>;
@@ -105,6 +109,7 @@ class WebGPUConformance(Conformance):
         *(Sample.compiled(_SAMPLED.format(type=each, place=place), "webgpu") for each, place in _PLACES.items()),
         *(Sample.compiled(_WRITTEN.format(format=each), "webgpu") for each in ("rgba8unorm", "rgba32float")),
     )
+    scalars = tuple(Sample.compiled(_STORE.format(type=each), "webgpu") for each in ("i32", "u32", "f32"))
     slow = Sample.compiled(_SPIN, "webgpu", calls=[spin_call(grid=64, block=16)])
     bad_payloads = (
         _bad(b"@compute @workgroup_size(1) fn k() { nonsense(); }", types=()),
