@@ -203,6 +203,7 @@ TAKEN = {
     "_util.numpy.np",
     "_util.pickling.ProcessLocal",
     "_util.text.escape_line",
+    "_util.text.shorten_repeat",
     "_values.dtypes.NUMBERS",
     "_values.dtypes.describe_value",
     "_values.dtypes.is_packed",

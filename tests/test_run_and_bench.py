@@ -565,6 +565,15 @@ def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tm
         devmod.verify(module, "fin")
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="Metal's devices are there")
+def test_verify_prints_once_what_the_machine_lacks() -> None:
+    source = "kernel void NAME(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = 1; }\n"
+    modules = [devmod.compile(source.replace("NAME", name), "metal") for name in ("f", "g")]
+    lines = str(devmod.verify(devmod.bundle(*modules))).splitlines()
+    (reason,) = [line for line in lines if "Metal needs macOS" in line]
+    assert lines[1:] == ["f:", reason, "g:", "  not compared    metal/metal  as above"]
+
+
 def test_verify_goes_on_after_a_candidate_that_ends_its_process(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first_device("opencl")
     source = """

@@ -43,6 +43,30 @@ def test_the_text_is_a_table(register: Register) -> None:
     )
 
 
+def test_what_a_machine_lacks_is_printed_once(register: Register) -> None:
+    Runtime(register, "opencl", "")
+    Runtime(register, "cuda")
+    module = loaded(made("opencl", "f", "g"), made("rocm", "f", "g"), ptx("sm_75"), ptx("sm_80"))
+    lines = str(devmod.explain(module)).splitlines()
+    cuda = "the cuda runtime is installed, and there is no cuda device"
+    assert [line.partition("  ")[2].split(maxsplit=1)[0] + " " + line.rpartition("  ")[2] for line in lines if line.startswith("  ")] == [
+        f"best it fits opencl device 0{THERE}",
+        f"refused {missing('rocm')}",
+        f"refused {cuda}",
+        "refused as above",
+        f"best it fits opencl device 0{THERE}",
+        "refused as above",
+    ]
+    assert [each.text for each in devmod.explain(module).functions["g"]][1:] == [missing("rocm")]
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        loaded(ptx("sm_75"), made("rocm"), ptx("sm_80"))["f"]
+    assert str(caught.value).splitlines()[1:] == [
+        f"  1. cuda/ptx for compute_75:ptx8.0: {cuda}",
+        "  2. cuda/ptx for compute_80:ptx8.0: as above",
+        f"  3. rocm/hsaco: {missing('rocm')}",
+    ]
+
+
 def test_a_described_device_needs_no_runtime_and_no_driver() -> None:
     explanation = devmod.explain(loaded(made("opencl"), ptx("sm_90"), ptx("sm_75")), "f", device="cuda:sm_80")
     assert explanation.device == "cuda:sm_80"

@@ -10,10 +10,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from build_project import InProcess
 
 from devmod._cli import main
 from devmod_targets.build import plan_of, read_manifest
-from devmod_targets.build.skeleton import find_sources
+from devmod_targets.build.plan import Job
+from devmod_targets.build.result import JobResult, Outcome, result_of
+from devmod_targets.build.skeleton import failures_in, find_sources
 
 CL = "kernel void k(global float *x) { x[0] = 1; }\n"
 GLSL = "#version 450\nvoid main() {}\n"
@@ -70,10 +73,75 @@ def test_a_slang_module_without_entry_points_is_no_kernel(capsys: pytest.Capture
         }
     )
     assert main(["init"]) == 0
-    assert capsys.readouterr() == ("devmod.toml: 1 source. To build them: devmod build\n", "")
+    assert capsys.readouterr().out == "devmod.toml: 1 source. To build them: devmod build\n"
     jobs = plan_of(read_manifest()).jobs
     assert {job.source for job in jobs} == {"twice.slang"}
     assert [kind for kind, _ in itertools.groupby(job.kind for job in jobs)] == ["cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu"]
+
+
+SLANG = """
+[shader("compute")] [numthreads(64, 1, 1)]
+void NAME(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> x) { x[id.x] *= 2; BODY }
+"""
+
+
+@pytest.fixture
+def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The compilers of Slang and Hexagon, in this process."""
+    for name in ("slangpy", "ziglang"):
+        pytest.importorskip(name, reason="needs the compilers of Slang and Hexagon")
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path.parent / f"{tmp_path.name}-cache"))
+
+
+@pytest.mark.usefixtures("compilers")
+def test_a_kind_for_which_a_source_does_not_compile_is_commented_out(capsys: pytest.CaptureFixture[str]) -> None:
+    barrier = "GroupMemoryBarrierWithGroupSync();"
+    targets = ["-t", "vulkan", "-t", "hexagon -arch=v68", "-t", "webgpu"]
+    reason = (
+        "sum.slang for hexagon -arch=v68: sum.slang:3: GroupMemoryBarrierWithGroupSync is not supported on hexagon: the threads of a block "
+        "run one after the other there, without barriers, atomics and waves. Compile the file without this entry point for hexagon"
+    )
+    write_files({"sum.slang": SLANG.replace("NAME", "sum").replace("BODY", barrier)})
+    assert main(["init", *targets]) == 0
+    note = f"devmod: note: the kernel 'sum' is left out for hexagon: {reason}\n"
+    assert capsys.readouterr().err == f"Trying 3 compiles of sources that are for several kinds\n{note}"
+    text = Path("devmod.toml").read_text()
+    assert f'targets = [\n    "vulkan",\n    # "hexagon -arch=v68",  # {reason}\n    "webgpu",\n]\n' in text
+    assert "skip" not in text
+    assert main(["build", "-q"]) == 0
+    write_files({"scale.slang": SLANG.replace("NAME", "scale").replace("BODY", ""), "copy.comp": GLSL})
+    assert main(["init", "-q", "--force", *targets]) == 0
+    text = Path("devmod.toml").read_text()
+    assert 'targets = ["vulkan", "hexagon -arch=v68", "webgpu"]\n' in text
+    assert f'[kernels.sum]\nsources = ["sum.slang"]\n# hexagon is left out: {reason}\nskip = ["hexagon"]\n' in text
+    assert '[kernels.scale]\nsources = ["scale.slang"]\n\n' in text
+    capsys.readouterr()
+    assert main(["build"]) == 0
+    assert "5 from the cache" in capsys.readouterr().out  # the compiles of `init`, but for the shader of one kind
+
+
+@pytest.mark.usefixtures("compilers")
+def test_a_source_that_compiles_for_no_kind_is_not_commented_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """It may need a macro or a folder, which the user adds to the manifest."""
+    write_files({"k.slang": SLANG.replace("NAME", "k").replace("BODY", "x[0] = WIDTH;"), "twice.cl": "kernel void twice() { oops; }\n"})
+    assert main(["init", "-t", "vulkan", "-t", "webgpu", "-t", "opencl"]) == 0
+    assert capsys.readouterr().err == "Trying 2 compiles of sources that are for several kinds\n"
+    assert [(job.source, job.kind) for job in plan_of(read_manifest()).jobs] == [
+        ("k.slang", "vulkan"),
+        ("k.slang", "webgpu"),
+        ("twice.cl", "opencl"),
+    ]
+
+
+def test_a_missing_compiler_is_no_reason_to_leave_a_kind_out() -> None:
+    def result(kind: str, error: str) -> JobResult:
+        job = Job("k", "/folder", "k.slang", kind)
+        return result_of(job, "failed" if error else "compiled", Outcome(error=error, message="one\ntwo"))
+
+    assert failures_in([result("vulkan", ""), result("hexagon", "ToolchainNotFoundError")]) == {}
+    assert failures_in([result("vulkan", "ToolchainNotFoundError"), result("hexagon", "CompileError")]) == {}
+    assert failures_in([result("vulkan", ""), result("hexagon", "CompileError")]) == {("k", "hexagon"): "k.slang for hexagon: one two"}
 
 
 def test_the_comments_are_keys_of_a_manifest() -> None:

@@ -17,7 +17,7 @@ from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
 from devmod._plugins.devices import default_device, device_label
-from devmod._util.text import escape_line
+from devmod._util.text import escape_line, shorten_repeat
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.worker import answer_items, answers
@@ -120,13 +120,14 @@ class Verification:
         digests = sum(each.digest for each in intact)
         lines = [f"payloads: {len(intact)} of {len(self.payloads)} intact, {digests} compared with a digest"]
         lines += [f"  damaged {each.name}: {each.problem}" for each in self.payloads if each.problem]
+        seen: set[str] = set()
         for name, checked in self.functions.items():
             lines.append(f"{name}:")
             places = [f"{each.candidate}{' on ' + each.device if each.device else ''}" for each in checked]
             width, wide = max(map(len, _OUTCOMES)), max(map(len, places), default=0)
-            lines += [
-                f"  {each.outcome:<{width}}  {place:<{wide}}  {each.text}".rstrip() for each, place in zip(checked, places, strict=True)
-            ]
+            for each, place in zip(checked, places, strict=True):  # what a machine lacks is the same for each function
+                text = each.text if each.device else shorten_repeat(each.text, seen)
+                lines.append(f"  {each.outcome:<{width}}  {place:<{wide}}  {text}".rstrip())
         return "\n".join(map(escape_line, lines))
 
     def __repr__(self) -> str:

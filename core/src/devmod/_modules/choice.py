@@ -17,6 +17,7 @@ from devmod._plugins import registry
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
+from devmod._util.text import shorten_repeat
 from devmod._values.info import unmet_needs
 from devmod.errors import (
     MAX_LISTED,
@@ -224,7 +225,11 @@ def _rank(rank: Any, module: Module, arch: str) -> int | None:
 
 def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> DevmodError:
     """Return the error that lists the problem of each candidate."""
-    lines = [f"\n  {number}. {describe_candidate(module)}: {problem}" for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1)]
+    seen: set[str] = set()
+    lines = [
+        f"\n  {number}. {describe_candidate(module)}: {shorten_repeat(str(problem), seen)}"
+        for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1)
+    ]
     more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
     text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
     families = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)

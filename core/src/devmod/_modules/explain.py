@@ -11,7 +11,7 @@ from devmod._modules.variant import variant_of
 from devmod._plugins import devices
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec
-from devmod._util.text import escape_line
+from devmod._util.text import escape_line, shorten_repeat
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -103,10 +103,13 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = []
+        seen: set[str] = set()
         for name, candidates in self.functions.items():
             lines.append(f"{name} on {self.device or 'this machine'}:")
             width = max(len(each.name) for each in candidates)
-            lines += [f"  {each.outcome:<8} {each.name:<{width}}  {each.text}" for each in candidates]
+            for each in candidates:  # what a machine lacks is the same for each function
+                text = shorten_repeat(each.text, seen) if each.reason in ("not installed", "no device") else each.text
+                lines.append(f"  {each.outcome:<8} {each.name:<{width}}  {text}")
         return "\n".join(map(escape_line, lines))
 
     __repr__ = __str__

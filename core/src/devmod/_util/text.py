@@ -23,6 +23,14 @@ def shorten(text: str) -> str:
     return f"{text[: _MAX_LENGTH - _END]}… ({len(text)} characters) …{text[-_END:]}"
 
 
+def shorten_repeat(text: str, seen: set[str]) -> str:
+    """Return "as above" for a text in `seen`; else the text, which is in `seen` from then on."""
+    if text in seen:
+        return "as above"
+    seen.add(text)
+    return text
+
+
 def escape(text: str) -> str:
     """Return `text` with control characters and commands escaped, except newlines and tabs. ``\\r\\n`` becomes ``\\n``."""
     if text.isprintable():

@@ -6,7 +6,9 @@ import os
 import shlex
 import tomllib
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -15,6 +17,11 @@ from devmod.commands import complete_kind, debug_option, echo
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
 from devmod_targets._writable import noting_interrupts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_targets.build.manifest import Manifest
+    from devmod_targets.build.plan import Plan
 
 
 @click.command(
@@ -38,11 +45,13 @@ Examples:
 def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool, force: bool, quiet: bool) -> None:
     """Write FOLDER/devmod.toml for the kernels in FOLDER and below it, with comments that show the other keys.
 
-    Sources of one name, such as blur.cl and blur.comp, are one kernel. Files of C, C++, LLVM IR, assembly and SPIR-V are found for
-    targets that -t names.
+    Sources of one name, such as blur.cl and blur.comp, are one kernel. Sources for several kinds, such as those in Slang, are compiled,
+    and a kind for which one fails is commented out with the reason. Files of C, C++, LLVM IR, assembly and SPIR-V are found for targets
+    that -t names.
     """
     from devmod import Target
     from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT, Document, find_manifest
+    from devmod_targets.build.plan import plan_of
     from devmod_targets.build.read import manifest_of
     from devmod_targets.build.skeleton import SCHEMA_NAME, example_target, find_sources, manifest_text, schema_text
 
@@ -66,8 +75,16 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
             f"{folder} has no sources of kernels{for_them}. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
             + (f". If {others[0]!r} has kernels, name their target: {command}" if others else "")
         )
-    text = manifest_text(os.fspath(folder), sources, targets, output=output, schema=not no_schema)
-    manifest_of(Document(os.fspath(path), text, tomllib.loads(text)))
+
+    def read(text: str) -> Manifest:
+        return manifest_of(Document(os.fspath(path), text, tomllib.loads(text)))
+
+    write = partial(manifest_text, os.fspath(folder), sources, targets, output=output, schema=not no_schema)
+    text = write()
+    failures = _try(plan_of(read(text)), quiet=quiet)
+    if failures:
+        text = write(failures=failures)
+        read(text)
     contents = {path: text}
     if not no_schema:
         contents[folder / SCHEMA_NAME] = schema_text()
@@ -80,6 +97,23 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
     if not quiet:
         where = "" if str(folder) == "." else f" {folder}"
         echo(f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}")
+
+
+def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
+    """Compile what may fail for a kind. Return the kernels and the kinds to leave out, with the reasons; `devmod build` has the results."""
+    from devmod_targets.build.build import build_plan
+    from devmod_targets.build.skeleton import Collected, failures_in, jobs_to_try
+
+    jobs, trial = jobs_to_try(plan.jobs), Collected()
+    if jobs:
+        if not quiet:
+            echo(f"Trying {len(jobs)} compiles of sources that are for several kinds", err=True)
+        with TemporaryDirectory() as folder, suppress(FormatError):  # of functions that do not fit into one file, which the user may rename
+            build_plan(plan._replace(jobs=jobs), os.path.join(folder, "trial.devmod"), or_local=True, progress=trial)
+    failures = failures_in(trial.results)
+    for (kernel, kind), text in failures.items() if not quiet else ():
+        echo(f"devmod: note: the kernel {kernel!r} is left out for {kind}: {text}", err=True)
+    return failures
 
 
 def _unusable(paths: list[str]) -> str:

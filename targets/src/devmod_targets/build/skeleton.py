@@ -9,18 +9,21 @@ from importlib.resources import files
 from string import Template
 
 from devmod import Target, registered
-from devmod.backend import COMPRESS_LEVELS, find_spec
-from devmod.errors import FormatError
+from devmod.backend import COMPRESS_LEVELS, escape, find_spec
+from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets import KINDS
 from devmod_targets._languages import chosen_sources, is_own, other_choice
 from devmod_targets.build.document import key_text
-from devmod_targets.build.matrix import suffix_of
+from devmod_targets.build.matrix import parse_target, suffix_of
+from devmod_targets.build.result import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from devmod import TargetSpec
+    from devmod_targets.build.plan import Job
+    from devmod_targets.build.result import JobResult
 
 #: The file with the JSON schema beside a manifest, which its first line names for editors.
 SCHEMA_NAME = "devmod.schema.json"
@@ -84,8 +87,58 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
     return sorted(result), sorted(unusable)
 
 
+class Collected(Progress):
+    """Collects the results of a build's compiles.
+
+    Attributes
+    ----------
+    results
+        The results so far.
+    """
+
+    def __init__(self) -> None:
+        self.results: list[JobResult] = []
+
+    def add(self, result: JobResult) -> None:
+        """Collect a result."""
+        self.results.append(result)
+
+
+def jobs_to_try(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Return the jobs of the kernels with a source for several kinds, which may have something that one of the kinds lacks."""
+    jobs = tuple(jobs)
+    kinds: dict[tuple[str, str], set[str]] = {}
+    for job in jobs:
+        kinds.setdefault((job.kernel, job.source), set()).add(job.kind)
+    shared = {kernel for (kernel, _), group in kinds.items() if len(group) > 1}
+    return tuple(job for job in jobs if job.kernel in shared)
+
+
+def failures_in(results: Iterable[JobResult]) -> dict[tuple[str, str], str]:
+    """Return the kernels and the kinds for which a compile failed, with the reason, if the kernel compiles for another kind.
+
+    A missing compiler is no reason, since other machines have it. Nor is an error for every kind: the manifest may lack a macro.
+    """
+    failures: dict[tuple[str, str], str] = {}
+    kinds: dict[str, set[str]] = {}
+    for each in results:
+        if each.failure is None or each.failure.error != ToolchainNotFoundError.__name__:
+            kinds.setdefault(each.job.kernel, set()).add(each.job.kind)
+            if each.failure is not None:
+                text = " ".join(each.failure.message.splitlines())
+                failures.setdefault((each.job.kernel, each.job.kind), escape(f"{each.job}: {text}"))
+    works = {kernel for kernel, group in kinds.items() if any((kernel, kind) not in failures for kind in group)}
+    return {(kernel, kind): text for (kernel, kind), text in failures.items() if kernel in works}
+
+
 def manifest_text(
-    folder: str, sources: Sequence[str], targets: Sequence[str] = (), *, output: str = "kernels.devmod", schema: bool = True
+    folder: str,
+    sources: Sequence[str],
+    targets: Sequence[str] = (),
+    *,
+    output: str = "kernels.devmod",
+    schema: bool = True,
+    failures: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
     """Return the manifest of some sources.
 
@@ -101,7 +154,10 @@ def manifest_text(
         The bundle.
     schema
         Whether the first line names the JSON schema for editors.
+    failures
+        The kernels and the kinds that are left out, with the reasons.
     """
+    failures = failures or {}
     kinds = [Target.parse(text).kind for text in targets]
 
     def is_for(spec: TargetSpec, source: str) -> bool:
@@ -113,20 +169,28 @@ def manifest_text(
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:
         raise FormatError(f"no source is for the target {missing[0]!r}")
+    groups = _kernels(sources)
+    uses = {name: [spec.kind for spec in specs if any(is_for(spec, source) for source in own)] for name, own in groups.items()}
+    absent = {spec.kind for spec in specs if all((name, spec.kind) in failures for name, used in uses.items() if spec.kind in used)}
     kernels: list[str] = []
-    for name, own in _kernels(sources).items():
-        skip = [spec.kind for spec in specs if not any(is_for(spec, source) for source in own)]
+    for name, own in groups.items():
+        skip = [spec.kind for spec in specs if spec.kind not in (*uses[name], *absent)]
         suffixes = [*map(suffix_of, own)]
-        chosen = {spec.kind: chosen_sources(spec, suffixes) for spec in specs if spec.kind not in skip}
+        chosen = {spec.kind: chosen_sources(spec, suffixes) for spec in specs if spec.kind in uses[name]}
         unused = {
             each: other_choice(chosen, suffixes, index) for index, each in enumerate(own) if not any(row[index] for row in chosen.values())
         }
         own = [each for each in own if each not in unused]
         kernels += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
         kernels += [f"# {_quote(source)} is left out: {reason}" for source, reason in unused.items()]
-        kernels += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
+        failed = [kind for kind in uses[name] if (name, kind) in failures and kind not in absent]
+        kernels += [f"# {kind} is left out: {failures[name, kind]}" for kind in failed]
+        comment = "" if failed else "  # the targets without a source"
+        kernels += [f"skip = {_array([*skip, *failed], 110)}{comment}"] if skip or failed else []
         kernels += _local_lines(folder, name, own)
-    texts = {"output": _quote(output), "targets": _array(targets, 88), "kernels": "\n".join(kernels)}
+    first = {kind: text for (_, kind), text in reversed([*failures.items()])}
+    absent_targets = {text: first[kind] for text in targets if (kind := parse_target(text).kind) in absent}
+    texts = {"output": _quote(output), "targets": _array(targets, 88, absent_targets), "kernels": "\n".join(kernels)}
     return (f"#:schema ./{SCHEMA_NAME}\n" if schema else "") + Template(_resource("skeleton.toml")).substitute(texts)
 
 
@@ -215,8 +279,11 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # JSON's escapes are TOML's
 
 
-def _array(items: Sequence[str], width: int) -> str:
-    """Return an array on one line, or on a line for each item if that is too long."""
-    quoted = [_quote(item) for item in items]
-    line = f"[{', '.join(quoted)}]"
-    return line if len(line) <= width else "[\n" + "".join(f"    {item},\n" for item in quoted) + "]"
+def _array(items: Sequence[str], width: int, absent: Mapping[str, str] | None = None) -> str:
+    """Return an array on one line, or on a line for each item if that is too long, or an item is commented out with a reason."""
+    absent = absent or {}
+    line = f"[{', '.join(map(_quote, items))}]"
+    if len(line) <= width and not absent:
+        return line
+    lines = [f"    # {_quote(each)},  # {absent[each]}\n" if each in absent else f"    {_quote(each)},\n" for each in items]
+    return f"[\n{''.join(lines)}]"
