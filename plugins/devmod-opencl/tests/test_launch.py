@@ -215,6 +215,14 @@ def test_local_and_global_pointers_without_an_interface(count: int, device: Any)
         f.bind(y, y, *numbers, grid=1, block=4)
 
 
+@pytest.mark.row("R34")
+def test_an_array_whose_const_the_kernel_casts_away_is_copied_back(device: Any) -> None:
+    source = "kernel void k(global const int *x, global const char *y) { int i = get_global_id(0); ((global int *)y)[i] = 2 * x[i]; }"
+    y = np.zeros(4, "int32")
+    devmod.compile(source, "opencl")["k"].on(device)(np.arange(4, dtype="int32"), y.view("int8"), threads=4)
+    assert y.tolist() == [0, 2, 4, 6]
+
+
 def test_a_pointer_to_structs(device: Any) -> None:
     f = kernel(
         "typedef struct { int a; float b; } S; __kernel void k(__global S *s) { s[get_global_id(0)].b += s[get_global_id(0)].a; }",

@@ -7,6 +7,8 @@ parameters.
 from __future__ import annotations
 
 import os
+from functools import cached_property
+from pathlib import Path
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
@@ -15,6 +17,7 @@ from devmod_readers.reflection import MemberType, describe_members, with_members
 from devmod_readers.variables import read_variables
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type, lane_type, load_libclang, type_kind
+from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import (
     expression_number,
     function_name,
@@ -27,7 +30,7 @@ from devmod_targets.authoring.instances import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Member, TargetSpec
@@ -268,11 +271,16 @@ class CFunctions:
         # As system headers their hundreds of functions are skipped; a mangled name takes libclang 14 µs.
         files += [(os.path.join(VIRTUAL_FOLDER, name), f"#pragma clang system_header\n{text}") for name, text in headers.items()]
         description = f"the {request.language} source {request.name}"
-        unit = library.parse(main, arguments, files, kind=spec.kind, description=description, options=_SKIP_BODIES)
+
+        def parse(flags: int = 0) -> Any:
+            return library.parse(main, arguments, files, kind=spec.kind, description=description, options=flags)
+
+        unit, self._with_bodies = parse(_SKIP_BODIES), parse
         self.toolchain = library.toolchain
         own_folders = (VIRTUAL_FOLDER, *options.toolchain.own_folders)
         self.files = digests_of((str(each.include) for each in unit.get_includes()), own_folders)
-        self._library, self._unit, self._kind, self._noun = library, unit, spec.kind, noun
+        self._library, self._unit, self._kind, self._noun, self._text = library, unit, spec.kind, noun, request.text
+        self._is_cpp = request.language != "C"
         self._symbols, self._requested, self._expressions = symbols, request.name_expressions, expressions
         self._type, self._pointee_type = number_type, pointee_type
         self._unknown = LocationSet(
@@ -349,11 +357,21 @@ class CFunctions:
         names = parameter_names(cursor, self._library)
         for number, (argument, name) in enumerate(zip(cursor.get_arguments(), names, strict=True), 1):
             type_, param = self._param(argument, name)
+            if param.access == "r":
+                param = written_param(param, (cursor.spelling, number - 1), self._written)
             if not type_:
                 raise self.unsupported(cursor, f"takes {argument.type.spelling!r} as argument {number} {name!r}", name)
             types.append(type_)
             params.append(param)
         return types, params
+
+    @cached_property
+    def _written(self) -> Container[Any]:
+        """The result of `written_parameters` for the program."""
+        if self._is_cpp and not any(map(may_cast, (self._text, *(Path(each).read_text(errors="replace") for each in self.files)))):
+            return ()
+        own = declarations(self._with_bodies().cursor, lambda each: not each.location.is_in_system_header)
+        return written_parameters(self._library, (each for _, each in own))
 
     def unsupported(self, cursor: Any, problem: str, argument: str = "") -> CompileError:
         """Return the error for a function that devmod cannot call. `problem` follows the function's name."""

@@ -17,6 +17,7 @@ from devmod_targets._text import split_arguments
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.c_functions import with_globals
+from devmod_targets.authoring.const_casts import written_param
 from devmod_targets.authoring.instances import function_name, source_instances
 from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.cuda._reflect_clang import read_source, signature_key
@@ -163,7 +164,7 @@ class ImageKernel:
         Whether only the compiler resolves the types of its parameters.
     """
 
-    __slots__ = ("_arguments", "_declaration", "_entry", "_is_certain", "_nodes", "_text", "expression", "needs_probe")
+    __slots__ = ("_arguments", "_declaration", "_entry", "_is_certain", "_nodes", "_source", "_text", "expression", "needs_probe")
 
     def __init__(self, entry: KernelEntry, expression: str, declaration: SourceKernel | None, source: SourceKernels) -> None:
         self._entry, self._declaration = entry, declaration
@@ -180,7 +181,7 @@ class ImageKernel:
             and declaration.signature() == signature_key(entry.name)
         )
         self._is_certain = declaration is not None and (same_symbol or source.has_certain_types(declaration))
-        self._text = source.text
+        self._text, self._source = source.text, source
         if declaration is not None:
             self._arguments = [
                 clang_argument(argument, name, source.unknown, source.is_certain, source.known_types)
@@ -214,6 +215,9 @@ class ImageKernel:
         entry, declaration = self._entry, self._declaration
         arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
         fitted = self._fit(arguments, entry.name in declared)
+        if declaration is not None and any(each.param.access == "r" for each in fitted):
+            name, written = declaration.cursor.spelling, self._source.written_parameters
+            fitted = [each.replace(written_param(each.param, (name, number), written)) for number, each in enumerate(fitted)]
         if declared.get(entry.name, 0) != len(fitted):
             fitted = self._with_images(fitted, uses)
         is_tensor_map = [each.is_tensor_map for each in fitted]

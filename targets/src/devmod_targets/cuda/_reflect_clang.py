@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cached_property
 
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.c_functions import declarations, global_types, is_in
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
+from devmod_targets.authoring.const_casts import may_cast, written_parameters
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
 from devmod_targets.cuda import _prelude
 from devmod_targets.cuda._headers import predefined
@@ -21,7 +23,7 @@ from devmod_targets.cuda._reflect_types import cuda_element_type, incomplete_nam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
@@ -39,6 +41,9 @@ _PLAIN = re.compile(
     rb"(?:(?:const|volatile|unsigned|signed|char|short|int|long|float|double|bool|void|size_t|u?int(?:8|16|32|64)_t|__restrict(?:__)?)\b|[*&\s])++"
     rb"(?:\b[A-Za-z_]\w*+)?+\s*+(?:\[\s*+\d*+\s*+\]\s*+)*+"
 )
+_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+#: The type of undeclared names in the bodies of functions.
+_STAND_IN = "\nstruct devmod_any { unsigned x, y, z; template <class T> operator T() const; };\n"
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 
 
@@ -127,6 +132,7 @@ class SourceKernels:
         expressions: Sequence[str],
         names: dict[str, str],
         options: Sequence[str],
+        with_bodies: Callable[[], Any],
         *,
         is_preprocessed: bool,
     ) -> None:
@@ -153,6 +159,7 @@ class SourceKernels:
             self.is_certain = not fatal and conditions_agree(text, options, known)
             self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
         self._main, self._program, self._unit = main, text.encode(), unit
+        self._with_bodies = with_bodies
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
 
@@ -175,6 +182,13 @@ class SourceKernels:
                 key = entry.signature()
                 if key not in self.by_signature or all(entry.parameter_names(library)):
                     self.by_signature[key] = entry
+
+    @cached_property
+    def written_parameters(self) -> Container[Any]:
+        """The result of `written_parameters` for the program."""
+        if not may_cast(self.text):
+            return ()
+        return written_parameters(self.library, (each for _, each in declarations(self._with_bodies().cursor, is_in(self._main))))
 
     def global_types(self, ptx: str) -> dict[str, list[Any]]:
         """Return the types of the global variables of an image, if they are the compiler's."""
@@ -251,11 +265,25 @@ def read_source(
     arguments += ["-Xclang", "-fno-cuda-host-device-constexpr"] if preprocessed is not None else []
     arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
 
+    def parse(flags: int = 0) -> Any:
+        return library.parse(main, arguments, files, kind="cuda", description=f"the CUDA C++ source {request.name}", options=flags)
+
+    def parse_bodies() -> Any:
+        # The functions of a preprocessed program are the host's, which no kernel calls.
+        own = head.replace("__attribute__((global))", "") if preprocessed is not None else head
+        files[1] = (prelude, own)
+        unit = parse()
+        names = {match[1] for each in unit.diagnostics if (match := _UNDECLARED.match(each.spelling))}
+        if not names:
+            return unit
+        # clang drops a statement with an unknown name, such as threadIdx.
+        files[1] = (prelude, own + _STAND_IN + "".join(f"extern devmod_any {name};\n" for name in sorted(names)))
+        return parse()
+
     def read() -> SourceKernels:
-        description = f"the CUDA C++ source {request.name}"
-        unit = library.parse(main, arguments, files, kind="cuda", description=description, options=_SKIP_BODIES)
-        names = {main: request.name}
-        return SourceKernels(library, unit, main, text, expressions, names, source.options, is_preprocessed=preprocessed is not None)
+        names, is_preprocessed = {main: request.name}, preprocessed is not None
+        unit = parse(_SKIP_BODIES)
+        return SourceKernels(library, unit, main, text, expressions, names, source.options, parse_bodies, is_preprocessed=is_preprocessed)
 
     kernels = read()
     incomplete = kernels.incomplete_types()

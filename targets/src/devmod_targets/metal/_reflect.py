@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 
 from devmod import Param
@@ -32,11 +32,12 @@ from devmod_targets.authoring.clang import (
     load_libclang,
     type_kind,
 )
+from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import template_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod import Member
@@ -353,6 +354,7 @@ class KernelReader:
         self._numbers: dict[str, int] = {}
         self._constants: dict[str, PipelineConstant] = {}
         self._used_constants: dict[str, int] | None = None
+        self._may_cast = may_cast(text)
         self._count = 0
 
     def kernels(self) -> dict[str, ReflectedFunction]:
@@ -385,6 +387,11 @@ class KernelReader:
                 raise CompileError(f"{lines}: two kernels have the name {name!r}; rename one of them", kind="metal", function=name)
             kernels[name] = self._kernel(name, cursor, attributes)
         return kernels
+
+    @cached_property
+    def _written(self) -> Container[Any]:
+        """The result of `written_parameters` for the program."""
+        return written_parameters(self._library, (each for _, each in declarations(self._unit.cursor, is_in(MAIN))))
 
     def _attributes(self, cursor: Any) -> dict[str, str]:
         """Return the attributes of a declaration, as `Rewritten` has written them: the word and the text in its parentheses."""
@@ -444,11 +451,14 @@ class KernelReader:
         location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
         arguments = []
         types = list(cursor.type.get_canonical().argument_types())
-        for (own, value, extent), type_ in zip(parameters, types, strict=False):
+        for number, ((own, value, extent), type_) in enumerate(zip(parameters, types, strict=False)):
             unknown = extent is not None and self._unknown.intersects(extent)
             argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
             if argument is not None:
-                arguments.append(argument)
+                table, index, type_name, param = argument
+                if param.access == "r" and self._may_cast:
+                    param = written_param(param, (cursor.spelling, number), self._written)
+                arguments.append((table, index, type_name, param))
         extent = (pattern or cursor.get_definition() or cursor).extent
         text = self._names.text(extent.start.offset, extent.end.offset)
         arguments = [(table, index, kind, param.replace(extra=_sampled(param, text))) for table, index, kind, param in arguments]

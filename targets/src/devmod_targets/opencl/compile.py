@@ -27,6 +27,7 @@ from devmod_targets.authoring import (
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring.c_functions import with_struct
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
+from devmod_targets.authoring.const_casts import written_param, written_parameters
 from devmod_targets.opencl._needs import find_needs
 from devmod_targets.opencl._samples import read_samples
 
@@ -188,6 +189,12 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
 
     kernels = _kernels(library, unit, "" if warnings else source.text, kind)
+    if any(param.kind == "buffer" and param.access == "r" for each in kernels.values() for param in each.params):
+        written = written_parameters(library, unit.cursor.get_children())
+        kernels = {
+            name: each.replace(params=[written_param(param, (name, number), written) for number, param in enumerate(each.params)])
+            for name, each in kernels.items()
+        }
     needs = find_needs(source.text, kernels, calls, parse_without)
     samples = read_samples(library, _definitions(library, unit), source.text)
     kernels = {name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()}

@@ -1,0 +1,178 @@
+"""Find the parameters whose `const` a program removes by a cast. The kernel may write to their arrays.
+
+A cast to a pointer, or reference, to what is not const counts, whether the program writes through it or not. Its operand may be the
+parameter, an address in its array, a number that the pointer was cast to, a variable that has the pointer, or the parameter of a function
+to which a kernel passes it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod_readers.closure import closure
+from devmod_targets.authoring.clang import lane_type, type_kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator
+    from typing import Any
+
+    from devmod import Param
+    from devmod_targets.authoring.clang import Libclang
+
+    #: A parameter, by the function's name and its number; or a variable, by the hash of its declaration.
+    _Place = tuple[str, int] | int
+
+#: A cast to a pointer or reference, or the name of a type that may be one.
+_CAST = re.compile(r"[*&]\s*(?:(?:const|volatile|restrict|__restrict(?:__)?)\s*)*[)>]|\b(?:typedef|using)\b")
+_POINTER, _REFERENCES, _ARRAYS = 101, (103, 104), (112, 114, 115)
+#: clang's number of OpenCL's address space, and its kind of a type that is known later, or never.
+_CONSTANT, _DEPENDENT = 3, 26
+_CASTS = ("CSTYLE_CAST_EXPR", "CXX_CONST_CAST_EXPR", "CXX_REINTERPRET_CAST_EXPR", "CXX_STATIC_CAST_EXPR", "CXX_FUNCTIONAL_CAST_EXPR")
+#: The expressions that may have the pointer of an operand as their value. An unexposed one is a conversion that clang adds.
+_PASSING = (*_CASTS, "UNEXPOSED_EXPR", "PAREN_EXPR", "BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR", "INIT_LIST_EXPR")
+_FUNCTIONS = ("FUNCTION_DECL", "FUNCTION_TEMPLATE", "CXX_METHOD")
+_CLASSES = ("STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE")
+
+
+def may_cast(text: str) -> bool:
+    """Return whether a program in C++ may have such a cast. The search takes much less time than a parse with the bodies of functions.
+
+    C converts a pointer without a cast.
+    """
+    return _CAST.search(text) is not None
+
+
+def written_parameters(library: Libclang, declarations: Iterable[Any]) -> set[_Place]:
+    """Return the parameters whose const a cast removes: the name of the function without its scope, and the number of the parameter.
+
+    Parameters
+    ----------
+    library, declarations
+        libclang, and the declarations of the program, which have bodies.
+    """
+    return _Casts(library, declarations).written_places()
+
+
+def written_param(param: Param, place: _Place, written: Container[_Place]) -> Param:
+    """Return a param with the access "rw" if `written_parameters` returns its place."""
+    return param.replace(access="rw") if param.kind == "buffer" and place in written else param
+
+
+class _Casts:
+    """The casts of a program, and the ways of its pointers to them."""
+
+    def __init__(self, library: Libclang, declarations: Iterable[Any]) -> None:
+        kinds = library.cindex.CursorKind
+        self._casts, self._passing = ({getattr(kinds, name) for name in names} for names in (_CASTS, _PASSING))
+        self._kinds = kinds
+        functions = [(each, [child for child in each.get_children() if child.kind == kinds.PARM_DECL]) for each in _bodies(declarations)]
+        self._places: dict[int, _Place] = {
+            param.hash: (function.spelling, number) for function, params in functions for number, param in enumerate(params)
+        }
+        self._flags: dict[_Place, int] = dict.fromkeys(self._places.values(), 0)
+        self._uses: dict[_Place, set[_Place]] = {}
+        names = {function.spelling for function, _ in functions}
+        #: The casts whose value becomes a pointer to const again: ``(const float *)((char *)x + offset)``.
+        kept: set[int] = set()
+        searched = (*self._casts, kinds.UNEXPOSED_EXPR, kinds.VAR_DECL, kinds.BINARY_OPERATOR, kinds.CALL_EXPR)
+        for function, _ in functions:
+            for node in library.descendants(function, searched):
+                kind = node.kind
+                if kind == kinds.CALL_EXPR or (kind == kinds.UNEXPOSED_EXPR and type_kind(node.type) == _DEPENDENT):  # or one with an error
+                    arguments = list(node.get_arguments()) if kind == kinds.CALL_EXPR else list(node.get_children())[1:]
+                    callee = node.spelling or next((each.spelling for each in node.get_children()), "")
+                    # The first operand of an object's own operator is the object.
+                    for number, argument in enumerate(arguments, -1 if callee == "operator()" else 0) if callee in names else ():
+                        self._pass(argument, (callee, number))
+                elif kind == kinds.VAR_DECL:
+                    # A pointer to what is not const gets the pointer by a cast, which counts itself.
+                    for value in () if _is_mutable(node.type) else node.get_children():
+                        self._pass(value, node.hash)
+                        kept |= self._inner(value) if _is_pointer(node.type) else set()
+                elif kind == kinds.BINARY_OPERATOR:
+                    # The left operand of an assignment is a name. Of another operator, clang reads its value.
+                    operands = list(node.get_children())
+                    if operands[0].kind == kinds.DECL_REF_EXPR and not _is_mutable(operands[0].type):
+                        self._pass(operands[-1], self._place(operands[0]))
+                elif _is_pointer(node.type) and not _is_mutable(node.type):
+                    kept |= self._inner(node)
+                elif node.hash in kept:
+                    continue
+                elif _is_mutable(node.type) or (node.kind == kinds.CXX_CONST_CAST_EXPR and not _is_pointer(node.type)):
+                    for place in self._origins(node, is_address=not _is_pointer(node.type)):
+                        self._flags[place] = 1
+
+    def _inner(self, expression: Any) -> set[int]:
+        """Return the hashes of an expression, and of those whose pointers it has as its value."""
+        pending, found = [expression], set()
+        while pending:
+            node = pending.pop()
+            if node.kind in self._passing:
+                found.add(node.hash)
+                pending += node.get_children()
+        return found
+
+    def written_places(self) -> set[_Place]:
+        """Return the parameters and variables whose pointers reach a cast that removes const."""
+        return {place for place, flag in closure(self._flags, self._uses).items() if flag}
+
+    def _pass(self, value: Any, target: _Place) -> None:
+        for place in self._origins(value):
+            self._uses.setdefault(place, set()).add(target)
+            self._flags.setdefault(target, 0)
+
+    def _place(self, name: Any) -> _Place:
+        declaration = name.referenced
+        number = declaration.hash if declaration is not None else 0
+        return self._places.get(number, number)
+
+    def _origins(self, expression: Any, *, is_address: bool = False) -> Iterator[_Place]:
+        """Yield the parameters and variables whose pointers an expression passes on, or its address."""
+        kinds = self._kinds
+        pending = [(expression, is_address)]
+        while pending:
+            node, is_address = pending.pop()
+            kind = node.kind
+            if kind == kinds.DECL_REF_EXPR:
+                place = self._place(node)
+                self._flags.setdefault(place, 0)
+                yield place
+                continue
+            children = list(node.get_children())
+            if kind in self._passing:
+                pending += [(child, is_address) for child in children]
+            elif not is_address and not _is_pointer(node.type):
+                continue  # a value that was read through a pointer
+            elif kind in (kinds.ARRAY_SUBSCRIPT_EXPR, kinds.MEMBER_REF_EXPR):
+                pending += [(child, is_address) for child in children[:1]]
+            elif kind == kinds.UNARY_OPERATOR:
+                pending += [(child, True) for child in children]
+            elif kind == kinds.CONDITIONAL_OPERATOR:
+                pending += [(child, is_address) for child in children[1:]]
+            elif kind == kinds.CALL_EXPR and not _is_mutable(node.type):
+                pending += [(child, False) for child in node.get_arguments()]
+
+
+def _bodies(declarations: Iterable[Any]) -> Iterator[Any]:
+    for each in declarations:
+        if each.kind.name in _CLASSES:
+            yield from _bodies(each.get_children())
+        elif each.kind.name in _FUNCTIONS and each.is_definition():
+            yield each
+
+
+def _is_pointer(type_: Any) -> bool:
+    kind = type_kind(type_.get_canonical())
+    return kind == _POINTER or kind in _REFERENCES or kind in _ARRAYS
+
+
+def _is_mutable(type_: Any) -> bool:
+    """Return whether a type is a pointer, or a reference, to what is not const, nor in OpenCL's constant memory."""
+    type_ = type_.get_canonical()
+    if type_kind(type_) != _POINTER and type_kind(type_) not in _REFERENCES:
+        return False
+    target = type_.get_pointee().get_canonical()
+    while type_kind(target) in _ARRAYS and not target.is_const_qualified():  # const may be on the array or on its elements
+        target = lane_type(target)
+    return not target.is_const_qualified() and target.get_address_space() != _CONSTANT
