@@ -93,6 +93,9 @@ def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
         # images and samplers
         (Param("t", "image"), Param("t", "image", "2d", sample="float"), True),
         (Param("t", "image", "2d", sample="float"), Param("t", "image", "2d", "r", sample="float", format="r32float"), True),
+        (Param("t", "image", "2d", sample="float", format="r32float"), Param("t", "image", "2d", sample="float", format="rgba8unorm"), False),
+        (Param("t", "image", format="r32float"), Param("t", "image", "2d", "w", sample="float", format="rgba8unorm"), False),
+        (Param("t", "image", "2d", sample="float", format="r32float"), Param("t", "image", "2d", "w", sample="float", format="r32float"), True),
         (Param("t", "image", "2d", sample="float"), Param("t", "image", "3d", sample="float"), False),
         (Param("t", "image", "2d", sample="float"), Param("t", "image", "2d", sample="uint"), False),
         (Param("t", "image"), Param("t", "sampler"), False),
@@ -123,6 +126,7 @@ def test_one_parameter(first: Param, second: Param, answer: bool) -> None:
 
 FLAT = (scalar("a", "float32"), scalar("n", "uint32"))
 X = buffer("x", "float32")
+IMAGE = Param("t", "image", "2d", "r", sample="float")
 
 
 @pytest.mark.parametrize(
@@ -255,6 +259,74 @@ def test_parameters_with_the_names_of_launch_keywords_agree_in_any_order() -> No
     assert not agree((X, grid), (scalar("grid", "float32"), X))
 
 
+@pytest.mark.parametrize(
+    ("unknown", "one", "other", "texts"),
+    [
+        (
+            IMAGE,
+            IMAGE.replace(format="r32float"),
+            IMAGE.replace(format="rgba8unorm"),
+            ("t: image 2d r32float r", "t: image 2d rgba8unorm r"),
+        ),
+        (buffer("x", ""), buffer("x", "int32"), buffer("x", "float32"), ("x: int32* rw", "x: float32* rw")),
+    ],
+)
+def test_candidates_that_fit_an_unknown_type_or_format_are_compared_with_each_other(
+    unknown: Param, one: Param, other: Param, texts: tuple[str, str]
+) -> None:
+    """As an image of OpenCL, which has no format, before those of Vulkan and WebGPU."""
+    candidates = [module("opencl", unknown), module("vulkan", one), module("webgpu", other)]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.bundle(*candidates)
+    assert str(caught.value) == (
+        "the candidates of the bundle take different arguments in the function 'f'. Give them the same names and types, or use mixed=True "
+        f"and call each by its own signature:\n  {'vulkan/spv':<{max(len(texts[0]), 10)}}  webgpu/wgsl\n  {texts[0]:<10}  {texts[1]}  <- differs"
+    )
+    devmod.bundle(candidates[0], candidates[1], module("webgpu", one))
+
+
+def block_module(kind: str, name: str = "f", **interface: Any) -> devmod.Module:
+    """Return a module whose function has a block."""
+    code, fmt, _ = sample(kind)
+    info = FunctionInfo("f", ["handle"], (), (), Interface([X], **interface))
+    return devmod.create_with_fallback(kind, {"add": b"x"} if isinstance(code, dict) else b"x", fmt, {name: info})
+
+
+def test_a_candidate_without_the_block_of_the_others_is_a_warning_of_the_bundle() -> None:
+    fixed = [block_module("vulkan", block=(64, 1, 1)), block_module("webgpu", block=(64, 1, 1))]
+    text = "a call of 'f' needs block= on 'opencl' alone: the other candidates have blocks of 64. Compile it with this block: "
+    with pytest.warns(UserWarning, match="needs block=") as caught:
+        devmod.bundle(block_module("opencl"), *fixed)
+    (warning,) = caught
+    assert str(warning.message) == f"{text}devmod.compile(…, block=64)"
+    assert warning.filename == __file__
+    flat = {"default_block": (16, 4, 1)}
+    with pytest.warns(UserWarning, match="needs block=") as caught:
+        devmod.bundle(
+            *[block_module(kind, name) for kind in ("cuda", "opencl") for name in "fg"], *[block_module("metal", n, **flat) for n in "fg"]
+        )
+    assert [str(each.message) for each in caught] == [
+        "a call of 'f', 'g' needs block= on 'cuda', 'opencl' alone: the other candidates have blocks of (16, 4). Compile it with this block: "
+        "devmod.compile(…, block=(16, 4))"
+    ]
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        # any block, a kind without blocks, no block in common, none at all, a block that constants set
+        [("opencl", {"open_block": True}), ("vulkan", {"block": (64, 1, 1)})],
+        [("hexagon", {}), ("vulkan", {"block": (64, 1, 1)})],
+        [("opencl", {}), ("vulkan", {"block": (64, 1, 1)}), ("webgpu", {"block": (32, 1, 1)})],
+        [("opencl", {}), ("cuda", {})],
+        [("opencl", {}), ("vulkan", {"block": (0, 1, 1)})],
+        [("opencl", {"default_block": (64, 1, 1)}), ("vulkan", {"block": (64, 1, 1)})],
+    ],
+)
+def test_candidates_whose_blocks_need_no_warning(candidates: list[tuple[str, dict[str, Any]]]) -> None:
+    devmod.bundle(*[block_module(kind, **interface) for kind, interface in candidates])
+
+
 def test_mixed_bundles_and_loading_are_not_checked(tmp_path: Path) -> None:
     first, second = module("opencl", X), module("vulkan", X.replace(name="y"))
     mixed = devmod.bundle(first, second, mixed=True)
@@ -268,7 +340,6 @@ def test_mixed_bundles_and_loading_are_not_checked(tmp_path: Path) -> None:
         devmod.bundle(*devmod.load(path).imports)
 
 
-IMAGE = Param("t", "image", "2d", "r", sample="float")
 SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
 
 
@@ -284,7 +355,7 @@ SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
         ((X, STRUCT), (X, *FLAT), "f(x: float32* rw, a: float32, n: integer)"),
         ((X, STRUCT), (X, PADDED), "f(x: float32* rw, p: {a: float32, n: int32})"),
         ((X, STRUCT), (X, scalar("p", "uint8x8", align=4)), "f(x: float32* rw, p: struct)"),
-        ((IMAGE,), (IMAGE.replace(format="r32float", access="w"),), "f(t: image 2d float rw)"),
+        ((IMAGE,), (IMAGE.replace(format="r32float", access="w"),), "f(t: image 2d r32float rw)"),
         ((IMAGE,), (IMAGE.replace(sample="", access=""),), "f(t: image 2d float r)"),
         ((X, SCRATCH), (X,), "f(x: float32* rw, *, scratch: local float32 = Local(per_thread=4))"),
         ((X, SCRATCH, FLAT[0]), (FLAT[0], X), "f(*, x: float32* rw, a: float32, scratch: local float32 = Local(per_thread=4))"),

@@ -198,6 +198,21 @@ def test_a_candidate_without_names_takes_positions_in_its_own_order() -> None:
     assert result(f, X, 2.0, 3) == [6, 6]
 
 
+def test_a_call_without_a_block_is_offered_that_of_the_other_candidates() -> None:
+    """A bundle of candidates with different arguments says nothing when it is made, so its call does."""
+    info = FunctionInfo("f", ["handle", "int32", "int32"], (), (), Interface([X, A, N], block=(8, 2, 1)))
+    other = devmod.create_with_fallback("vulkan", {"f": b""}, "spv", {"f": info})
+    expected = "the toy function 'f' needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"
+    f = called(module(X, A, N), other)
+    for function, text in (
+        (f, f"{expected}. The other candidates have blocks of (8, 2): give block=(8, 2)"),
+        (called(module(X, A, N), unavailable(X, A, N)), expected),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            function(np.zeros(2, "float32"), 2.0, 3, grid=1)
+        assert str(caught.value) == text
+
+
 def test_the_rules_hold_after_saving_and_loading(register: Register) -> None:
     """Also for candidates whose runtime is not installed."""
     own = module(N, X, A)

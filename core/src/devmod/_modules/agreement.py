@@ -12,7 +12,8 @@ from devmod._modules.choice import describe_candidate
 from devmod._modules.module import holds_candidates, walk
 from devmod._modules.stored import release
 from devmod._plugins.discovery import shared_scan
-from devmod._util.text import escape_line
+from devmod._plugins.specs import find_spec
+from devmod._util.text import escape, escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 from devmod._values.info import block_text
 from devmod._values.param import Param, is_value, member_text, members_by_value, parameter_text
@@ -20,7 +21,7 @@ from devmod.errors import DevmodError, FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod._modules.module import Module
@@ -79,7 +80,7 @@ def _agreement(interfaces: Mapping[Module, Interface]) -> Agreement | None:
     different = _different(interfaces)
     flattened = _flattened_names(different)
     forms = [_form(interface, flattened) for interface in different]
-    if any(_differences(forms[0], form) for form in forms[1:]):
+    if any(form.keys() != forms[0].keys() for form in forms) or not all(_all_agree(form[name] for form in forms) for name in forms[0]):
         return None
     same_order = all(list(form) == list(forms[0]) for form in forms[1:])
     return Agreement(flattened, "" if same_order else _ORDERS)
@@ -155,10 +156,11 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     """Return the agreements for which arguments are given by name alone, or a struct is flattened.
 
     With `check`, raise FormatError if two candidates take different arguments in a function of one name. The message has the signatures
-    of all such functions.
+    of all such functions. Warn if a call must give a block that the other candidates have.
     """
     results = {}
     mismatches: dict[str, Mapping[Module, Interface]] = {}
+    without: dict[tuple[tuple[str, ...], object], list[str]] = {}
     with shared_scan():
         for name, functions in shared_functions(modules):
             interfaces = _interfaces(name, functions)
@@ -167,9 +169,36 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
                 results[name] = common
             elif common is None and len(interfaces) > 1:
                 mismatches[name] = interfaces
+            block = _common_block(interfaces.values()) if check else None
+            kinds = tuple(dict.fromkeys(module.kind for module, each in interfaces.items() if block and _needs_block(module, each)))
+            if kinds:
+                without.setdefault((kinds, block), []).append(name)
         if check and mismatches:
             raise _mismatch_error(mismatches)
+    if without:
+        import warnings
+
+    for (kinds, size), names in without.items():
+        text = f"a call of {list_names(names)} needs block= on {list_names(kinds)} alone: the other candidates have blocks of {size}. "
+        warnings.warn(escape(f"{text}Compile it with this block: devmod.compile(…, block={size})"), UserWarning, stacklevel=3)
     return results
+
+
+def common_block(name: str, candidates: Sequence[Module]) -> int | tuple[int, ...] | None:
+    """Return the block that all candidates of a function with a fixed or a default block have, as a call gives it; None without one."""
+    return _common_block(_interfaces(name, {each: functions_of(each) for each in candidates}).values())
+
+
+def _common_block(interfaces: Iterable[Interface]) -> int | tuple[int, ...] | None:
+    blocks = {each.block or each.default_block for each in interfaces} - {None}
+    x, y, z = blocks.pop() or (0, 0, 0) if len(blocks) == 1 else (0, 0, 0)
+    return None if 0 in (x, y, z) else (x, y, z) if z != 1 else (x, y) if y != 1 else x
+
+
+def _needs_block(module: Module, interface: Interface) -> bool:
+    """Return whether a call of the candidate must give its block."""
+    spec = find_spec(module.kind)
+    return spec is not None and spec.has_grid and not (interface.block or interface.default_block or interface.open_block)
 
 
 def _mismatch_error(mismatches: Mapping[str, Mapping[Module, Interface]]) -> FormatError:
@@ -178,7 +207,10 @@ def _mismatch_error(mismatches: Mapping[str, Mapping[Module, Interface]]) -> For
     locals_: dict[str, None] = {}
     for name, interfaces in mismatches.items():
         flattened = _flattened_names(list(interfaces.values()))
-        (first, form), *others = [(module, _form(interface, flattened)) for module, interface in interfaces.items()]
+        forms = [(module, _form(interface, flattened)) for module, interface in interfaces.items()]
+        # The first one that another one differs from: one whose type or format is unknown may agree with all.
+        first, form = next(each for each in forms if any(_differences(each[1], other) for _, other in forms))
+        others = [each for each in forms if each[0] is not first]
         title = f"{quote_name(name)}:\n" if len(mismatches) > 1 else ""
         different = {tuple(map(_text, other.values())): (module, other) for module, other in reversed(others) if _differences(form, other)}
         for module, other in reversed(different.values()):
@@ -264,16 +296,33 @@ def _differences(first: Form, second: Form) -> list[str]:
     return [name for name in first | second if name not in first or name not in second or not _agree(first[name], second[name])]
 
 
+def _all_agree(params: Iterable[Param | Member]) -> bool:
+    """Return whether one value fits all parameters. Those that fit one of an unknown type or format may not fit each other."""
+    known: dict[tuple[Any, ...], Param | Member] = {}
+    for param in params:
+        if not all(_agree(each, param) for each in known.values()):
+            return False
+        known.setdefault((_class_of(_value_of(param)), _format_of(param), bool(param.members)), param)
+    return True
+
+
 def _agree(first: Param | Member, second: Param | Member) -> bool:
     """Return whether one value fits two parameters."""
     first, second = _value_of(first), _value_of(second)
     (kind, *one), (other_kind, *other) = _class_of(first), _class_of(second)
-    if kind != other_kind or one != other:
-        return kind == other_kind and (not one or not other)  # one type is unknown
+    if kind != other_kind or (one and other and one != other) or len({_format_of(first), _format_of(second)} - {""}) > 1:
+        return False
+    if one != other:  # one type is unknown
+        return True
     if kind == "buffer" or not first.members or not second.members:
         return True
     same_names = [each.name for each in first.members] == [each.name for each in second.members]
     return same_names and all(map(_agree, first.members, second.members))
+
+
+def _format_of(param: Param | Member) -> str:
+    """Return the format of an image; "" if images of several formats fit."""
+    return param.format if isinstance(param, Param) else ""
 
 
 def _value_of(param: Param | Member) -> Param | Member:
@@ -313,7 +362,8 @@ def _common_text(params: Sequence[Param | Member]) -> str:
     if kind == "buffer":
         return f"{params[0].name}: {details[0] if details else 'void'}* {access}".rstrip()
     if kind == "image":
-        return f"{params[0].name}: {' '.join(filter(None, ('image', *details, access)))}"
+        formats = {_format_of(each) for each in params} - {""}
+        return f"{params[0].name}: {' '.join(filter(None, ('image', *details[:1], *(formats or details[1:]), access)))}"
     if not details:
         return texts[0]
     lanes = f"x{details[1]}" if details[0] != "struct" and details[1] != 1 else ""

@@ -165,7 +165,7 @@ class BundleModule(Module):
         def get(module: Module, fitting_device: Device | None) -> Any:
             return module.get_function(name) if fitting_device is None else module._function_on(name, fitting_device)
 
-        from devmod._modules.agreement import agreement, has_names
+        from devmod._modules.agreement import agreement, common_block, has_names
 
         fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
         function = choose(name, fitting, prefer, get, device)
@@ -181,6 +181,7 @@ class BundleModule(Module):
             flattened=common.flattened if common is not None else frozenset(),
             resolve=lambda device: self._choose_on(name, owners, device),
             variants=lambda: [describe_candidate(each) for each in owners],
+            find_block=lambda: common_block(name, owners),
         )
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:

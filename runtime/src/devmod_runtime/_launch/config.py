@@ -9,7 +9,7 @@ from devmod_runtime._launch.scalars import explain_not_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from devmod.backend import PipelineConstant
@@ -55,11 +55,16 @@ class LaunchConfigReader:
         The function in a message, and its name.
     launcher, signature
         The function's launcher and signature.
+    find_block
+        Returns the block of the function's other candidates, if they have one.
     """
 
-    __slots__ = ("_label", "_launcher", "_name", "_signature", "_unset")
+    __slots__ = ("_find_block", "_label", "_launcher", "_name", "_signature", "_unset")
 
-    def __init__(self, label: str, name: str, launcher: Launcher, signature: Signature) -> None:
+    def __init__(
+        self, label: str, name: str, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None
+    ) -> None:
+        self._find_block = find_block
         self._label = label
         self._name = name
         self._launcher = launcher
@@ -189,7 +194,9 @@ class LaunchConfigReader:
         if self.block is not None or not self._launcher.has_grid:
             return self.block or (1, 1, 1)
         if interface is None or not interface.open_block:
-            raise self._error("block", "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z")
+            others = self._find_block() if self._find_block is not None else None
+            advice = f". The other candidates have blocks of {others}: give block={others}" if others is not None else ""
+            raise self._error("block", f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{advice}")
         return None
 
     def _shared_memory_size(self, value: Any) -> int:

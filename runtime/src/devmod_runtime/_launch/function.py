@@ -167,6 +167,7 @@ class Function(ProcessLocal):
         "_count",
         "_count_by_name",
         "_device",
+        "_find_block",
         "_first_buffer",
         "_host_calls",
         "_kernels",
@@ -194,6 +195,7 @@ class Function(ProcessLocal):
         resolve: Callable[[Device], Self] | None = None,
         device: Device | None = None,
         variants: Callable[[], Sequence[str]] | None = None,
+        find_block: Callable[[], Dims] | None = None,
         kernels: Once | None = None,
         interface: Interface | None = None,
         origin: Origin | Callable[[], Origin] | None = None,
@@ -204,7 +206,7 @@ class Function(ProcessLocal):
         ----------
         name, info, launcher
             The name by which `get_function` finds it, its FunctionInfo, and the backend's part of it.
-        keywords_only, flattened, resolve, device, variants
+        keywords_only, flattened, resolve, device, variants, find_block
             As for `replace`.
         kernels
             The kernels by device, of the function from which this one is derived.
@@ -215,7 +217,7 @@ class Function(ProcessLocal):
         """
         self.name, self.info, self._launcher = name, info, launcher
         self._resolve, self._device = resolve, device
-        self._origin, self._variants = origin, variants
+        self._origin, self._variants, self._find_block = origin, variants, find_block
         self._kernels = Once() if kernels is None else kernels
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
@@ -232,7 +234,7 @@ class Function(ProcessLocal):
                 function=name,
                 argument=argument.name,
             )
-        self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature)
+        self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature, find_block)
         self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, keywords_only, flattened)
         signature = self._signature
         #: From the names in a call to its plan. One number of arguments by position goes with each.
@@ -504,6 +506,7 @@ class Function(ProcessLocal):
             device=self._device,
             origin=self._origin,
             variants=self._variants,
+            find_block=self._find_block,
         )
 
     def on(self, device: Device) -> Self:
@@ -538,6 +541,7 @@ class Function(ProcessLocal):
         resolve: Callable[[Device], Self] | None = None,
         device: Device | None = None,
         variants: Callable[[], Sequence[str]] | None = None,
+        find_block: Callable[[], Dims] | None = None,
     ) -> Self:
         """Return the same function with other rules for its calls. It shares the kernels.
 
@@ -553,6 +557,8 @@ class Function(ProcessLocal):
             The device of a call that names none.
         variants
             Returns the candidates among which the function was chosen, for its docstring.
+        find_block
+            Returns the block that the other candidates have, for the error of a call without one; None if they have none.
         """
         return type(self)(
             self.name,
@@ -566,6 +572,7 @@ class Function(ProcessLocal):
             interface=self._signature.interface,
             origin=self._origin,
             variants=self._variants if variants is None else variants,
+            find_block=self._find_block if find_block is None else find_block,
         )
 
     def open(self, device: Device | None = None) -> Kernel:
