@@ -236,6 +236,25 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
     assert "of the file" not in caught.value.log
 
 
+def test_libclang_reads_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While cicc compiles it, or afterwards, with the instances of templates that the PTX has."""
+    from devmod_targets.authoring.clang import Libclang
+
+    parses: list[str] = []
+    parse = Libclang.parse
+
+    def count(self: Libclang, main: str, *arguments: object, **options: object) -> object:
+        parses.append(main)
+        return parse(self, main, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Libclang, "parse", count)
+    assert list(devmod.compile(SAXPY, "cuda -arch=compute_80,sm_90 -format=fatbin -compiler=nvcc").functions) == ["saxpy"]
+    assert len(parses) == 1
+    template = "template <class T> __global__ void k(T *x) {} int main() { k<int><<<1, 1>>>(nullptr); }\n"
+    assert list(devmod.compile(template, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["k<int>"]
+    assert len(parses) == 2
+
+
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
     ("lines", "line", "made"),
