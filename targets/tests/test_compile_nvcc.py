@@ -236,6 +236,18 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
     assert "of the file" not in caught.value.log
 
 
+def test_a_dollar_of_an_option_reaches_the_preprocessor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvcc prints commands for a shell with variables of its own, such as TOP, and the user's options as they are."""
+    program = tmp_path / "g++"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/arguments\nexec {find_program("g++")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    devmod.compile(SAXPY, "cuda -arch=compute_80 -compiler=nvcc", options=["-UX=a$TOP-H", "-UY=$_SPACE_b$_SPACE_-H"])
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert "X=a$TOP-H" in arguments
+    assert "Y=$_SPACE_b$_SPACE_-H" in arguments
+
+
 def test_libclang_reads_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """While cicc compiles it, or afterwards, with the instances of templates that the PTX has."""
     from devmod_targets.authoring.clang import Libclang

@@ -299,8 +299,9 @@ class _Run:
             if variable:
                 variables[variable[1]] = variable[2]
             else:
-                # A shell would replace the variables.
-                words = shlex.split(re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), line))
+                words = shlex.split(line)
+                # A shell replaces variables. nvcc writes its own in the path of the program, and the user's options as they are.
+                words[0] = re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), words[0])
                 words = [word.replace(os.path.join(self._root, "bin", ".."), self._root) for word in words]
                 commands.append([os.path.join(self._root, "bin", words[0]), *words[1:]])  # an absolute path stays as it is
         programs = [os.path.basename(command[0]) for command in commands]
