@@ -236,6 +236,37 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
     assert "of the file" not in caught.value.log
 
 
+def test_a_dollar_of_an_option_reaches_the_preprocessor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvcc prints commands for a shell with variables of its own, such as TOP, and the user's options as they are."""
+    program = tmp_path / "g++"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/arguments\nexec {find_program("g++")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    devmod.compile(SAXPY, "cuda -arch=compute_80 -compiler=nvcc", options=["-UX=a$TOP-H", "-UY=$_SPACE_b$_SPACE_-H"])
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert "X=a$TOP-H" in arguments
+    assert "Y=$_SPACE_b$_SPACE_-H" in arguments
+
+
+def test_libclang_reads_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While cicc compiles it, or afterwards, with the instances of templates that the PTX has."""
+    from devmod_targets.authoring.clang import Libclang
+
+    parses: list[str] = []
+    parse = Libclang.parse
+
+    def count(self: Libclang, main: str, *arguments: object, **options: object) -> object:
+        parses.append(main)
+        return parse(self, main, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Libclang, "parse", count)
+    assert list(devmod.compile(SAXPY, "cuda -arch=compute_80,sm_90 -format=fatbin -compiler=nvcc").functions) == ["saxpy"]
+    assert len(parses) == 1
+    template = "template <class T> __global__ void k(T *x) {} int main() { k<int><<<1, 1>>>(nullptr); }\n"
+    assert list(devmod.compile(template, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["k<int>"]
+    assert len(parses) == 2
+
+
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
     ("lines", "line", "made"),

@@ -7,6 +7,7 @@ parameters.
 from __future__ import annotations
 
 import os
+from ctypes import c_void_p, cast
 from functools import cached_property
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from devmod_targets.authoring.instances import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Member, TargetSpec
@@ -166,14 +167,14 @@ def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") ->
 
 
 def global_types(
-    parent: Any, is_own: Callable[[Any], bool], image: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
+    declared: Iterable[tuple[str, Any]], image: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
 ) -> dict[str, list[Any]]:
     """Return the element type and the lengths of the global variables that an image has, by name, for `Interface.extra`.
 
     Parameters
     ----------
-    parent, is_own
-        As for `declarations`.
+    declared
+        The `declarations` of the source.
     image
         The image, as `read_variables` takes it.
     number_type
@@ -181,7 +182,7 @@ def global_types(
     """
     found: dict[str, list[Any]] = {}
     variables = read_variables(image)
-    for scope, cursor in declarations(parent, is_own) if variables else ():
+    for scope, cursor in declared if variables else ():
         if cursor.kind.name != "VAR_DECL" or scope + cursor.spelling not in variables:
             continue
         type_ = cursor.type.get_canonical()
@@ -204,7 +205,16 @@ def with_globals(functions: dict[str, ReflectedFunction], types: dict[str, list[
 
 def is_in(file: str) -> Callable[[Any], bool]:
     """Return the function that returns whether a cursor is in a file."""
-    return lambda cursor: str(cursor.location.file) == file
+    names: dict[int | None, str] = {}  # libclang has one object for each file, and headers have thousands of declarations
+
+    def is_own(cursor: Any) -> bool:
+        found = cursor.location.file
+        key = cast(found.obj, c_void_p).value if found is not None else None
+        if key not in names:
+            names[key] = str(found)
+        return names[key] == file
+
+    return is_own
 
 
 class CFunctions:
@@ -326,7 +336,7 @@ class CFunctions:
 
     def with_globals(self, functions: dict[str, ReflectedFunction], image: bytes) -> dict[str, ReflectedFunction]:
         """Return functions whose interfaces have the types of the global variables of the linked file."""
-        types = global_types(self._unit.cursor, lambda each: not each.location.is_in_system_header, image, self._type)
+        types = global_types(declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header), image, self._type)
         return with_globals(functions, types)
 
     @staticmethod

@@ -8,6 +8,7 @@ name expression ``&devmod_signature<decltype(k)>``. The mangled name of that var
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from devmod import Param
 from devmod.errors import CompileError
@@ -53,6 +54,7 @@ def read_kernels(
     images: Sequence[tuple[str, Mapping[str, str]]],
     version: tuple[int, int],
     preprocessed: PreprocessedSource | None = None,
+    early: SourceKernels | None = None,
 ) -> tuple[list[dict[str, ReflectedFunction]], str]:
     """Read the kernels of a program for each of its images.
 
@@ -68,6 +70,8 @@ def read_kernels(
         The version of the compiler.
     preprocessed
         The preprocessed program of nvcc; None for NVRTC. libclang then reads the symbols of the expressions, and nothing is compiled again.
+    early
+        The result of `read_early`.
 
     Returns
     -------
@@ -85,16 +89,17 @@ def read_kernels(
     """
     options = list(options)
     expressions = list(images[0][1]) if images else []
-    standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
-    if standard in _OLD_STANDARDS:
-        standard = _OLDEST_STANDARD
     target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
     entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx, _ in images]
     named = {symbol for _, lowered in images for symbol in lowered.values()}
     expressions += source_instances(sorted({symbol for kernels in entries for symbol in kernels} - named))
-    source_kernels = read_source(
-        request, source, standard=standard, macros=_macros(target, version), expressions=expressions, preprocessed=preprocessed
-    )
+    if early is not None and expressions == list(request.name_expressions):
+        source_kernels = early
+    else:
+        macros = _macros(target, version)
+        source_kernels = read_source(
+            request, source, standard=_standard(options), macros=macros, expressions=expressions, preprocessed=preprocessed
+        )
     if preprocessed is not None:
         images = [(ptx, source_kernels.lowered(lowered, kernels)) for (ptx, lowered), kernels in zip(images, entries, strict=True)]
     matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, images, strict=True)]
@@ -110,6 +115,31 @@ def read_kernels(
         for kernels, (ptx, _), uses in zip(matched, images, [object_uses(ptx) for ptx, _ in images], strict=True)
     ]
     return functions, source_kernels.toolchain
+
+
+def read_early(request: CompileRequest, source: SelfContainedSource, preprocessed: PreprocessedSource) -> SourceKernels | None:
+    """Parse a preprocessed program while nvcc compiles it.
+
+    Return None for a program that has to be parsed later: its instances of templates are in the PTX, or libclang fails.
+    """
+    if "template" in source.text:
+        return None
+    with suppress(CompileError):
+        return read_source(
+            request,
+            source,
+            standard=_standard(source.options),
+            macros=(),
+            expressions=list(request.name_expressions),
+            preprocessed=preprocessed,
+        )
+    return None
+
+
+def _standard(options: Sequence[str]) -> str:
+    """Return the C++ standard for libclang."""
+    standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
+    return _OLDEST_STANDARD if standard in _OLD_STANDARDS else standard
 
 
 #: The symbols of the kernels that Thrust and CUB launch from host code. They contain the architecture.

@@ -169,7 +169,8 @@ class SourceKernels:
             symbol = cursor.mangled_name
             return SourceKernel(scope + cursor.spelling, symbol, cursor, place, symbol == cursor.spelling, is_template)
 
-        for scope, cursor in declarations(unit.cursor, is_in(main)):
+        self._declarations = list(declarations(unit.cursor, is_in(main)))
+        for scope, cursor in self._declarations:
             if cursor.kind.name == "VAR_DECL":
                 number = expression_number(cursor)
                 target = referenced_function(cursor, library) if number is not None else None
@@ -192,7 +193,7 @@ class SourceKernels:
 
     def global_types(self, ptx: str) -> dict[str, list[Any]]:
         """Return the types of the global variables of an image, if they are the compiler's."""
-        return global_types(self._unit.cursor, is_in(self._main), ptx.encode(), cuda_element_type) if self.is_complete else {}
+        return global_types(self._declarations, ptx.encode(), cuda_element_type) if self.is_complete else {}
 
     def lowered(self, expressions: Iterable[str], symbols: Iterable[str]) -> dict[str, str]:
         """Return the symbol of each name expression among those of an image; "" for another one, such as that of a variable."""
@@ -296,14 +297,20 @@ def read_source(
 
 #: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
 _RESTORED = "#define __malloc__(...)\n#define __global__ __attribute__((global))\n"
-_PLACES = re.compile(r"__attribute__\(\((?:host|device)\)\)")
-_INTEGERS = re.compile(r"(\w+)<\s*(\w+),\s*__integer_pack\((\w+)\)\.\.\.>")
+#: gcc's ``integer_sequence<T, __integer_pack(N)...>``, in two parts: the second begins with a word, so its search in megabytes is fast.
+_PACK, _PACK_OF = re.compile(r"__integer_pack\((\w+)\)\.\.\.>"), re.compile(r"(\w+)<\s*(\w+),\s*\Z")
+#: The largest number of characters of the first part.
+_LONGEST = 200
 
 
 def _restored(text: str) -> str:
     """Return a preprocessed text as clang parses it."""
-    text = _PLACES.sub("", text).replace("__attribute__((global))", "__global__")
-    return _INTEGERS.sub(r"__make_integer_seq<\1, \2, \3>", text)
+    text = text.replace("__attribute__((host))", "").replace("__attribute__((device))", "").replace("__attribute__((global))", "__global__")
+    for pack in reversed([*_PACK.finditer(text)]):
+        of = _PACK_OF.search(text, max(0, pack.start() - _LONGEST), pack.start())
+        if of is not None:
+            text = f"{text[: of.start()]}__make_integer_seq<{of[1]}, {of[2]}, {pack[1]}>{text[pack.end() :]}"
+    return text
 
 
 def _is_plain(name: str) -> bool:

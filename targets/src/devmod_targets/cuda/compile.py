@@ -23,7 +23,7 @@ from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
-from devmod_targets.cuda._reflect import own_kernels, read_kernels
+from devmod_targets.cuda._reflect import own_kernels, read_early, read_kernels
 from devmod_targets.cuda._reflect_clang import DIALECT
 from devmod_targets.cuda.nvrtc import clock_error, diagnostics, read_reports
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from devmod import FunctionInfo
+    from devmod_targets.cuda._reflect_clang import SourceKernels
     from devmod_targets.cuda.nvcc import PreprocessedSource
 
 
@@ -111,11 +112,18 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     if fmt == "cuda":
         source = source.with_lines(instances)
     preprocessed: list[PreprocessedSource] = []
+    early: SourceKernels | None = None
+
+    def read(own: PreprocessedSource) -> None:
+        nonlocal early
+        if not preprocessed:
+            early = read_early(request, source, own)
+
     programs: list[nvrtc.Program] = []
     for arch in archs:
         if is_nvcc:
             text = source.text + ending_of(instances)
-            program, own = compiler.compile_program(text, request.name, arch, source.options, request.name_expressions)
+            program, own = compiler.compile_program(text, request.name, arch, source.options, request.name_expressions, read)
             preprocessed.append(own)
         else:
             program = compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions)
@@ -127,7 +135,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         check_visible(request, ptx[0], programs[0].lowered)
     _check_equal(archs, [dict.fromkeys(own_kernels(text, is_nvcc=is_nvcc)) for text in ptx] if len(ptx) > 1 else [{}])
     images = [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)]
-    fmaps, reader = _functions(request, source, images, programs[0].version, preprocessed[0] if preprocessed else None)
+    fmaps, reader = _functions(request, source, images, programs[0].version, preprocessed[0] if preprocessed else None, early)
     _check_equal(archs, fmaps)
     toolchain = [compiler.toolchain(preprocessed) if preprocessed else nvrtc.toolchain(), *filter(None, [reader])]
     if fmt == "fatbin":
@@ -167,10 +175,11 @@ def _functions(
     images: Sequence[tuple[str, Mapping[str, str]]],
     version: tuple[int, int],
     preprocessed: PreprocessedSource | None,
+    early: SourceKernels | None,
 ) -> tuple[list[dict[str, FunctionInfo]], str]:
     """Return the functions of each image, and the reader of their types."""
     try:
-        kernels, reader = read_kernels(request, source, source.options, images, version, preprocessed)
+        kernels, reader = read_kernels(request, source, source.options, images, version, preprocessed, early)
     except ToolchainNotFoundError:
         # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no symbols of name expressions.
         if not request.fmap or not all(info.arg_types for info in request.fmap.values()) or (preprocessed and request.name_expressions):

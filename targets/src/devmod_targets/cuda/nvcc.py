@@ -13,7 +13,7 @@ import shlex
 import sys
 from functools import cache
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -31,7 +31,7 @@ from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, clock_error, diag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 __all__ = ["TITLE", "PreprocessedSource", "arch_names", "compile_program", "host_compiler", "include_folders", "toolchain", "version"]
@@ -52,8 +52,8 @@ _PLACES = {"--orig_src_file_name": _SOURCE, "--orig_src_path_name": f"{VIRTUAL_F
 #: The preprocessor lists the files, by their names in the folders of the search. Without a caret, no message has a line of another file.
 _PREPROCESSED = ("-MD", "-MT", "devmod", "-fno-canonical-system-headers", "-fno-diagnostics-show-caret", "-Werror=date-time")
 _VARIABLE = re.compile(r"(\w+)=(.*)")
-#: ``# 12 "cuda_fp16.h" 1 3``, in the output of the preprocessor.
-_MARKER = re.compile(r'^# (\d+) "((?:\\.|[^"\\\n])*)"(.*)$', re.MULTILINE)
+#: ``# 12 "cuda_fp16.h" 1 3``, in the output of the preprocessor, which has megabytes: a pattern that begins with a letter is fast.
+_MARKER = re.compile(r'\n# (\d+) "((?:\\.|[^"\\\n])*)"(.*)')
 #: The names of what precedes the program.
 _PREDEFINED = ("<built-in>", "<command-line>")
 #: A message of the preprocessor: ``k.cu:3:10: fatal error: a.h: No such file or directory``.
@@ -64,11 +64,13 @@ _RAW = re.compile(
     r"""|"(?:\\[^\n]|[^"\\\n])*"?|'(?:\\[^\n]|[^'\\\n])*'?""",
     re.DOTALL,
 )
+#: What may begin a raw string of many lines.
+_RAW_LINES = re.compile(r'R"(?P<mark>[^()\\\s"]{0,16})\((?![^\n]*\)(?P=mark)")')
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "?": r"\?", "\r": r"\r"})
 #: What cicc takes for a directive, also after blanks, and a backslash that joins two lines.
-_DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)|\\[^\S\n]*$", re.MULTILINE)
+_DIRECTIVES = (re.compile(r"\n[^\S\n]*(?:#|%:)"), re.compile(r"\\[^\S\n]*$", re.MULTILINE))
 #: The directives that the preprocessor writes, besides the line markers; and a pragma that a macro makes: CUTLASS relies on it.
-_KEPT = re.compile(r"[ \t]*#[ \t]*pragma\b|#ident\b")
+_KEPT = re.compile(r"\n(?:[ \t]*#[ \t]*pragma\b|#ident\b)")
 _DATE = re.compile(r'macro "(__\w+__)" might prevent reproducible builds')
 _NO_FILE = re.compile(r"(.+): No such file or directory")
 
@@ -200,7 +202,12 @@ def arch_names() -> tuple[str, ...]:
 
 
 def compile_program(
-    text: str, name: str, arch: str, options: Sequence[str], name_expressions: Sequence[str]
+    text: str,
+    name: str,
+    arch: str,
+    options: Sequence[str],
+    name_expressions: Sequence[str],
+    meanwhile: Callable[[PreprocessedSource], None] = lambda _: None,
 ) -> tuple[Program, PreprocessedSource]:
     """Compile a CUDA C++ program.
 
@@ -216,6 +223,8 @@ def compile_program(
         nvcc's options. They are not checked.
     name_expressions
         The expressions of the instances, for errors.
+    meanwhile
+        What to do with the preprocessed program while cicc compiles it.
 
     Returns
     -------
@@ -236,11 +245,17 @@ def compile_program(
         run = _Run(folder, name, name_expressions)
         run.write(line_directive(1, name) + text)
         is_real = arch.startswith("sm_")
-        first, *commands = run.commands([f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options])
-        preprocessed, host_headers = run.preprocess(first)
-        ptx, cubin = [*map(run.compile, commands), b""][:2]
+        first, second, *others = run.commands([f"-{'cubin' if is_real else 'ptx'}", f"-arch={arch}", *options])
+        preprocessed, markers, host_headers = run.preprocess(first)
+        sources: list[PreprocessedSource] = []
+
+        def read() -> None:
+            sources.append(PreprocessedSource(*_split(preprocessed, markers), host_headers))
+            meanwhile(sources[0])
+
+        ptx, cubin = [run.compile(second, read), *map(run.compile, others), b""][:2]
     program = Program(ptx, cubin, run.log, dict.fromkeys(name_expressions, ""), version())
-    return program, PreprocessedSource(*_split(preprocessed), host_headers)
+    return program, sources[0]
 
 
 class _Run:
@@ -284,8 +299,9 @@ class _Run:
             if variable:
                 variables[variable[1]] = variable[2]
             else:
-                # A shell would replace the variables.
-                words = shlex.split(re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), line))
+                words = shlex.split(line)
+                # A shell replaces variables. nvcc writes its own in the path of the program, and the user's options as they are.
+                words[0] = re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), words[0])
                 words = [word.replace(os.path.join(self._root, "bin", ".."), self._root) for word in words]
                 commands.append([os.path.join(self._root, "bin", words[0]), *words[1:]])  # an absolute path stays as it is
         programs = [os.path.basename(command[0]) for command in commands]
@@ -298,8 +314,8 @@ class _Run:
             )
         return commands
 
-    def preprocess(self, command: Sequence[str]) -> tuple[str, str]:
-        """Run the preprocessor. Return its output, and the digest of the host's headers that it has read.
+    def preprocess(self, command: Sequence[str]) -> tuple[str, list[re.Match[str]], str]:
+        """Run the preprocessor. Return its output, the line markers in it, and the digest of the host's headers that it has read.
 
         The headers of the compilers get their names in an include, in the text of ``__FILE__`` and in the file for the next command.
         """
@@ -310,23 +326,28 @@ class _Run:
         self._run([*command, *names, "-isystem", self._hip, *_PREPROCESSED, "-MF", str(listed)], self._folder)
         digest = self._check_files(dependencies(listed.read_text(encoding="utf-8", errors="surrogateescape")))
         path = Path(_output(command))
-        text = _without_raw_strings(path.read_bytes().decode("utf-8", "surrogateescape"))
-        self._check_directives(text)
+        text = "\n" + _without_raw_strings(path.read_bytes().decode("utf-8", "surrogateescape"))
+        markers = [*_MARKER.finditer(text)]
+        self._check_directives(text, markers)
+        own = {
+            name: next((name[len(each) :] for each in reversed(folders) if name.startswith(each)), name)
+            for name in {each[2] for each in markers}
+        }
+        parts, position = [], 1
+        for each in markers:
+            parts += [text[position : each.start() + 1], f'# {each[1]} "{own[each[2]]}"{each[3]}']
+            position = each.end()
+        path.write_bytes("".join([*parts, text[position:]]).encode("utf-8", "surrogateescape"))
+        return text, markers, digest
 
-        def rename(match: re.Match[str]) -> str:
-            folder = next((folder for folder in reversed(folders) if match[2].startswith(folder)), "")
-            return f'# {match[1]} "{match[2][len(folder) :]}"{match[3]}'
-
-        path.write_bytes(_MARKER.sub(rename, text).encode("utf-8", "surrogateescape"))
-        return text, digest
-
-    def _check_directives(self, text: str) -> None:
+    def _check_directives(self, text: str, markers: Sequence[re.Match[str]]) -> None:
         """Raise CompileError for a directive that a macro makes, but for a pragma. cicc preprocesses the text again, and reads includes."""
-        for match in _DIRECTIVE.finditer(text):
-            start = text.rfind("\n", 0, match.start()) + 1
-            if match.start() == start and (_MARKER.match(text, start) or _KEPT.match(text, start)):
-                continue
-            *_, marker = _MARKER.finditer(text, 0, start)
+        starts = {each.start() for each in markers}
+        found = chain.from_iterable(pattern.finditer(text) for pattern in _DIRECTIVES)
+        begins = [match.start() for match in found if match.start() not in starts and not _KEPT.match(text, match.start())]
+        if begins:
+            start = text.rfind("\n", 0, min(begins) + 1) + 1
+            marker = [each for each in markers if each.end() < start][-1]
             place = f"{marker[2]}:{int(marker[1]) + text.count(chr(10), marker.end() + 1, start)}"
             line = text[start:].partition("\n")[0].strip()
             raise CompileError(
@@ -356,18 +377,18 @@ class _Run:
             digest.update(Path(path).read_bytes())
         return digest.hexdigest()[:16]
 
-    def compile(self, command: Sequence[str]) -> bytes:
+    def compile(self, command: Sequence[str], meanwhile: Callable[[], None] = lambda: None) -> bytes:
         """Run cicc or ptxas, and return the output; b"" of a ptxas that checks the PTX alone."""
         values = {**_PLACES, "--module_id_file_name": self._module_id}
         words = [values.get(option, word) for option, word in zip(["", *command], command, strict=False) if word != "--gen_module_id_file"]
-        self._run(words)
+        self._run(words, meanwhile=meanwhile)
         output = _output(words)
         return Path(output).read_bytes() if output else b""
 
-    def _run(self, command: Sequence[str], folder: str = os.sep) -> str:
+    def _run(self, command: Sequence[str], folder: str = os.sep, meanwhile: Callable[[], None] = lambda: None) -> str:
         """Run a command and return its messages. Debug information contains the current folder, and so it is the root."""
         name = os.path.basename(command[0])
-        status, output = run_program(command, folder, name=name, kind="cuda", environment=self._environment)
+        status, output = run_program(command, folder, name=name, kind="cuda", environment=self._environment, meanwhile=meanwhile)
         if name == "nvcc" and not status:
             return output
         # The assembler names the file. The other programs have the names of the line markers.
@@ -410,7 +431,13 @@ def _without_raw_strings(text: str) -> str:
 
     Each line of the result that looks like a line marker or a directive is one.
     """
-    return _RAW.sub(_plain_strings, text) if 'R"' in text else text
+    parts, position = [], 0
+    while begin := _RAW_LINES.search(text, position):
+        line = max(position, text.rfind("\n", 0, begin.start()) + 1)  # no other string goes on from the line before
+        token = next(each for each in _RAW.finditer(text, line) if each.end() > begin.start())
+        parts += [text[position : token.start()], _plain_strings(token)]
+        position = token.end()
+    return "".join([*parts, text[position:]])
 
 
 def _plain_strings(match: re.Match[str]) -> str:
@@ -421,7 +448,7 @@ def _plain_strings(match: re.Match[str]) -> str:
     return begin + f'\\n"\n{begin}'.join(text.translate(_ESCAPES).split("\n")) + '"'
 
 
-def _split(text: str) -> tuple[str, dict[str, str]]:
+def _split(text: str, markers: Sequence[re.Match[str]]) -> tuple[str, dict[str, str]]:
     """Return the user's part of a preprocessed program, with an include for each run of lines of other headers; and these headers.
 
     libclang then visits and checks the user's part alone.
@@ -429,9 +456,9 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
     parts: list[str] = []
     headers: dict[str, list[str]] = {}
     is_open, depth = False, 0
-    for match, following in pairwise((*_MARKER.finditer(text), None)):
+    for match, following in pairwise((*markers, None)):
         assert match is not None
-        lines = text[match.end() + 1 : following.start() if following is not None else len(text)]
+        lines = text[match.end() + 1 : following.start() + 1 if following is not None else len(text)]
         flags = match[3].split()  # 1: a file begins; 2: it ends
         depth += ("1" in flags) - ("2" in flags)
         if match[2] in _PREDEFINED or depth > 0:
