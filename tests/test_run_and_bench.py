@@ -364,7 +364,7 @@ def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(capsy
     verification = devmod.verify(module)
     first, differs, writes = verification.functions["saxpy"]
     assert (verification.ok, first.outcome, differs.outcome, writes.outcome) == (False, "reference", "differs", "writes outside")
-    assert " with opencl/cl on opencl:0; they differ by " in differs.text
+    assert " with opencl/cl on opencl:0 for n=16; they differ by " in differs.text
     assert differs.text.startswith("y[")
     assert writes.text.startswith("the webgpu function 'saxpy' has written outside of argument 1 'y': y[262144] is ")
     devmod.save(module, tmp_path / "k.devmod")
@@ -420,7 +420,7 @@ def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tm
     functions = devmod.verify(module).functions
     assert {name: (each.outcome, each.text) for name, (each,) in functions.items()} == {
         "shared": ("not compared", "s: the size of this local memory is unknown"),
-        "fine": ("reference", ""),
+        "fine": ("ran", "nothing to compare with"),
     }
     given = {"s": "local:4096"}
     with pytest.raises(devmod.ArgumentError, match=r"^verify: no compared function has an argument 'q'$"):
@@ -428,10 +428,10 @@ def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tm
     (shared,) = devmod.verify(module, "shared", given).functions["shared"]
     assert (shared.outcome, shared.text) == ("not compared", "its interface has no block of threads; give one: --block, or block=")
     (shared,) = devmod.verify(module, "shared", given, block=64).functions["shared"]
-    assert shared.outcome == "reference"
+    assert shared.outcome == "ran"
     devmod.save(module, tmp_path / "k.devmod")
     status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "shared", "s=local:4096", "--block", "16,4", "--json")
-    assert (status, json.loads(out)["functions"]["shared"][0]["outcome"]) == (0, "reference")
+    assert (status, json.loads(out)["functions"]["shared"][0]["outcome"]) == (0, "ran")
     with pytest.raises(devmod.FunctionNotFoundError):
         devmod.verify(module, "fin")
 
@@ -445,7 +445,8 @@ def test_verify_goes_on_after_a_candidate_that_ends_its_process(capsys: pytest.C
     devmod.save(devmod.compile(source, "opencl"), tmp_path / "k.devmod")
     status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "--json")
     functions = {name: (each["outcome"], each["text"]) for name, (each,) in json.loads(out)["functions"].items()}
-    assert (status, functions) == (1, {"crash": ("failed", "its launch ends the process with signal 11"), "fine": ("reference", "")})
+    crash = "failed", "its launch ends the process with signal 11"
+    assert (status, functions) == (1, {"crash": crash, "fine": ("ran", "nothing to compare with")})
 
 
 IMAGES = {
@@ -503,11 +504,11 @@ def test_verify_makes_no_input_of_a_size_that_fills_the_memory() -> None:
 
 def test_verify_names_the_temporary_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for number in range(4):
-        (tmp_path / f"{number}-0.npy").mkdir()  # it stands for a full folder
+        (tmp_path / f"{number}-0-0.npy").mkdir()  # it stands for a full folder
     monkeypatch.setattr("tempfile.TemporaryDirectory", lambda **_: nullcontext(str(tmp_path)))
     with pytest.raises(devmod.DevmodError) as caught:
         devmod.verify(saxpy("opencl"))
-    text = "-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"
+    text = "-0-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"
     assert str(caught.value).startswith(f"verify: the results cannot be written to {tmp_path}")
     assert str(caught.value).endswith(text)
 

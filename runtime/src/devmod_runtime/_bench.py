@@ -18,7 +18,16 @@ from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
-from devmod_runtime._inputs import NotFromInterfaceError, RandomImage, arguments_of, has_argument, on_device, parameters, read_counts
+from devmod_runtime._inputs import (
+    Invented,
+    NotFromInterfaceError,
+    RandomImage,
+    arguments_of,
+    has_argument,
+    on_device,
+    parameters,
+    read_counts,
+)
 from devmod_runtime._profile import duration_text
 
 TYPE_CHECKING = False
@@ -281,7 +290,7 @@ class _Run(NamedTuple):
         clock, problem, times, nbytes = "", "", [np.nan], 0
         try:
             function = function.on(self.device)
-            host = arguments_of(function, given, self.sizes, fill=True)
+            host = arguments_of(function, given, self.sizes, Invented())
             call = on_device(function, host, self.device)
             nbytes = (
                 _moved(function, call)

@@ -127,7 +127,7 @@ def command(
         target = kernel.default_device() if device is None else find_device(device)
         kernel = kernel.on(target)
         with guard_arrays() if guard else nullcontext():
-            call = on_device(kernel, arguments_of(kernel, given, {}, fill=False), target)
+            call = on_device(kernel, arguments_of(kernel, given, {}), target)
             for name in (*expected, *saved):
                 _check_name(function, name, call)
             params = parameters(kernel)
