@@ -526,6 +526,37 @@ def test_verify_finds_damaged_payloads(capsys: pytest.CaptureFixture[str], file:
         assert payload.problem, kind
 
 
+def test_verify_calls_intact_bytes_with_an_invalid_source_invalid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    info = devmod.FunctionInfo("f", ["handle"])
+    devmod.save(devmod.create_with_fallback("webgpu", {"f": b"fn f( {"}, "wgsl", {"f": info}), tmp_path / "k.devmod")
+    status, out, _ = call(capsys, "verify", tmp_path / "k.devmod")
+    first, second = out.splitlines()
+    assert (status, first) == (1, "payloads: 1 of 1 intact, 1 compared with a digest")
+    assert second.startswith("  invalid webgpu/wgsl: ")
+    (payload,) = devmod.verify(devmod.load(tmp_path / "k.devmod")).payloads
+    assert (payload.digest, payload.damage, bool(payload.problem)) == (True, "", True)
+
+
+def test_verify_takes_a_grid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    source = "__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void f(__global int *x) { x[get_global_id(0)] = get_num_groups(0); }"
+    other = source.replace("get_num_groups(0)", "3")
+    devmod.save(devmod.bundle(*(devmod.compile(each, "opencl") for each in (source, other))), tmp_path / "k.devmod")
+    assert call(capsys, "verify", tmp_path / "k.devmod")[0] == 1
+    status, out, err = call(capsys, "verify", tmp_path / "k.devmod", "--grid", "3")
+    assert (status, err, out.splitlines()[-1]) == (0, "", "2 candidates compared on 1 device")
+
+
+def test_verify_fails_if_no_candidate_can_be_launched(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    info = devmod.FunctionInfo(
+        "f", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")], needs=["absent"])
+    )
+    source = b"__kernel void f(__global float *x) {}"
+    devmod.save(devmod.create_with_fallback("opencl", source, "cl", {"f": info}), tmp_path / "k.devmod")
+    status, out, err = call(capsys, "verify", tmp_path / "k.devmod")
+    assert (status, err, out.splitlines()[-1]) == (1, "", "no candidate could be launched")
+
+
 # -- bench
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import warnings
+from collections import Counter
 from functools import cache
 from itertools import chain, count
 from math import lcm
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from devmod import Device, Function, FunctionInfo, Interface, Module
 
 _OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "not compared")
-_ERRORS = ("differs", "writes outside", "failed")
+_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "writes outside", "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
 
@@ -63,12 +64,15 @@ class Payload(NamedTuple):
         The module: its kind, format and variant.
     digest
         Whether its bytes were compared with a digest; False for a file without digests.
+    damage
+        What is wrong with its bytes; "" if they are intact.
     problem
-        What is wrong with it; "" if it is intact and can be parsed.
+        Why intact bytes cannot be compiled or called, such as an error in a source; "" without a reason.
     """
 
     name: str
     digest: bool
+    damage: str
     problem: str
 
 
@@ -110,9 +114,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether no payload has a problem, and no candidate differs, writes outside or fails."""
-        return not any(each.problem for each in self.payloads) and not any(
-            each.outcome in _ERRORS for checked in self.functions.values() for each in checked
+        """Whether no payload has a problem, no candidate differs, writes outside or fails, and one was launched if there is one."""
+        checked = [each for comparisons in self.functions.values() for each in comparisons]
+        return (
+            not any(each.damage or each.problem for each in self.payloads)
+            and not any(each.outcome in _ERRORS for each in checked)
+            and (not checked or any(each.device for each in checked))
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,10 +131,11 @@ class Verification:
         }
 
     def __str__(self) -> str:
-        intact = [each for each in self.payloads if not each.problem]
+        intact = [each for each in self.payloads if not each.damage]
         digests = sum(each.digest for each in intact)
         lines = [f"payloads: {len(intact)} of {len(self.payloads)} intact, {digests} compared with a digest"]
-        lines += [f"  damaged {each.name}: {each.problem}" for each in self.payloads if each.problem]
+        lines += [f"  damaged {each.name}: {each.damage}" for each in self.payloads if each.damage]
+        lines += [f"  invalid {each.name}: {each.problem}" for each in self.payloads if each.problem]
         for name, checked in self.functions.items():
             lines.append(f"{name}:")
             places = [f"{each.candidate}{' on ' + each.device if each.device else ''}" for each in checked]
@@ -135,7 +143,24 @@ class Verification:
             lines += [
                 f"  {each.outcome:<{width}}  {place:<{wide}}  {each.text}".rstrip() for each, place in zip(checked, places, strict=True)
             ]
+        if self.functions:
+            lines.append(self._summary())
         return "\n".join(map(escape_line, lines))
+
+    def _summary(self) -> str:
+        """Return how many candidates were compared on how many devices."""
+        if not any(each.device for checked in self.functions.values() for each in checked):
+            return "no candidate could be launched"
+        candidates, devices_used = 0, set()
+        for checked in self.functions.values():
+            # Two candidates may have one name: on a device each has a comparison.
+            places = Counter((each.candidate, each.device) for each in checked if each.outcome in _COMPARED)
+            counts: dict[str, int] = {}
+            for (candidate, device), number in places.items():
+                counts[candidate] = max(counts.get(candidate, 0), number)
+                devices_used.add(device)
+            candidates += sum(counts.values())
+        return f"{candidates} candidate{'s' * (candidates != 1)} compared on {len(devices_used)} device{'s' * (len(devices_used) != 1)}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -147,6 +172,7 @@ def verify(
     arguments: Mapping[str, Any] | None = None,
     *,
     threads: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -171,6 +197,8 @@ def verify(
         They are used for each function that has such a parameter.
     threads
         The threads of each launch. Default: two of the candidates' largest blocks in each dimension in which a block has threads.
+    grid
+        The blocks of each launch, in place of `threads`.
     block
         The block of threads of a candidate that has none of its own. Default: that of another candidate.
     rtol, atol
@@ -192,7 +220,7 @@ def verify(
     modules = list(walk(module))
     leaves = [each for each in modules if each.property_mask & BINARY_SERIALIZABLE]
     payloads = [_payload(each) for each in leaves]
-    damaged = {id(each) for each, payload in zip(leaves, payloads, strict=True) if payload.problem}
+    damaged = {id(each) for each, payload in zip(leaves, payloads, strict=True) if payload.damage or payload.problem}
     sound = [each for each in leaves if id(each) not in damaged and each.kind != "const_loader"]
     names = dict.fromkeys(each for leaf in sound for each in leaf.function_names)
     if name is not None and name not in names:
@@ -201,7 +229,7 @@ def verify(
     unused = set(given)
     functions = {}
     with tempfile.TemporaryDirectory(prefix="devmod-verify-") as folder:
-        trials = _Trials(Path(folder), given, unused, threads, block)
+        trials = _Trials(Path(folder), given, unused, threads, grid, block)
         for each in names if name is None else [name]:
             owner = owner_of(each, module)
             among = owner.candidates if isinstance(owner, BundleModule) else [owner]
@@ -220,16 +248,21 @@ def verify(
 def _payload(module: Module) -> Payload:
     label = describe_candidate(module)
     digest = isinstance(module, StoredModule) and module.has_digest
+    damage = problem = ""
     try:
-        if isinstance(module, StoredModule):
-            module.verify()
-        _parse(module)
+        try:
+            if isinstance(module, StoredModule):
+                module.verify()
+        except DevmodError as error:
+            damage = str(error)
+        else:
+            _parse(module)
     except DevmodError as error:
-        return Payload(label, digest, str(error))
+        problem = str(error)
     finally:
         if isinstance(module, StoredModule):
             module.release()
-    return Payload(label, digest, "")
+    return Payload(label, digest, damage, problem)
 
 
 def _parse(module: Module) -> None:
@@ -326,9 +359,11 @@ class _Planned(NamedTuple):
 class _Trials:
     """The launches of all candidates. Their process gets text, numbers and files in `folder`. Used names leave `unused`."""
 
-    def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any, block: Any) -> None:
+    def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any, grid: Any, block: Any) -> None:
         self._folder, self._unused = folder, unused
-        self._threads, self._block = ([each] if isinstance(each, int) else each and [*map(int, each)] for each in (threads, block))
+        self._threads, self._grid, self._block = (
+            [each] if isinstance(each, int) else each and [*map(int, each)] for each in (threads, grid, block)
+        )
         self._number, self._listed = count(), cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
@@ -405,8 +440,8 @@ class _Trials:
                 if invented is launches[0] or numbers[0] != numbers[1]
             ],
             "written": [param.name for each in interfaces for param in each.params if param.access != "r" and param.name],
-            "threads": self._threads if self._threads is not None else default,
-            "is_shape_given": self._threads is not None,
+            "shape": {word: each for word, each in (("threads", self._threads), ("grid", self._grid)) if each is not None},
+            "threads": default,
             "block": block,
             "results": str(self._folder / str(next(self._number))),
         }
@@ -462,7 +497,7 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], request["formats"]))
             launch = _launch_shape(function, interface, request)
             invented = [value for name, value in host.items() if name not in given and not isinstance(value, float)]
-            is_invented = bool(invented) or (bool(launch) and not request["is_shape_given"])
+            is_invented = bool(invented) or (bool(launch) and not request["shape"])
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 with guard():
@@ -501,7 +536,7 @@ def _launch_shape(function: Function, interface: Interface, request: Mapping[str
     """Return the keywords of a launch."""
     if not function._launcher.has_grid:
         return {}
-    launch = {"threads": request["threads"]}
+    launch = dict(request["shape"] or {"threads": request["threads"]})
     if function.block is None:
         block = request["block"] or (_OPEN_BLOCK if interface.open_block else None)
         if block is None:

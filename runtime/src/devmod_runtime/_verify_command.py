@@ -26,13 +26,14 @@ Examples:
 \b
 Exit status:
   0  nothing is wrong
-  1  a payload is damaged, a candidate differs, fails or writes outside of its arrays, or an error
+  1  a payload is damaged or invalid, a candidate differs, fails or writes outside of its arrays, none could be launched, or an error
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks of each launch, in place of --threads.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="The block of a candidate that has none of its own.")
 @click.option("--rtol", type=FiniteRange(0), help="The tolerance for floats, relative to the expected value. Default: by their type.")
 @click.option("--atol", type=FiniteRange(0), help="The absolute tolerance. Default: by the type; 0 for integers.")
@@ -47,6 +48,7 @@ def command(
     function: str | None,
     arguments: tuple[str, ...],
     threads: str | None,
+    grid: str | None,
     block: str | None,
     rtol: float | None,
     atol: float | None,
@@ -63,7 +65,7 @@ def command(
     if function and "=" in function:
         arguments, function = (function, *arguments), None
     given = split_assignments(arguments, "verify")
-    sizes = {name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("block", block)) if text}
+    sizes = {name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text}
     with plugins_at_work():
         verification = verify(open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout)
     if as_json:
