@@ -493,7 +493,7 @@ def test_verify_finds_a_candidate_that_differs_and_one_that_writes_outside(capsy
     verification = devmod.verify(module)
     first, differs, writes = verification.functions["saxpy"]
     assert (verification.ok, first.outcome, differs.outcome, writes.outcome) == (False, "reference", "differs", "writes outside")
-    assert " with opencl/cl on opencl:0; they differ by " in differs.text
+    assert " with opencl/cl on opencl:0 for n=16; they differ by " in differs.text
     assert differs.text.startswith("y[")
     assert writes.text.startswith("the webgpu function 'saxpy' has written outside of argument 1 'y': y[262144] is ")
     devmod.save(module, tmp_path / "k.devmod")
@@ -549,7 +549,7 @@ def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tm
     functions = devmod.verify(module).functions
     assert {name: (each.outcome, each.text) for name, (each,) in functions.items()} == {
         "shared": ("not compared", "s: the size of this local memory is unknown"),
-        "fine": ("reference", ""),
+        "fine": ("ran", "nothing to compare with"),
     }
     given = {"s": "local:4096"}
     with pytest.raises(devmod.ArgumentError, match=r"^verify: no compared function has an argument 'q'$"):
@@ -557,10 +557,10 @@ def test_verify_lists_what_it_cannot_call(capsys: pytest.CaptureFixture[str], tm
     (shared,) = devmod.verify(module, "shared", given).functions["shared"]
     assert (shared.outcome, shared.text) == ("not compared", "its interface has no block of threads; give one: --block, or block=")
     (shared,) = devmod.verify(module, "shared", given, block=64).functions["shared"]
-    assert shared.outcome == "reference"
+    assert shared.outcome == "ran"
     devmod.save(module, tmp_path / "k.devmod")
     status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "shared", "s=local:4096", "--block", "16,4", "--json")
-    assert (status, json.loads(out)["functions"]["shared"][0]["outcome"]) == (0, "reference")
+    assert (status, json.loads(out)["functions"]["shared"][0]["outcome"]) == (0, "ran")
     with pytest.raises(devmod.FunctionNotFoundError):
         devmod.verify(module, "fin")
 
@@ -583,7 +583,8 @@ def test_verify_goes_on_after_a_candidate_that_ends_its_process(capsys: pytest.C
     devmod.save(devmod.compile(source, "opencl"), tmp_path / "k.devmod")
     status, out, _ = call(capsys, "verify", tmp_path / "k.devmod", "--json")
     functions = {name: (each["outcome"], each["text"]) for name, (each,) in json.loads(out)["functions"].items()}
-    assert (status, functions) == (1, {"crash": ("failed", "its launch ends the process with signal 11"), "fine": ("reference", "")})
+    crash = "failed", "its launch ends the process with signal 11"
+    assert (status, functions) == (1, {"crash": crash, "fine": ("ran", "nothing to compare with")})
 
 
 IMAGES = {
@@ -641,11 +642,11 @@ def test_verify_makes_no_input_of_a_size_that_fills_the_memory() -> None:
 
 def test_verify_names_the_temporary_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for number in range(4):
-        (tmp_path / f"{number}-0.npy").mkdir()  # it stands for a full folder
+        (tmp_path / f"{number}-0-0.npy").mkdir()  # it stands for a full folder
     monkeypatch.setattr("tempfile.TemporaryDirectory", lambda **_: nullcontext(str(tmp_path)))
     with pytest.raises(devmod.DevmodError) as caught:
         devmod.verify(saxpy("opencl"))
-    text = "-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"
+    text = "-0-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"
     assert str(caught.value).startswith(f"verify: the results cannot be written to {tmp_path}")
     assert str(caught.value).endswith(text)
 
@@ -661,6 +662,37 @@ def test_verify_finds_damaged_payloads(capsys: pytest.CaptureFixture[str], file:
     for kind, fmt, code in (("cuda", "cubin", b"\x7fELF junk"), ("rocm", "hsaco", b"junk"), ("vulkan", "spv", {"f": b"junk" * 8})):
         (payload,) = devmod.verify(devmod.create_with_fallback(kind, code, fmt, {"f": info})).payloads
         assert payload.problem, kind
+
+
+def test_verify_calls_intact_bytes_with_an_invalid_source_invalid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    info = devmod.FunctionInfo("f", ["handle"])
+    devmod.save(devmod.create_with_fallback("webgpu", {"f": b"fn f( {"}, "wgsl", {"f": info}), tmp_path / "k.devmod")
+    status, out, _ = call(capsys, "verify", tmp_path / "k.devmod")
+    first, second = out.splitlines()
+    assert (status, first) == (1, "payloads: 1 of 1 intact, 1 compared with a digest")
+    assert second.startswith("  invalid webgpu/wgsl: ")
+    (payload,) = devmod.verify(devmod.load(tmp_path / "k.devmod")).payloads
+    assert (payload.digest, payload.damage, bool(payload.problem)) == (True, "", True)
+
+
+def test_verify_takes_a_grid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first_device("opencl")
+    source = "__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void f(__global int *x) { x[get_global_id(0)] = get_num_groups(0); }"
+    other = source.replace("get_num_groups(0)", "3")
+    devmod.save(devmod.bundle(*(devmod.compile(each, "opencl") for each in (source, other))), tmp_path / "k.devmod")
+    assert call(capsys, "verify", tmp_path / "k.devmod")[0] == 1
+    status, out, err = call(capsys, "verify", tmp_path / "k.devmod", "--grid", "3")
+    assert (status, err, out.splitlines()[-1]) == (0, "", "2 candidates compared on 1 device")
+
+
+def test_verify_fails_if_no_candidate_can_be_launched(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    info = devmod.FunctionInfo(
+        "f", ["handle"], interface=devmod.Interface([devmod.Param("x", "buffer", "float32", "rw")], needs=["absent"])
+    )
+    source = b"__kernel void f(__global float *x) {}"
+    devmod.save(devmod.create_with_fallback("opencl", source, "cl", {"f": info}), tmp_path / "k.devmod")
+    status, out, err = call(capsys, "verify", tmp_path / "k.devmod")
+    assert (status, err, out.splitlines()[-1]) == (1, "", "no candidate could be launched")
 
 
 # -- bench

@@ -17,7 +17,16 @@ from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
-from devmod_runtime._inputs import NotFromInterfaceError, RandomImage, arguments_of, has_argument, on_device, parameters, read_counts
+from devmod_runtime._inputs import (
+    Invented,
+    NotFromInterfaceError,
+    RandomImage,
+    arguments_of,
+    has_argument,
+    on_device,
+    parameters,
+    read_counts,
+)
 from devmod_runtime._launches import describe_launch, launched, open_modules
 from devmod_runtime._profile import duration_text
 
@@ -331,7 +340,7 @@ class Measure:
         refused = None
         try:
             function = function.on(device)
-            host = arguments_of(function, given, sizes, fill=True)
+            host = arguments_of(function, given, sizes, Invented())
             call = on_device(function, host, device)
             nbytes = (
                 _moved(function, call)

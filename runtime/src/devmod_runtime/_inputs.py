@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
+from contextlib import suppress
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -18,7 +19,7 @@ from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -32,7 +33,9 @@ _ARRAY = re.compile(r"(?P<word>random|zeros|fill:(?P<value>[^:\[\]]+))(?::(?P<ty
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 #: The inputs from an interface: integers are small, so that products of sizes stay inside of the arrays.
-INTEGER, FLOAT, LENGTH = 16, 0.5, 1 << 18
+_INTEGER, _FLOAT, _LENGTH = 16, 0.5, 1 << 18
+#: The largest product of the integers of `distinct_numbers`, and the most elements of an array for it.
+_MOST_PRODUCT, _MOST_ELEMENTS = 1 << 18, 1 << 20
 #: The texels of an image in each dimension, and the most bytes of one input: what a kernel declares may be a stranger's.
 _TEXELS, _MOST_BYTES = 64, 1 << 28
 #: What NumPy, zipfile and zlib raise for a file that is damaged or of another form, or too large.
@@ -311,24 +314,103 @@ def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dt
     if dtype.type is np.void:
         raise NotFromInterfaceError(f"its elements are {dtype.itemsize} bytes of unknown meaning")
     if dtype.kind in "iub":
-        return generator.integers(0, 2 if dtype.kind == "b" else INTEGER, shape).astype(dtype)
+        return generator.integers(0, 2 if dtype.kind == "b" else _INTEGER, shape).astype(dtype)
     return generator.random(shape, np.float32).astype(dtype)
 
 
-def _small(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return one value in which each integer is `INTEGER`, and each float `FLOAT`."""
+def _small(name: str, dtype: np.dtype[Any], number_of: Callable[[str, np.dtype[Any]], float]) -> np.ndarray[Any, Any]:
+    """Return one value with the numbers of `number_of`, which gets the name of the value, of a member, or of a lane as in ``size[0]``."""
     if dtype.subdtype is not None:
         base, lengths = dtype.subdtype
-        return np.broadcast_to(_small(base), lengths)
+        if len(lengths) > 1 or lengths[0] > 4:
+            return np.broadcast_to(_small(name, base, number_of), lengths)
+        return np.stack([_small(f"{name}[{lane}]", base, number_of) for lane in range(lengths[0])])
     result = np.zeros((), dtype)
     if dtype.names:
         for member in dtype.names:
-            result[member] = _small(dtype[member])
+            result[member] = _small(member, dtype[member], number_of)
     elif dtype.type is np.void:
         raise NotFromInterfaceError(f"it is {dtype.itemsize} bytes of unknown meaning")
     else:
-        result[()] = INTEGER if dtype.kind in "iu" else dtype.kind == "b" or FLOAT
+        result[()] = number_of(name, dtype)
     return result
+
+
+class Invented(NamedTuple):
+    """What arguments from the interface alone are made of.
+
+    Attributes
+    ----------
+    numbers
+        The numbers of scalars, of members and of lanes by their names. Other integers are 16, and other floats 0.5.
+    length
+        The number of an array's elements.
+    formats
+        The formats of images that declare none, by their names.
+    """
+
+    numbers: Mapping[str, float] = {}
+    length: int = _LENGTH
+    formats: Mapping[str, str] = {}
+
+    def number(self, name: str, dtype: np.dtype[Any]) -> float:
+        """Return the number of a scalar of a type that is not a struct."""
+        if dtype.kind in "iu":
+            return min(int(self.numbers.get(name, _INTEGER)), int(np.iinfo(dtype).max))
+        return dtype.kind == "b" or self.numbers.get(name, _FLOAT)
+
+
+def equal_numbers(interfaces: Iterable[Interface]) -> Invented:
+    """Return inputs in which all integers are equal."""
+    integers = [name for name, kind in _kinds_of_numbers(interfaces).items() if kind in "iu"]
+    return Invented(dict.fromkeys(integers, _INTEGER), _length(_INTEGER ** len(integers)))
+
+
+def distinct_numbers(interfaces: Iterable[Interface], blocks: Collection[int]) -> Invented:
+    """Return inputs in which the numbers differ, and one integer or more is greater than a block and no multiple of it.
+
+    Such integers are multiples of 4 if the blocks allow that: kernels of vectors expect it. The product of all is 2**18 at most, unless
+    there are too many.
+
+    Parameters
+    ----------
+    interfaces
+        The interfaces of all candidates, which have one number for one name.
+    blocks
+        The numbers of threads of their blocks in any dimension.
+    """
+    kinds = _kinds_of_numbers(interfaces)
+    integers = [name for name, kind in kinds.items() if kind in "iu"]
+    block = max(blocks, default=1)
+    block = block if block > 1 else _INTEGER
+    large = range(2 * block - 4, block, -8) if block >= 8 else range(2 * block - 1, block, -2)
+    large_values = [each for each in large if not any(each % length == 0 for length in blocks if length > 1)] or [2 * block - 1]
+    values: list[int] = []
+    for count, step in ((3, 4), (2, 4), (1, 4), (1, 1)):
+        values = large_values[:count]
+        values += [each for each in range(2 * step, (len(integers) + 5) * step, step) if each not in values]
+        values = values[: len(integers)]
+        if prod(values) <= _MOST_PRODUCT:
+            break
+    numbers: dict[str, float] = dict(zip(integers, values, strict=True))
+    numbers |= {name: (place % 6 + 2) / 8 for place, name in enumerate(name for name in kinds if name not in numbers)}
+    return Invented(numbers, _length(prod(values)))
+
+
+def _length(product: int) -> int:
+    """Return the length of arrays for indices below a product: a thread may have four elements."""
+    return max(_LENGTH, min(4 * product, _MOST_ELEMENTS))
+
+
+def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
+    """Return NumPy's kind of each number that the scalars of functions have, by name."""
+    kinds: dict[str, str] = {}
+    for param in (each for interface in interfaces for each in interface.params):
+        if param.kind in ("scalar", "uniform") and param.default is None:
+            with suppress(FormatError, NotFromInterfaceError):
+                if param.dtype is not None:
+                    _small(param.name, param.dtype, lambda name, dtype: bool(kinds.setdefault(name, dtype.kind)))
+    return {name: kind for name, kind in kinds.items() if kind != "b"}
 
 
 class RandomImage(NamedTuple):
@@ -351,10 +433,10 @@ def threads_of_images(interfaces: Iterable[Interface]) -> list[int] | None:
     return [_TEXELS] * max(axes) if axes else None
 
 
-def default_value(param: Param, length: int = LENGTH, image_format: str = "") -> Any:
-    """Return a value for a parameter: an array of about `length` random numbers, or more if the kernel declares more, or a small scalar.
+def default_value(param: Param, invented: Invented) -> Any:
+    """Return a value for a parameter: an array of random numbers, of more if the kernel declares more, or a small scalar.
 
-    An image has 64 texels in each dimension, in the format that the kernel declares, or else in `image_format`.
+    An image has 64 texels in each dimension, in the format that the kernel declares, or else in that of `invented`.
 
     Raises
     ------
@@ -366,8 +448,8 @@ def default_value(param: Param, length: int = LENGTH, image_format: str = "") ->
     if param.kind == "image":
         if param.type == "1d_buffer":
             raise NotFromInterfaceError("it is an image over a buffer")
-        shape, layers = (_TEXELS,) * int(param.type[:1] or 2), INTEGER if param.type.endswith("_array") else 0
-        return RandomImage(shape, param.format or image_format or _FORMATS[param.sample], layers)
+        shape, layers = (_TEXELS,) * int(param.type[:1] or 2), _INTEGER if param.type.endswith("_array") else 0
+        return RandomImage(shape, param.format or invented.formats.get(param.name) or _FORMATS[param.sample], layers)
     if param.kind == "local":
         raise NotFromInterfaceError("the size of this local memory is unknown")
     if param.type == "handle":
@@ -382,11 +464,11 @@ def default_value(param: Param, length: int = LENGTH, image_format: str = "") ->
         # The same numbers for elements of one lane and of several: candidates of one function may differ in that.
         lanes = prod(dtype.shape)
         size = max(dtype.itemsize, 1)
-        elements = max(min(length // lanes, _MOST_BYTES // size), -(-param.size // size), 1)
+        elements = max(min(invented.length // lanes, _MOST_BYTES // size), -(-param.size // size), 1)
         if elements * size > _MOST_BYTES:
             raise NotFromInterfaceError(f"the kernel declares {elements * size} bytes for it, more than {_MOST_BYTES}")
         return random_array(param.name, (elements * lanes,), dtype.base).reshape(elements, *dtype.shape)
-    value = _small(dtype)
+    value = _small(param.name, dtype, invented.number)
     return value[()] if dtype.names else value.tolist()
 
 
@@ -420,9 +502,7 @@ def has_argument(function: Function, name: str) -> bool:
     return name in params or f"{name}_" in params or name in function._order.records
 
 
-def arguments_of(
-    function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], *, fill: bool, formats: Mapping[str, str] | None = None
-) -> Arguments:
+def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None = None) -> Arguments:
     """Return the arguments of a call on the host.
 
     Parameters
@@ -433,10 +513,8 @@ def arguments_of(
         Name to value; a str is a text for `read_value`.
     sizes
         As for `read_value`.
-    fill
-        Whether missing arguments are made from the interface. Else the call has its defaults, and samplers.
-    formats
-        The formats of images that declare none, by their names.
+    invented
+        What missing arguments are made of. Default: they are not made; the call has its defaults, and samplers.
 
     Raises
     ------
@@ -464,11 +542,11 @@ def arguments_of(
             continue
         if param.kind == "sampler":
             values[name] = None
-        elif fill:
+        elif invented is not None:
             if function._signature.interface is None:
                 raise NotFromInterfaceError("the function has no interface")
             try:
-                values[name] = default_value(param, image_format=(formats or {}).get(param.name, ""))
+                values[name] = default_value(param, invented)
             except NotFromInterfaceError as error:
                 raise NotFromInterfaceError(f"{name}: {error}") from None
     if any(name.isdecimal() for name in values):
@@ -519,11 +597,11 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
     return image
 
 
-def results_of(function: Function, arguments: Arguments) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the arrays that a function may have written to, on the host."""
+def results_of(function: Function, arguments: Arguments, written: Collection[str] = ()) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the arrays that a function may have written to, and those of `written`, on the host."""
     params = parameters(function)
     return {
         name: value.numpy()
         for name, value in arguments.items()
-        if hasattr(value, "numpy") and (name not in params or params[name].access != "r")
+        if hasattr(value, "numpy") and (name not in params or params[name].access != "r" or params[name].name in written)
     }

@@ -51,7 +51,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     target = kernel.default_device() if options["device"] is None else find_device(options["device"])
     kernel = kernel.on(target)
     with guard_arrays() if options["guard"] else nullcontext():
-        call = on_device(kernel, arguments_of(kernel, options["given"], {}, fill=False), target)
+        call = on_device(kernel, arguments_of(kernel, options["given"], {}), target)
         for name in (*expected, *saved):
             _check_name(function, name, call)
         params = parameters(kernel)

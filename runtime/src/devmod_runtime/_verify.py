@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from collections import Counter
 from functools import cache
-from itertools import count
+from itertools import chain, count
+from math import lcm
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,15 +21,18 @@ from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
 from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line, shorten_repeat
+from devmod._values.param import numpy_dtype
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.worker import answer_items, answers
 from devmod_runtime._difference import worst_difference
 from devmod_runtime._guard import guard
 from devmod_runtime._inputs import (
-    INTEGER,
+    Invented,
     NotFromInterfaceError,
     arguments_of,
+    distinct_numbers,
+    equal_numbers,
     image_formats,
     on_device,
     results_of,
@@ -40,10 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo, Interface, Module
+    from devmod import Device, Function, FunctionInfo, Interface, Module
 
-_OUTCOMES = ("reference", "agrees", "differs", "writes outside", "failed", "not compared")
-_ERRORS = ("differs", "writes outside", "failed")
+_OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "not compared")
+_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "writes outside", "failed")
+#: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
+_OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
 
 
 class Payload(NamedTuple):
@@ -55,12 +63,15 @@ class Payload(NamedTuple):
         The module: its kind, format and variant.
     digest
         Whether its bytes were compared with a digest; False for a file without digests.
+    damage
+        What is wrong with its bytes; "" if they are intact.
     problem
-        What is wrong with it; "" if it is intact and can be parsed.
+        Why intact bytes cannot be compiled or called, such as an error in a source; "" without a reason.
     """
 
     name: str
     digest: bool
+    damage: str
     problem: str
 
 
@@ -74,8 +85,8 @@ class Comparison(NamedTuple):
     device
         The device such as "cuda:0"; "" if it was not launched.
     outcome
-        "reference" for the first, with which the others are compared; "agrees"; "differs"; "writes outside" of an array; "failed";
-        "not compared".
+        "reference" for the first, with which the others are compared; "agrees"; "ran" alone; "differs"; "writes outside" of an array;
+        "failed"; "not compared".
     text
         Why, or the worst error.
     """
@@ -102,9 +113,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether no payload has a problem, and no candidate differs, writes outside or fails."""
-        return not any(each.problem for each in self.payloads) and not any(
-            each.outcome in _ERRORS for checked in self.functions.values() for each in checked
+        """Whether no payload has a problem, no candidate differs, writes outside or fails, and one was launched if there is one."""
+        checked = [each for comparisons in self.functions.values() for each in comparisons]
+        return (
+            not any(each.damage or each.problem for each in self.payloads)
+            and not any(each.outcome in _ERRORS for each in checked)
+            and (not checked or any(each.device for each in checked))
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,10 +130,11 @@ class Verification:
         }
 
     def __str__(self) -> str:
-        intact = [each for each in self.payloads if not each.problem]
+        intact = [each for each in self.payloads if not each.damage]
         digests = sum(each.digest for each in intact)
         lines = [f"payloads: {len(intact)} of {len(self.payloads)} intact, {digests} compared with a digest"]
-        lines += [f"  damaged {each.name}: {each.problem}" for each in self.payloads if each.problem]
+        lines += [f"  damaged {each.name}: {each.damage}" for each in self.payloads if each.damage]
+        lines += [f"  invalid {each.name}: {each.problem}" for each in self.payloads if each.problem]
         seen: set[str] = set()
         for name, checked in self.functions.items():
             lines.append(f"{name}:")
@@ -128,7 +143,24 @@ class Verification:
             for each, place in zip(checked, places, strict=True):  # what a machine lacks is the same for each function
                 text = each.text if each.device else shorten_repeat(each.text, seen)
                 lines.append(f"  {each.outcome:<{width}}  {place:<{wide}}  {text}".rstrip())
+        if self.functions:
+            lines.append(self._summary())
         return "\n".join(map(escape_line, lines))
+
+    def _summary(self) -> str:
+        """Return how many candidates were compared on how many devices."""
+        if not any(each.device for checked in self.functions.values() for each in checked):
+            return "no candidate could be launched"
+        candidates, devices_used = 0, set()
+        for checked in self.functions.values():
+            # Two candidates may have one name: on a device each has a comparison.
+            places = Counter((each.candidate, each.device) for each in checked if each.outcome in _COMPARED)
+            counts: dict[str, int] = {}
+            for (candidate, device), number in places.items():
+                counts[candidate] = max(counts.get(candidate, 0), number)
+                devices_used.add(device)
+            candidates += sum(counts.values())
+        return f"{candidates} candidate{'s' * (candidates != 1)} compared on {len(devices_used)} device{'s' * (len(devices_used) != 1)}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -140,16 +172,19 @@ def verify(
     arguments: Mapping[str, Any] | None = None,
     *,
     threads: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
-    rtol: float = 1e-3,
-    atol: float = 1e-5,
+    rtol: float | None = None,
+    atol: float | None = None,
     timeout: float = 120,
 ) -> Verification:
     """Check the payloads of a module, and compare the results of each function's candidates on the devices of this machine.
 
-    Each candidate is launched on each device that it fits, in another process and under `devmod.guard`, with the same inputs from its
-    interface: arrays and images of random numbers, integers of 16, floats of 0.5. The results are compared with those of the first. A
-    candidate that ends the process has failed. ``DEVMOD_DEVICE`` restricts a kind to one device.
+    Each candidate is launched twice on each device that it fits, in another process and under `devmod.guard`, with the same inputs from
+    its interface: arrays and images of random numbers, first with integers of 16 and floats of 0.5, then with a different number for each
+    scalar, one of which is greater than a block and no multiple of it. Each array that a candidate may write is compared with that of the
+    first candidate. A candidate that ends the process has failed. A write outside that every candidate makes with such sizes is no error;
+    the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device.
 
     Parameters
     ----------
@@ -161,13 +196,17 @@ def verify(
         Name to value, in place of inputs from the interface; a str is a text as of ``devmod run``, such as "random:float32[64,64]".
         They are used for each function that has such a parameter.
     threads
-        The threads of each launch. Default: two blocks in each dimension in which the block has threads.
+        The threads of each launch. Default: two of the candidates' largest blocks in each dimension in which a block has threads.
+    grid
+        The blocks of each launch, in place of `threads`.
     block
         The block of threads of a candidate that has none of its own. Default: that of another candidate.
     rtol, atol
-        The tolerance: ``atol + rtol * abs(expected)``. Numbers that an image stores as integers for floats may differ by 1.
+        The tolerance: ``atol + rtol * abs(expected)``. The default of `rtol` follows the type of the elements: 1e-10 for float64, 2e-5 for
+        float32, 1e-2 for float16, 5e-2 for bfloat16. That of `atol` is `rtol`. Integers and bools must be equal: `rtol` does not
+        apply to them, and `atol` has the default 0. Numbers that an image stores as integers for floats may differ by 1.
     timeout
-        The limit for one launch with its build, in seconds.
+        The limit for the two launches of a candidate with its build, in seconds.
 
     Raises
     ------
@@ -181,7 +220,7 @@ def verify(
     modules = list(walk(module))
     leaves = [each for each in modules if each.property_mask & BINARY_SERIALIZABLE]
     payloads = [_payload(each) for each in leaves]
-    damaged = {id(each) for each, payload in zip(leaves, payloads, strict=True) if payload.problem}
+    damaged = {id(each) for each, payload in zip(leaves, payloads, strict=True) if payload.damage or payload.problem}
     sound = [each for each in leaves if id(each) not in damaged and each.kind != "const_loader"]
     names = dict.fromkeys(each for leaf in sound for each in leaf.function_names)
     if name is not None and name not in names:
@@ -190,7 +229,7 @@ def verify(
     unused = set(given)
     functions = {}
     with temporary_folder() as folder:
-        trials = _Trials(Path(folder), given, unused, threads, block)
+        trials = _Trials(Path(folder), given, unused, threads, grid, block)
         for each in names if name is None else [name]:
             owner = owner_of(each, module)
             among = owner.candidates if isinstance(owner, BundleModule) else [owner]
@@ -209,16 +248,21 @@ def verify(
 def _payload(module: Module) -> Payload:
     label = describe_candidate(module)
     digest = isinstance(module, StoredModule) and module.has_digest
+    damage = problem = ""
     try:
-        if isinstance(module, StoredModule):
-            module.verify()
-        _parse(module)
+        try:
+            if isinstance(module, StoredModule):
+                module.verify()
+        except DevmodError as error:
+            damage = str(error)
+        else:
+            _parse(module)
     except DevmodError as error:
-        return Payload(label, digest, str(error))
+        problem = str(error)
     finally:
         if isinstance(module, StoredModule):
             module.release()
-    return Payload(label, digest, "")
+    return Payload(label, digest, damage, problem)
 
 
 def _parse(module: Module) -> None:
@@ -290,23 +334,36 @@ class _Planned(NamedTuple):
         The candidate, its device or "", and why it is not launched.
     request
         What `_launch` is called with.
-    answer
-        What it has returned, once it has run.
+    outcomes
+        What each of its launches has written, once it has run.
     """
 
     label: str
     device: str
     reason: str
     request: dict[str, Any]
-    answer: dict[str, Any]
+    outcomes: list[dict[str, Any]]
+
+    def is_compared(self, unsound: int | None) -> bool:
+        """Whether each launch before an unsound one has results, and there is one."""
+        outcomes = [each["outcome"] for each in self.outcomes[:unsound]]
+        return bool(outcomes) and set(outcomes) == {"launched"}
+
+    def numbers(self, launch: int) -> str:
+        """Return the integers of a launch that devmod chose, as in " for n=16"; "" if there is none."""
+        numbers = self.request["launches"][launch]["numbers"]
+        text = ", ".join(f"{name}={number}" for name, number in numbers.items() if isinstance(number, int))
+        return f" for {text}" if text else ""
 
 
 class _Trials:
     """The launches of all candidates. Their process gets text, numbers and files in `folder`. Used names leave `unused`."""
 
-    def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any, block: Any) -> None:
+    def __init__(self, folder: Path, given: Mapping[str, Any], unused: set[str], threads: Any, grid: Any, block: Any) -> None:
         self._folder, self._unused = folder, unused
-        self._threads, self._block = ([each] if isinstance(each, int) else each and [*map(int, each)] for each in (threads, block))
+        self._threads, self._grid, self._block = (
+            [each] if isinstance(each, int) else each and [*map(int, each)] for each in (threads, grid, block)
+        )
         self._number, self._listed = count(), cache(devices)
         self._given = {name: self._text(name, value) for name, value in given.items()}
         self._files: dict[int, Path] = {}
@@ -344,7 +401,7 @@ class _Trials:
                 fits = True
                 planned.append(self._plan(module, name, device, interfaces))
             if not fits:
-                planned.append(_Planned(describe_candidate(module), "", reason or explain(module, name).functions[name][0].text, {}, {}))
+                planned.append(_Planned(describe_candidate(module), "", reason or explain(module, name).functions[name][0].text, {}, []))
         self._planned += planned
         return planned
 
@@ -362,6 +419,13 @@ class _Trials:
             arguments = {each: text for each, text in self._given.items() if each in order.names or each in order.records}
             self._unused.difference_update(arguments)
         place = device_label(device)
+        # The block of a candidate that has none of its own.
+        block = self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None)
+        blocks = [_triple(each.block or each.default_block or block or _OPEN_BLOCK) for each in interfaces]
+        largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [*_OPEN_BLOCK]
+        launches = [equal_numbers(interfaces), distinct_numbers(interfaces, {*largest, *chain(*blocks)})]
+        numbers = [{key: number for key, number in each.numbers.items() if key.partition("[")[0] not in arguments} for each in launches]
+        default = threads_of_images(interfaces) or [2 * each if each > 1 or not axis else 1 for axis, each in enumerate(largest)]
         request = {
             "module": str(path),
             "kind": module.kind,
@@ -369,12 +433,19 @@ class _Trials:
             "device": place,
             "arguments": arguments,
             "formats": image_formats(interfaces),
-            "threads": self._threads if self._threads is not None else threads_of_images(interfaces),
-            # The block of a candidate that has none of its own.
-            "block": self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None),
+            # A second launch with the same numbers has the same results.
+            "launches": [
+                {"numbers": each, "length": invented.length}
+                for each, invented in zip(numbers, launches, strict=True)
+                if invented is launches[0] or numbers[0] != numbers[1]
+            ],
+            "written": [param.name for each in interfaces for param in each.params if param.access != "r" and param.name],
+            "shape": {word: each for word, each in (("threads", self._threads), ("grid", self._grid)) if each is not None},
+            "threads": default,
+            "block": block,
             "results": str(self._folder / str(next(self._number))),
         }
-        return _Planned(describe_candidate(module), place, "", request, {})
+        return _Planned(describe_candidate(module), place, "", request, [])
 
     def run(self, timeout: float) -> None:
         """Launch all: each in another process, but runtimes that were registered in this process alone."""
@@ -382,129 +453,170 @@ class _Trials:
         in_process = kinds_here()
         requests = [each.request for each in launched]
         results = answers(__name__, requests, _launch, timeout, here=lambda request: request["kind"] in in_process)
-        for each, (answer, end) in zip(launched, results, strict=True):
-            each.answer.update(answer if end is None else {"outcome": "failed", "text": f"its launch {end}"})
+        for each, (_, end) in zip(launched, results, strict=True):
+            each.outcomes.extend(_read_outcomes(each.request, str(end or "")))
 
 
 def main(request: dict[str, Any]) -> None:
-    """Run in the new process: answer with the outcome of each launch."""
+    """Run in the new process: answer when the launches of each item have ended."""
     answer_items(request, _launch)
 
 
-def _launch(request: dict[str, Any]) -> dict[str, Any]:
-    """Launch a candidate and write its results to files. Return the outcome, "launched" or one of a `Comparison`, and the text."""
+def _read_outcomes(request: Mapping[str, Any], end: str) -> list[dict[str, Any]]:
+    """Return what the launches of a request have written, and the `end` of the process for a launch that has written nothing."""
+    path = Path(request["results"] + ".json")
+    outcomes = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    if end and all(each["outcome"] == "launched" for each in outcomes):
+        outcomes.append({"outcome": "failed", "text": f"its launch {end}"})
+    return outcomes
+
+
+def _launch(request: dict[str, Any]) -> bool:
+    """Launch a candidate with each of the inputs, and write each outcome to a file at once: the process may end because of the launch."""
+    with open(request["results"] + ".json", "w", encoding="utf-8") as file:
+        for outcome in _outcomes(request):
+            file.write(json.dumps(outcome) + "\n")
+            file.flush()
+    return True
+
+
+def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the outcome of each launch, "launched" or one of a `Comparison`, and the text. None follows one that is not "launched"."""
+    given, is_invented = request["arguments"], False
     try:
         device = find_device(request["device"])
-        results, note = _results(request, device)
-        files: list[tuple[str, str, bool]] = []
-        for name, (array, is_rounded) in results.items():
-            path = f"{request['results']}-{len(files)}.npy"
-            try:
-                np.save(path, array, allow_pickle=False)
-            except OSError as error:
-                return {"outcome": "unsaved", "text": f"the results cannot be written to {path}: {error.strerror or error}"}
-            files.append((name, path, is_rounded))
+        function = loads(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
+        interface = function._signature.interface
+        if interface is None:
+            raise NotFromInterfaceError("the function has no interface")
+        for number, inputs in enumerate(request["launches"]):
+            host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], request["formats"]))
+            launch = _launch_shape(function, interface, request)
+            invented = [value for name, value in host.items() if name not in given and not isinstance(value, float)]
+            is_invented = bool(invented) or (bool(launch) and not request["shape"])
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                with guard():
+                    call = on_device(function, host, device)
+                    result = function(*call.positional, **call.named, **launch)
+                    arrays = results_of(function, call, request["written"])
+            if result is not None:
+                arrays["the returned value"] = np.asarray([result])
+            images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
+            files: list[tuple[str, str, str, bool]] = []
+            for name, array in arrays.items():
+                path = f"{request['results']}-{number}-{len(files)}.npy"
+                try:
+                    np.save(path, array, allow_pickle=False)
+                except OSError as error:
+                    text = f"the results cannot be written to {path}: {error.strerror or error}"
+                    yield {"outcome": "unsaved", "text": text}
+                    return
+                files.append((name, path, array.dtype.name, name in images and array.dtype.kind in "iu"))
+            note = "; ".join(str(each.message) for each in caught if str(each.message).count("guard cannot see"))
+            yield {"outcome": "launched", "text": note, "results": files}
     except NotFromInterfaceError as error:
-        return {"outcome": "not compared", "text": str(error)}
+        yield {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
-        return {"outcome": "writes outside", "text": str(error)}
+        yield {"outcome": "writes outside", "text": str(error), "is_invented": is_invented}
     except ArgumentError as error:
         about = {"kind": error.kind, "function": error.function, "argument": error.argument}
-        return {"outcome": "error", "text": str(error), "about": about}
+        yield {"outcome": "error", "text": str(error), "about": about}
     except DevmodError as error:
-        return {"outcome": "failed", "text": str(error)}
+        yield {"outcome": "failed", "text": str(error)}
     except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
-        return {"outcome": "failed", "text": describe_error(error)}
-    return {"outcome": "launched", "text": note, "results": files}
+        yield {"outcome": "failed", "text": describe_error(error)}
 
 
-def _results(request: Mapping[str, Any], device: Device) -> tuple[dict[str, tuple[np.ndarray[Any, Any], bool]], str]:
-    """Return the arrays that a candidate has written to, whether their numbers were rounded to integers, and a note."""
-    function = loads(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
-    interface = function._signature.interface
-    if interface is None:
-        raise NotFromInterfaceError("the function has no interface")
-    host = arguments_of(function, request["arguments"], {}, fill=True, formats=request["formats"])
-    launch: dict[str, Any] = {}
-    if function._launcher.has_grid:
-        block = function.block
-        if block is None and not (interface.open_block and request["block"] is None):
-            if request["block"] is None:
-                raise NotFromInterfaceError("its interface has no block of threads; give one: --block, or block=")
-            launch["block"] = block = tuple(request["block"])
-        launch["threads"] = request["threads"] if request["threads"] is not None else _threads(block)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with guard():
-            call = on_device(function, host, device)
-            result = function(*call.positional, **call.named, **launch)
-            arrays = results_of(function, call)
-    images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
-    results = {name: (array, name in images and array.dtype.kind in "iu") for name, array in arrays.items()}
-    if result is not None:
-        results["the returned value"] = _array(result), False
-    return results, "; ".join(str(each.message) for each in caught if str(each.message).count("guard cannot see"))
+def _launch_shape(function: Function, interface: Interface, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a launch."""
+    if not function._launcher.has_grid:
+        return {}
+    launch = dict(request["shape"] or {"threads": request["threads"]})
+    if function.block is None:
+        block = request["block"] or (_OPEN_BLOCK if interface.open_block else None)
+        if block is None:
+            raise NotFromInterfaceError("its interface has no block of threads; give one: --block, or block=")
+        launch["block"] = tuple(block)
+    return launch
 
 
-def _compare(planned: Sequence[_Planned], rtol: float, atol: float) -> Iterator[Comparison]:
+# -- Comparisons.
+
+
+def _compare(planned: Sequence[_Planned], rtol: float | None, atol: float | None) -> Iterator[Comparison]:
     """Yield the comparisons of one function's launches."""
-    expected: dict[str, np.ndarray[Any, Any]] | None = None
-    reference = ""
-    for label, device, reason, _, answer in planned:
-        if not answer:
-            yield Comparison(label, device, "not compared", reason)
-        elif answer["outcome"] == "error":
-            raise ArgumentError(answer["text"], **answer["about"])
-        elif answer["outcome"] == "unsaved":
-            raise DevmodError(f"verify: {answer['text']}. Free space there, or set TMPDIR to another folder")
-        elif answer["outcome"] != "launched":
-            yield Comparison(label, device, answer["outcome"], answer["text"])
+    unsound = _unsound_launch(planned)
+    is_alone = sum(each.is_compared(unsound) for each in planned) == 1
+    reference: _Planned | None = None
+    for each in planned:
+        if not each.request:
+            yield Comparison(each.label, "", "not compared", each.reason)
+            continue
+        number, last = len(each.outcomes) - 1, each.outcomes[-1]
+        outcome, text = last["outcome"], last["text"]
+        if outcome == "error":
+            raise ArgumentError(text, **last["about"])
+        if outcome == "unsaved":
+            raise DevmodError(f"verify: {text}. Free space there, or set TMPDIR to another folder")
+        if number == unsound:
+            outcome = "not compared"
+            chosen = f"every candidate does this{each.numbers(number)} with sizes that devmod chose"
+            text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
+        notes = [*dict.fromkeys(each["text"] for each in each.outcomes[:number]), text]
+        if not each.is_compared(unsound):
+            is_launched = outcome != "not compared" or number == unsound
+            yield Comparison(each.label, each.device if is_launched else "", outcome, text)
+        elif is_alone:
+            yield Comparison(each.label, each.device, "ran", "; ".join(filter(None, ["nothing to compare with", *notes])))
+        elif reference is None:
+            reference = each
+            yield Comparison(each.label, each.device, "reference", "; ".join(filter(None, notes)))
         else:
-            results = {name: np.load(path, allow_pickle=False) for name, path, _ in answer["results"]}
-            if expected is None:
-                expected, reference = results, f"{label} on {device}"
-                yield Comparison(label, device, "reference", answer["text"])
-            else:
-                rounded = {name for name, _, is_rounded in answer["results"] if is_rounded}
-                yield Comparison(label, device, *_compared(results, expected, reference, rounded, answer["text"], rtol, atol))
+            outcome, text = _compared(each, reference, rtol, atol)
+            yield Comparison(each.label, each.device, outcome, text if outcome == "differs" else "; ".join(filter(None, [text, *notes])))
 
 
-def _compared(
-    results: Mapping[str, np.ndarray[Any, Any]],
-    expected: Mapping[str, np.ndarray[Any, Any]],
-    reference: str,
-    rounded: set[str],
-    note: str,
-    rtol: float,
-    atol: float,
-) -> tuple[str, str]:
+def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
+    """Return the number of the launch in which every candidate writes outside, or fails after an earlier launch, for invented sizes."""
+    for number in range(2):
+        outcomes = [each.outcomes[number] for each in planned if len(each.outcomes) > number]
+        names = {each["outcome"] for each in outcomes} - {"not compared"}
+        if names and names <= {"writes outside", "failed"} and all(each.get("is_invented", number) for each in outcomes):
+            return number if number or names == {"writes outside"} else None
+    return None
+
+
+def _compared(candidate: _Planned, reference: _Planned, rtol: float | None, atol: float | None) -> tuple[str, str]:
     """Return the outcome of a comparison, and the text."""
     worst = None
-    for name in [each for each in results if each in expected]:  # reflection may know of one candidate alone that it only reads
-        try:
-            difference = worst_difference(name, results[name], expected[name], rtol, max(atol, 1) if name in rounded else atol)
-        except ArgumentError as error:
-            return "differs", str(error)
-        if worst is None or (difference.is_error, difference.error) > (worst[1].is_error, worst[1].error):
-            worst = name, difference
-    if worst is None:
-        return "not compared", "it writes to no array"
-    name, difference = worst
-    if difference.is_error:
-        return "differs", (
-            f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {reference}; they differ by "
-            f"{difference.error:.3g}"
-        )
-    return "agrees", "; ".join(filter(None, (f"worst error {difference.error:.3g}", note)))
+    for number, (launch, other) in enumerate(zip(candidate.outcomes, reference.outcomes, strict=True)):
+        files = {name: rest for name, *rest in other.get("results", ())}
+        for name, path, dtype, is_rounded in launch.get("results", ()):
+            if name not in files:  # reflection may know of one candidate alone that it only reads
+                continue
+            try:
+                arrays = _load(path, dtype), _load(*files[name][:2])
+                difference = worst_difference(name, *arrays, rtol, max(atol or 0, 1) if is_rounded else atol)
+            except ArgumentError as error:
+                return "differs", str(error)
+            if difference.is_error:
+                return "differs", (
+                    f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {reference.label} on "
+                    f"{reference.device}{candidate.numbers(number)}; they differ by {difference.error:.3g}"
+                )
+            worst = difference.error if worst is None else max(worst, difference.error)
+    return ("not compared", "it writes to no array") if worst is None else ("agrees", f"worst error {worst:.3g}")
 
 
-def _threads(block: Sequence[int] | None) -> tuple[int, ...]:
-    """Return two blocks in each dimension in which a block has threads; without a block, threads in one dimension."""
-    return tuple(2 * length if length > 1 or not axis else 1 for axis, length in enumerate(block)) if block else (4 * INTEGER,)
+def _load(path: str, dtype: str) -> np.ndarray[Any, Any]:
+    """Return an array of a file. NumPy stores types that are not its own, such as bfloat16, without their names."""
+    array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+    return array.view(numpy_dtype(dtype)) if array.dtype.type is np.void and not array.dtype.names else array
 
 
-def _array(value: Any) -> np.ndarray[Any, Any]:
-    return np.asarray([value])
+def _triple(block: Sequence[int]) -> tuple[int, ...]:
+    return (*block, 1, 1)[:3]
 
 
 def _info(module: Module, name: str) -> FunctionInfo | None:

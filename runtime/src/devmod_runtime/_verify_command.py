@@ -20,24 +20,25 @@ Examples:
   devmod verify k.devmod matmul a=random[64,64] b=random[64,64] --threads 64,64
   devmod verify k.devmod n=1000 --threads 1000
   devmod verify k.devmod sum scratch=local:256 --block 64    # memory that the threads of a block share
-  devmod verify k.devmod --rtol 1e-2    # for kernels of float16
+  devmod verify k.devmod --rtol 1e-3
   devmod verify k.devmod --json
 
 \b
 Exit status:
   0  nothing is wrong
-  1  a payload is damaged, a candidate differs, fails or writes outside of its arrays, or an error
+  1  a payload is damaged or invalid, a candidate differs, fails or writes outside of its arrays, none could be launched, or an error
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads of each launch. Default: two blocks.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks of each launch, in place of --threads.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="The block of a candidate that has none of its own.")
-@click.option("--rtol", type=FiniteRange(0), default=1e-3, show_default=True, help="The tolerance, relative to the expected value.")
-@click.option("--atol", type=FiniteRange(0), default=1e-5, show_default=True, help="The absolute tolerance.")
+@click.option("--rtol", type=FiniteRange(0), help="The tolerance for floats, relative to the expected value. Default: by their type.")
+@click.option("--atol", type=FiniteRange(0), help="The absolute tolerance. Default: by the type; 0 for integers.")
 @click.option("--timeout", type=FiniteRange(0, min_open=True), default=120, show_default=True, metavar="SECONDS",
-              help="The time limit for one launch with its build.")  # fmt: skip
+              help="The time limit for the two launches of a candidate with its build.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
@@ -47,23 +48,24 @@ def command(
     function: str | None,
     arguments: tuple[str, ...],
     threads: str | None,
+    grid: str | None,
     block: str | None,
-    rtol: float,
-    atol: float,
+    rtol: float | None,
+    atol: float | None,
     timeout: float,
     as_json: bool,
 ) -> None:
     """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of FUNCTION, or of all functions, and compare.
 
-    Each candidate runs on each device of this machine that it fits, in another process and under a guard, with the same random inputs from
-    its interface. A candidate that ends the process has failed. A function that cannot be called from its interface alone is listed with
-    the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get it.
+    Each candidate runs twice on each device of this machine that it fits, in another process and under a guard, with the same random
+    inputs from its interface. A candidate that ends the process has failed. A function that cannot be called from its interface alone is
+    listed with the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get it.
     """
     quiet_drivers()
     if function and "=" in function:
         arguments, function = (function, *arguments), None
     given = split_assignments(arguments, "verify")
-    sizes = {name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("block", block)) if text}
+    sizes = {name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text}
     with plugins_at_work():
         verification = verify(open_file(file)[1], function, given, **sizes, rtol=rtol, atol=atol, timeout=timeout)
     if as_json:

@@ -1,0 +1,276 @@
+"""What `devmod.verify` finds: twelve wrong candidates, and innocent ones that look like them. docs/run-and-bench.md has the table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import devmod
+from devmod_conformance.checks import first_device
+
+DOCS = Path(__file__).parents[1] / "docs"
+BLOCK = "__attribute__((reqd_work_group_size({}, 1, 1)))"
+SQUARE = "__attribute__((reqd_work_group_size(16, 16, 1)))"
+I = "uint i = get_global_id(0);"  # noqa: E741 - the kernels' name
+
+
+class Pair(NamedTuple):
+    """A kernel, and another candidate of it: a wrong one, or an innocent one that looks wrong."""
+
+    label: str
+    parameters: str
+    sound: str
+    other: str
+    attributes: str = BLOCK.format(64)
+    other_attributes: str = ""
+
+
+WRONG = {
+    "local_id": Pair(
+        "the local number of a thread for the global one",
+        "__global float *y, __global const float *x, uint n",
+        f"{I} if (i < n) y[i] = 2 * x[i];",
+        "uint i = get_local_id(0); if (i < n) y[i] = 2 * x[i];",
+    ),
+    "last": Pair(
+        "the last element lost",
+        "__global float *y, uint n",
+        f"{I} if (i < n) y[i] = i;",
+        f"{I} if (i < n - 1) y[i] = i;",
+    ),
+    "axes": Pair(
+        "axes exchanged",
+        "__global float *y, __global const float *x, uint width, uint height",
+        "uint a = get_global_id(0), b = get_global_id(1); if (a < width && b < height) y[b * width + a] = x[b * width + a] + 1;",
+        "uint a = get_global_id(0), b = get_global_id(1); if (a < height && b < width) y[b * width + a] = x[b * width + a] + 1;",
+        SQUARE,
+    ),
+    "stride": Pair(
+        "the stride of the other axis",
+        "__global float *y, __global const float *x, uint width, uint height",
+        "uint a = get_global_id(0), b = get_global_id(1); if (a < width && b < height) y[a * height + b] = x[b * width + a];",
+        "uint a = get_global_id(0), b = get_global_id(1); if (a < width && b < height) y[a * width + b] = x[b * width + a];",
+        SQUARE,
+    ),
+    "overflow": Pair(
+        "an integer that overflows",
+        "__global int *y, int n",
+        f"{I} if (i < n) y[i] = n * n * n;",
+        f"{I} if (i < n) y[i] = (short)(n * n * n);",
+    ),
+    "narrow": Pair(
+        "a sum in float16",
+        "__global float *y, __global const float *x, uint n",
+        "if (get_global_id(0) == 0) { float s = 0; for (uint j = 0; j < n; ++j) s += x[j]; y[0] = s; }",
+        "if (get_global_id(0) == 0) { uint h[1]; float s = 0; for (uint j = 0; j < n; ++j) "
+        "{ vstore_half(s + x[j], 0, (half *)h); s = vload_half(0, (half *)h); } y[0] = s; }",
+    ),
+    "digit": Pair(
+        "a constant that is wrong in its fifth digit",
+        "__global float *y, __global const float *x, uint n",
+        f"{I} if (i < n) y[i] = 3.1416f * x[i];",
+        f"{I} if (i < n) y[i] = 3.1415f * x[i];",
+    ),
+    "unwritten": Pair(
+        "an output that is not written",
+        "__global float *y, __global float *z, uint n",
+        f"{I} if (i < n) {{ y[i] = 5; z[i] = 1; }}",
+        f"{I} if (i < n) z[i] = 1 + 0 * y[i];",
+    ),
+    "bytes": Pair(
+        "bytes in the other order",
+        "__global uint *y, uint n",
+        f"{I} if (i < n) y[i] = 0xff102030u;",
+        f"{I} if (i < n) y[i] = 0xff302010u;",
+    ),
+    "invalid": Pair(
+        "NaN for some inputs",
+        "__global float *y, __global const float *x, uint n",
+        f"{I} if (i < n) y[i] = x[i] > 0.5f ? sqrt(x[i] - 0.5f) : 0;",
+        f"{I} if (i < n) y[i] = sqrt(x[i] - 0.5f);",
+    ),
+    "reversed": Pair(
+        "a missing barrier",
+        "__global float *y, __global const float *x, uint n",
+        "__local float t[64]; uint l = get_local_id(0); t[l] = x[get_global_id(0)]; barrier(CLK_LOCAL_MEM_FENCE); "
+        "y[get_global_id(0)] = t[63 - l];",
+        "__local float t[64]; uint l = get_local_id(0); t[l] = x[get_global_id(0)]; y[get_global_id(0)] = t[63 - l];",
+    ),
+    "race": Pair(
+        "a race",
+        "__global int *y, uint n",
+        f"{I} if (i < n) atomic_inc(&y[0]);",
+        f"{I} if (i < n) y[0] += 1;",
+    ),
+}
+INNOCENT = {
+    "order": Pair(
+        "a sum in another order",
+        "__global float *y, __global const float *x, uint n",
+        "if (get_global_id(0) == 0) { float s = 0; for (uint j = 0; j < n * n; ++j) s += x[j]; y[0] = s; }",
+        "if (get_global_id(0) == 0) { float s = 0, t = 0; for (uint j = 0; j < n * n; j += 2) { s += x[j]; t += x[j + 1]; } y[0] = s + t; }",
+    ),
+    "fused": Pair(
+        "a fused multiply-add",
+        "__global float *y, __global const float *x, float a, uint n",
+        f"{I} if (i < n) {{ float p = a * x[i]; y[i] = p - y[i]; }}",
+        f"{I} if (i < n) y[i] = fma(a, x[i], -y[i]);",
+    ),
+    "cancellation": Pair(
+        "a difference of sums in another order",
+        "__global float *y, __global const float *x, uint n",
+        f"{I} if (i < n) {{ float s = 0; for (uint j = 0; j < n; ++j) s += x[j] - x[i + j]; y[i] = s; }}",
+        f"{I} if (i < n) {{ float s = 0, t = 0; for (uint j = 0; j < n; ++j) {{ s += x[j]; t += x[i + j]; }} y[i] = s - t; }}",
+    ),
+    "loop": Pair(
+        "a loop over the grid",
+        "__global float *y, uint n",
+        f"{I} if (i < n) y[i] = i;",
+        f"{I} for (; i < n; i += get_global_size(0)) y[i] = i;",
+        BLOCK.format(64),
+        BLOCK.format(32),
+    ),
+    "unbounded": Pair(
+        "other blocks, and no test of the bounds",
+        "__global float *y, uint n",
+        f"{I} y[i] = n;",
+        f"{I} y[i] = n;",
+        BLOCK.format(64),
+        BLOCK.format(256),
+    ),
+    "open_block": Pair(
+        "a block that the call chooses",
+        "__global float *y, uint n",
+        f"{I} if (i < n) y[i] = i;",
+        f"{I} if (i < n) y[i] = i;",
+        BLOCK.format(64),
+        " ",
+    ),
+    "exchanged": Pair(
+        "axes exchanged everywhere",
+        "__global float *y, __global const float *x, uint width, uint height",
+        "uint a = get_global_id(0), b = get_global_id(1); if (a < width && b < height) y[b * width + a] = x[b * width + a] + 1;",
+        "uint b = get_global_id(0), a = get_global_id(1); if (a < width && b < height) y[b * width + a] = x[b * width + a] + 1;",
+        SQUARE,
+    ),
+    "both_nan": Pair(
+        "NaN in both",
+        "__global float *y, __global const float *x, uint n",
+        f"{I} if (i < n) y[i] = sqrt(x[i] - 0.5f);",
+        f"{I} if (i < n) y[i] = sqrt(x[i] - 0.5f) + 0;",
+    ),
+    "atomics": Pair(
+        "a sum of integers in another order",
+        "__global int *y, __global const int *x, uint n",
+        f"{I} if (i < n) atomic_add(&y[0], x[i]);",
+        "if (get_global_id(0) == 0) for (uint j = 0; j < n; ++j) y[0] += x[n - 1 - j];",
+    ),
+    "rows": Pair(
+        "a row for each thread, of three sizes",
+        "__global float *y, __global const float *x, int batch, int rows, int columns",
+        "int i = get_global_id(0); if (i < batch * rows) for (int j = 0; j < columns; ++j) y[i * columns + j] = 2 * x[i * columns + j];",
+        "int i = get_global_id(0); if (i < batch * rows) for (int j = columns; j-- > 0;) y[i * columns + j] = 2 * x[i * columns + j];",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    first_device("opencl")
+    monkeypatch.setenv("DEVMOD_DEVICE", "opencl:0,vulkan:0,webgpu:0")
+
+
+def outcomes(pairs: dict[str, Pair]) -> dict[str, tuple[devmod.Verification, str]]:
+    """Return the outcome of the other candidate of each pair, by its label."""
+
+    def source(body: str, attributes: str) -> str:
+        return "".join(
+            f"__kernel {getattr(pair, attributes) or pair.attributes} void {name}({pair.parameters}) {{ {getattr(pair, body)} }}\n"
+            for name, pair in pairs.items()
+        )
+
+    modules = devmod.compile(source("sound", "attributes"), "opencl"), devmod.compile(source("other", "other_attributes"), "opencl")
+    functions = devmod.verify(devmod.bundle(*modules, mixed=True)).functions
+    assert {compared[0].outcome for compared in functions.values()} == {"reference"}
+    return {pairs[name].label: compared[1].outcome for name, compared in functions.items()}
+
+
+def test_verify_finds_wrong_candidates() -> None:
+    found = outcomes(WRONG)
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|", (DOCS / "run-and-bench.md").read_text().partition("## Check a file")[2], re.MULTILINE)
+    expected = {label: outcome for label, outcome in rows if label in found}
+    by_luck = {label: found[label] for label, outcome in expected.items() if outcome == "by luck"}
+    assert found == expected | by_luck
+    assert len(expected) == 12
+
+
+def test_verify_accuses_no_innocent_candidate() -> None:
+    found = outcomes(INNOCENT)
+    assert found == dict.fromkeys(found, "agrees")
+
+
+def compare(*sources: str, target: str = "opencl", **options: object) -> tuple[devmod.Verification, list[tuple[str, str]]]:
+    """Return the verification of the candidates of one function `f`, and their outcomes and texts."""
+    modules = [devmod.compile(source, target) for source in sources]
+    verification = devmod.verify(devmod.bundle(*modules, mixed=True), **options)  # type: ignore[arg-type]
+    return verification, [(each.outcome, each.text) for each in verification.functions["f"]]
+
+
+OUTSIDE = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global float *y, int n) { y[get_global_id(0) + n * %s] = 1; }"
+
+
+def test_a_write_outside_that_every_candidate_makes_with_the_sizes_of_verify_is_no_error() -> None:
+    both, outcomes = compare(OUTSIDE % "16384", OUTSIDE % "16384")  # 16 * 16384 is the end of the array
+    assert (both.ok, [outcome for outcome, _ in outcomes]) == (True, ["not compared"] * 2)
+    assert outcomes[0][1].startswith(
+        "every candidate does this for n=16 with sizes that devmod chose: the opencl function 'f' has written outside"
+    )
+    assert outcomes[0][1].endswith(". Give the sizes: NAME=VALUE and --threads")
+    second, outcomes = compare(OUTSIDE % "2114", OUTSIDE % "2114")  # 124 * 2114 + 8 is the end of the array
+    assert (second.ok, [outcome for outcome, _ in outcomes]) == (True, ["reference", "agrees"])
+    assert "every candidate does this for n=124 with sizes that devmod chose: " in outcomes[1][1]
+    one, outcomes = compare(OUTSIDE % "1", OUTSIDE % "2114")
+    assert (one.ok, [outcome for outcome, _ in outcomes]) == (False, ["ran", "writes outside"])
+    given, outcomes = compare(*[OUTSIDE % "1"] * 2, arguments={"y": "zeros:float32[100]", "n": 90}, threads=64)
+    assert (given.ok, [outcome for outcome, _ in outcomes]) == (False, ["writes outside"] * 2)
+
+
+def test_an_array_that_another_candidate_writes_is_compared() -> None:
+    writes = "__kernel void f(__global float *y, __global float *z) { y[get_global_id(0)] = 5; z[get_global_id(0)] = 1; }"
+    reads = "__kernel void f(__global const float *y, __global float *z) { z[get_global_id(0)] = 1 + 0 * y[get_global_id(0)]; }"
+    for sources in ((writes, reads), (reads, writes)):
+        verification, outcomes = compare(*sources)
+        assert (verification.ok, outcomes[1][0], outcomes[1][1][:2]) == (False, "differs", "y[")
+
+
+@pytest.mark.parametrize(
+    ("type_", "sound", "passes", "fails"),
+    [
+        ("float", "x[i] / 3", "x[i] * (1 / 3.0f)", "x[i] * 0.3334f"),
+        ("double", "x[i] / 3", "x[i] * (1 / 3.0)", "(float)(x[i] / 3)"),
+        ("int", "i * 65537", "(i << 16) + i", "i * 65537 + 1"),
+        ("ulong", "i + (1ul << 60)", "(1ul << 60) + i", "i + (1ul << 60) + 1"),
+    ],
+)
+def test_the_tolerance_follows_the_type(type_: str, sound: str, passes: str, fails: str) -> None:
+    source = "__kernel void f(__global {0} *y, __global const {0} *x) {{ int i = get_global_id(0); y[i] = {1}; }}"
+    verification, outcomes = compare(*(source.format(type_, each) for each in (sound, passes, fails)))
+    assert [outcome for outcome, _ in outcomes] == ["reference", "agrees", "differs"], verification
+
+
+def test_results_of_bfloat16_are_compared() -> None:
+    module = devmod.compile("__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x3f80; }", "opencl")
+    other = devmod.compile("__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x4000; }", "opencl")
+    param = devmod.Param("y", "buffer", "bfloat16", "rw")
+
+    def bfloat16(module: devmod.Module) -> devmod.Module:
+        info = module.functions["f"]
+        assert info.interface is not None
+        fmap = {"f": devmod.FunctionInfo("f", ["handle"], info.launch_param_tags, (), info.interface.replace(params=[param]))}
+        return devmod.create("opencl", module.inspect_source().encode(), "cl", fmap)
+
+    verification = devmod.verify(devmod.bundle(bfloat16(module), bfloat16(module), bfloat16(other)))
+    assert [each.outcome for each in verification.functions["f"]] == ["reference", "agrees", "differs"], verification
