@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -274,3 +277,37 @@ def test_results_of_bfloat16_are_compared() -> None:
 
     verification = devmod.verify(devmod.bundle(bfloat16(module), bfloat16(module), bfloat16(other)))
     assert [each.outcome for each in verification.functions["f"]] == ["reference", "agrees", "differs"], verification
+
+
+@pytest.fixture
+def broken_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> devmod.Device:
+    """Let PoCL build nothing, in this process and in those that it starts."""
+    device = next((each for each in devmod.devices() if each.kind == "opencl" and each.name.startswith("pthread")), None)
+    if device is None or device.index == 0:
+        pytest.skip("no PoCL device behind another OpenCL device")
+    monkeypatch.delenv("DEVMOD_DEVICE")
+    monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "--no-such-flag")
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    return device
+
+
+def test_verify_leaves_out_a_device_that_runs_no_kernel(broken_device: devmod.Device) -> None:
+    source = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global int *y, int n) { y[get_global_id(0)] = n; }"
+    verification, outcomes = compare(source, source)
+    assert (verification.ok, [outcome for outcome, _ in outcomes]) == (True, ["reference", "left out", "agrees", "left out"])
+    assert outcomes[1][1].startswith(f"opencl:{broken_device.index} runs no small kernel either: ")
+    assert str(verification).splitlines()[-1] == "2 candidates compared on 1 device"
+    wrong, outcomes = compare(source, source.replace("{ y", "{ *(__global volatile int *)(ulong)(n & 0) = 1; y"))  # on a device in order
+    assert (wrong.ok, [outcome for outcome, _ in outcomes]) == (False, ["ran", "left out", "failed", "left out"])
+
+
+def test_doctor_runs_a_kernel_on_each_device(broken_device: devmod.Device) -> None:
+    rows = [each for each in devmod.doctor("opencl").checks if each.part == "kernel"]
+    assert [each.state for each in rows] == ["problem"]
+    place = f"opencl:{broken_device.index} ({broken_device.name})"
+    assert rows[0].text.startswith(f"{place} does not run a small kernel: ")
+    done = subprocess.run(
+        [sys.executable, "-m", "devmod", "doctor", "opencl"], capture_output=True, text=True, check=False,
+        env={**os.environ, "POCL_EXTRA_BUILD_FLAGS": ""},
+    )  # fmt: skip
+    assert (done.returncode, "; a small kernel runs" in done.stdout) == (0, True)

@@ -54,8 +54,8 @@ class Check(NamedTuple):
     kind
         The kind of backend, or "devmod".
     part
-        "runtime", "devices", "driver" (its libraries, with each place where they were looked for) or "compiler" of a kind, "hook" for a
-        plugin's check that failed, or another word of a plugin's; "versions" or "caches" of devmod.
+        "runtime", "devices", "kernel" (a small one on each device), "driver" (its libraries, with each place where they were looked for) or
+        "compiler" of a kind, "hook" for a plugin's check that failed, or another word of a plugin's; "versions" or "caches" of devmod.
     state
         "ok", "not installed", "no device" or "problem".
     text

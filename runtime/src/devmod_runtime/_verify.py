@@ -23,9 +23,10 @@ from devmod._plugins.devices import default_device, device_label
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
-from devmod.errors import ArgumentError, DevmodError, FormatError, GuardError, describe_error, function_not_found
+from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.worker import answer_items, answers
 from devmod_runtime._difference import worst_difference
+from devmod_runtime._doctor import device_problems
 from devmod_runtime._guard import guard
 from devmod_runtime._inputs import (
     Invented,
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
 
-_OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "not compared")
+_OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "left out", "not compared")
+_UNLAUNCHED = ("left out", "not compared")
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "writes outside", "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
@@ -86,7 +88,7 @@ class Comparison(NamedTuple):
         The device such as "cuda:0"; "" if it was not launched.
     outcome
         "reference" for the first, with which the others are compared; "agrees"; "ran" alone; "differs"; "writes outside" of an array;
-        "failed"; "not compared".
+        "failed"; "left out" for a device that runs no small kernel either, or lacks what the candidate needs; "not compared".
     text
         Why, or the worst error.
     """
@@ -455,6 +457,12 @@ class _Trials:
         results = answers(__name__, requests, _launch, timeout, here=lambda request: request["kind"] in in_process)
         for each, (_, end) in zip(launched, results, strict=True):
             each.outcomes.extend(_read_outcomes(each.request, str(end or "")))
+        failed = [each for each in launched if each.outcomes[-1]["outcome"] == "failed"]
+        problems = device_problems([*dict.fromkeys(each.device for each in failed)]) if failed else {}
+        for each in failed:
+            if each.device in problems:
+                text = f"{each.device} runs no small kernel either: {problems[each.device]}"
+                each.outcomes[:] = [{"outcome": "left out", "text": text}]
 
 
 def main(request: dict[str, Any]) -> None:
@@ -522,6 +530,8 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     except ArgumentError as error:
         about = {"kind": error.kind, "function": error.function, "argument": error.argument}
         yield {"outcome": "error", "text": str(error), "about": about}
+    except DeviceNotFoundError as error:
+        yield {"outcome": "left out", "text": f"{request['device']}: {error}"}
     except DevmodError as error:
         yield {"outcome": "failed", "text": str(error)}
     except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
@@ -565,7 +575,7 @@ def _compare(planned: Sequence[_Planned], rtol: float | None, atol: float | None
             text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
         notes = [*dict.fromkeys(each["text"] for each in each.outcomes[:number]), text]
         if not each.is_compared(unsound):
-            is_launched = outcome != "not compared" or number == unsound
+            is_launched = outcome not in _UNLAUNCHED or number == unsound
             yield Comparison(each.label, each.device if is_launched else "", outcome, text)
         elif is_alone:
             yield Comparison(each.label, each.device, "ran", "; ".join(filter(None, ["nothing to compare with", *notes])))
@@ -581,7 +591,8 @@ def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
     """Return the number of the launch in which every candidate writes outside, or fails after an earlier launch, for invented sizes."""
     for number in range(2):
         outcomes = [each.outcomes[number] for each in planned if len(each.outcomes) > number]
-        names = {each["outcome"] for each in outcomes} - {"not compared"}
+        outcomes = [each for each in outcomes if each["outcome"] not in _UNLAUNCHED]
+        names = {each["outcome"] for each in outcomes}
         if names and names <= {"writes outside", "failed"} and all(each.get("is_invented", number) for each in outcomes):
             return number if number or names == {"writes outside"} else None
     return None
