@@ -17,7 +17,7 @@ from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
 from devmod_opencl._pocl import name_processor
 from devmod_readers.options.opencl import is_supported
-from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted
+from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted, wait_interruptibly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -431,7 +431,7 @@ class OpenCLKernel(Kernel):
         handle = self._with_arguments(values)
         try:
             event = _enqueue(stream.queue, handle, shape[0], shape[1])
-            event.wait()
+            wait_interruptibly(event.wait)
         except _driver.Error as error:
             raise self._launch_error(error) from error
         try:
