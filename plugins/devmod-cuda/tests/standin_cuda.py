@@ -62,6 +62,7 @@ class Cuda(Vendor):
         "free": "cuMemFree",
         "instantiate_graph": "cuGraphInstantiateWithFlags",
         "is_event_done": "cuEventQuery",
+        "is_stream_done": "cuStreamQuery",
         "launch": "cuLaunchKernelEx",
         "launch_graph": "cuGraphLaunch",
         "retain_primary_context": "cuDevicePrimaryCtxRetain",

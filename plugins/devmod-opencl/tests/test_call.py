@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import Any
 
 import numpy as np
 import pytest
+from interruptible import HANGS, interruptible_python
 
 import devmod
 from devmod import Local
@@ -150,3 +153,41 @@ def test_the_docstring_has_the_origin_and_the_candidates(module: Any) -> None:
         assert lines[lines.index("Origin") + 2].startswith("    target 'opencl', libclang ")
         assert lines[-1] == "    from '<text>'"
     assert "Variants\n--------\n    opencl/cl\n" in (devmod.bundle(module)["axpy"].__doc__ or "")
+
+
+#: Waits for a kernel that never ends, and ends at once after the interrupt: a runtime may wait for the kernel at its own end.
+ENDLESS = """
+import os, signal, sys, threading
+import numpy as np, devmod
+device = devmod.device("opencl")
+endless = devmod.compile(sys.argv[1], "opencl")["endless"].on(device)
+host = np.zeros(64, "int32")
+x = device.from_numpy(host)
+endless(x, 0, threads=64)  # it is built, and ends
+device.synchronize()
+waits = {
+    "stream": device.default_stream.synchronize,
+    "event": lambda: device.default_stream.record().synchronize(),
+    "array": x.numpy,
+    "time": lambda: endless.bind(x, 1, threads=64).time(),
+    "host array": lambda: endless(host, 1, grid=1, block=64),
+}
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    if sys.argv[2] in ("stream", "event", "array"):
+        endless(x, 1, threads=64)
+    waits[sys.argv[2]]()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
+@pytest.mark.parametrize("what", ["stream", "event", "array", "time", "host array"])
+def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, device: Any) -> None:
+    source = "kernel void endless(global volatile int *x, int on) { while (on && x[0] == 0) { } x[1] = 1; }"
+    done = subprocess.run(
+        interruptible_python("-W", "ignore", "-c", ENDLESS, source, what), capture_output=True, text=True, timeout=HANGS, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

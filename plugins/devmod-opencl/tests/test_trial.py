@@ -229,3 +229,56 @@ def test_a_processor_that_pocl_does_not_know(allowed: str, device: Any, tmp_path
         "in the memory of this process"
     )
     assert process.stdout.strip() == ("2.0" if allowed else expected)
+
+
+BUILD = """
+import sys, numpy as np, devmod
+info = devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"], ["blockIdx.x", "threadIdx.x"])
+out = np.zeros(64, "float32")
+try:
+    devmod.create("opencl", sys.argv[1].encode(), "cl", {"add": info})["add"](np.ones(64, "float32"), np.ones(64, "float32"), out, 64, grid=1, block=64)
+    print(out[0])
+except devmod.ToolchainNotFoundError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("size", "is_enough"), [("64k", False), ("16m", True)])
+def test_a_full_disk_of_pocls_cache_is_an_error(size: str, is_enough: bool, device: Any, tmp_path: Path) -> None:
+    if device.platform != _driver.POCL:
+        pytest.skip("the device is not PoCL's")
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@"', str(small)]
+    if not shutil.which("unshare") or subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine permits no mount in a namespace")
+    env = os.environ | {"POCL_CACHE_DIR": str(small / "pocl"), "DEVMOD_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([*mount, sys.executable, "-c", BUILD, ADD], env=env, capture_output=True, text=True, timeout=600, check=False)
+    text = (
+        f"{device.name} cannot compile kernels: PoCL writes them to {str(small / 'pocl')!r}, whose disk has 65536 bytes free; a build needs "
+        "2097152, and PoCL ends the process without them. Free space on that disk, or set POCL_CACHE_DIR to a folder on another one"
+    )
+    assert (done.returncode, done.stdout) == (0, "2.0\n" if is_enough else f"{text}\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"POCL_CACHE_DIR": "/a", "XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/a"),
+        ({"XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/b/pocl/kcache"),
+        ({"HOME": "/c"}, "/c/.cache/pocl/kcache"),
+        ({}, "/tmp/pocl/kcache"),
+    ],
+)
+def test_the_error_names_the_folder_that_pocl_uses(
+    variables: dict[str, str], folder: str, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if device.platform != _driver.POCL:
+        pytest.skip("the device is not PoCL's")
+    for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))  # type: ignore[attr-defined]
+    with pytest.raises(devmod.ToolchainNotFoundError, match=f"PoCL writes them to '{folder}', whose disk has 0 bytes free"):
+        devmod.create("opencl", f"// {folder}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]

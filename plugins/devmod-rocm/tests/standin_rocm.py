@@ -65,6 +65,7 @@ class Rocm(Vendor):
         "free": "hipFree",
         "instantiate_graph": "hipGraphInstantiateWithFlags",
         "is_event_done": "hipEventQuery",
+        "is_stream_done": "hipStreamQuery",
         "launch": "hipModuleLaunchKernel",
         "launch_graph": "hipGraphLaunch",
         "synchronize_context": "hipDeviceSynchronize",

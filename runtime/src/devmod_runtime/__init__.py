@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from devmod_runtime._trial import was_killed as was_killed
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
+    from devmod_runtime._uninterrupted import wait_interruptibly as wait_interruptibly
     from devmod_runtime._verify import Verification as Verification
     from devmod_runtime._verify import verify as verify
 
@@ -140,6 +141,7 @@ _HOME = {
     "specialize_constants": "_launch.constants",
     "specialize_source": "_programs",
     "verify": "_verify",
+    "wait_interruptibly": "_uninterrupted",
     "was_killed": "_trial",
     "write_access": "_launch.arguments",
 }

@@ -43,6 +43,19 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
     return result  # type: ignore[no-any-return]
 
 
+def wait_interruptibly(wait: Callable[[], object]) -> None:
+    """Call a function of a driver that waits, so that KeyboardInterrupt ends the wait of the main thread at once.
+
+    Another thread makes the call, and goes on with it after an interrupt. Other threads, which no interrupt reaches, call it directly.
+    """
+    from threading import get_ident, main_thread
+
+    if get_ident() == main_thread().ident:
+        call_uninterrupted(wait)
+    else:
+        wait()
+
+
 def has_uninterrupted_calls() -> bool:
     """Return whether a call of `call_uninterrupted` is not complete."""
     if _requests:

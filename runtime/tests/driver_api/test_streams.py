@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interruptible import HANGS
 from vendor import Vendor
 
 import devmod
-from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_streams
+from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_streams, run_in_threads
+from devmod_runtime.driver_api import handles
 from devmod_simulators import StandinDriver
 
 
@@ -150,3 +152,31 @@ def test_a_number_is_no_stream(device: Any, add: Any, b: Any, c: Any, value: Any
         add(b, b, c, 64, grid=1, block=64, stream=value)
     assert str(caught.value).startswith(f"the {vendor.kind} function 'add' was given stream=, which is ")
     assert str(caught.value).endswith(f": expected a stream of kind {vendor.kind}")
+
+
+@pytest.mark.parametrize("what", ["stream", "event", "device"])
+def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
+    what: str, device: Any, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short wait is in the thread itself, and so is one that no interrupt reaches."""
+    stream = device.stream()
+    waits = {"stream": stream.synchronize, "event": stream.record().synchronize, "device": device.synchronize}
+    driver, threads, call = device.context.driver, [], device.context.driver.call
+
+    def recorded(operation: str, *values: Any) -> Any:
+        if operation.startswith("synchronize_"):
+            threads.append(threading.get_ident())
+        return call(operation, *values)
+
+    monkeypatch.setattr(driver, "call", recorded)
+    monkeypatch.setattr(handles, "_SHORT_WAIT", HANGS)
+    waits[what]()
+    monkeypatch.setattr(handles, "_SHORT_WAIT", 0)
+    query = "is_event_done" if what == "event" else "is_stream_done"
+    vendor.fail(query, 600)  # not ready
+    waits[what]()
+    run_in_threads(lambda _: waits[what](), [0])
+    own = threading.get_ident()
+    vendor.succeed()
+    assert [each == own for each in threads] == [True, False, False]
+    assert threads[2] != threads[1]

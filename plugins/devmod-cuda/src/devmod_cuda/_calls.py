@@ -83,6 +83,7 @@ FUNCTIONS = {
     "create_stream": DriverFunction("cuStreamCreate", (_handle,), (_number,)),
     "destroy_stream": DriverFunction("cuStreamDestroy", (), (_handle,), "cuStreamDestroy_v2"),
     "synchronize_stream": DriverFunction("cuStreamSynchronize", (), (_handle,)),
+    "is_stream_done": DriverFunction("cuStreamQuery", (), (_handle,)),
     "wait_event": DriverFunction("cuStreamWaitEvent", (), (_handle, _handle, _number)),
     "create_event": DriverFunction("cuEventCreate", (_handle,), (_number,)),
     "destroy_event": DriverFunction("cuEventDestroy", (), (_handle,), "cuEventDestroy_v2"),

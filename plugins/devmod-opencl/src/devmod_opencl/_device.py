@@ -16,7 +16,7 @@ from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._pocl import name_processor
-from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
+from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver, wait_interruptibly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class OpenCLEvent(Event):
     def synchronize(self) -> None:
         check_driver("opencl")
         try:
-            self.handle.wait()
+            wait_interruptibly(self.handle.wait)
         except _driver.Error as error:
             raise driver_error(f"{self.device} reports a fault of a launch", error) from error
 
@@ -108,7 +108,7 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
     """
     check_driver("opencl")
     try:
-        queue.finish()
+        wait_interruptibly(queue.finish)
     except _driver.Error as error:
         raise driver_error(f"{device} reports a fault of a launch", error) from error
 

@@ -15,9 +15,9 @@ from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, no_time
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
-from devmod_opencl._pocl import name_processor
+from devmod_opencl._pocl import check_space, name_processor
 from devmod_readers.options.opencl import is_supported
-from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted
+from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted, wait_interruptibly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ class OpenCLPrograms(Programs):
     def _build(self, device: OpenCLDevice) -> Any:
         if self.fmt == "il" and not _supports(device, "il"):
             raise _no_il(str(device), "does not support")
+        check_space(device.handle)
         name_processor(device.handle)
         try_linker(device)
         if self.fmt in ("cl", "il"):
@@ -433,7 +434,7 @@ class OpenCLKernel(Kernel):
         handle = self._with_arguments(values)
         try:
             event = _enqueue(stream.queue, handle, shape[0], shape[1])
-            event.wait()
+            wait_interruptibly(event.wait)
         except _driver.Error as error:
             raise self._launch_error(error) from error
         try:

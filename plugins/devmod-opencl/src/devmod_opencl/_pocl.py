@@ -1,4 +1,4 @@
-"""PoCL on processors that are newer than its LLVM.
+"""PoCL on processors that are newer than its LLVM, and with a full disk.
 
 PoCL passes LLVM's name of the processor to clang. For an unknown processor this name is "generic", which clang refuses for x86-64.
 Every build then fails with "unknown target CPU 'generic'" (https://github.com/pocl/pocl/issues/1049), and neither an option nor a
@@ -9,13 +9,16 @@ the record is not public. It is read through /proc/self/mem, where a wrong addre
 "generic" that follows a pointer to "x86_64-…-linux-gnu" is changed. The first such pair belongs to the device; the memory after its
 record may be the record of the next device.
 
-Remove this file when the oldest supported PoCL has a newer LLVM.
+Remove `name_processor` when the oldest supported PoCL has a newer LLVM.
+
+PoCL's LLVM ends the process if it cannot write to PoCL's cache, so the free space is checked before a build.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
 
 from devmod.backend import environment_flag
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "DEVMOD_OPENCL_POCL_CPU"
 _RECORD = 4096
+#: The bytes that a build needs for a while: one kernel of a line needs between 0.8 and 1.6 MB, and leaves 50 kB.
+_NEEDED = 2 << 20
 #: LLVM 14's names of the levels of x86-64, best first, and the processor flags of each.
 _LEVELS: tuple[tuple[bytes, set[str]], ...] = (
     (b"x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
@@ -37,6 +42,42 @@ _LEVELS: tuple[tuple[bytes, set[str]], ...] = (
 )
 #: The names that PoCL's records point to after a repair. They must stay in memory.
 _names = {name: ctypes.create_string_buffer(name) for name, _ in _LEVELS}
+
+
+def check_space(device: Any) -> None:
+    """Check that PoCL's cache has space for a build.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        It has too little.
+    """
+    if device.platform.name != POCL:
+        return
+    folder = _cache_folder()
+    existing = folder
+    while not os.path.isdir(existing) and existing != os.path.dirname(existing):
+        existing = os.path.dirname(existing)
+    try:
+        free = shutil.disk_usage(existing).free
+    except OSError:
+        return
+    if free < _NEEDED:
+        raise ToolchainNotFoundError(
+            f"{device.name} cannot compile kernels: PoCL writes them to {folder!r}, whose disk has {free} bytes free; a build needs "
+            f"{_NEEDED}, and PoCL ends the process without them. Free space on that disk, or set POCL_CACHE_DIR to a folder on another one",
+            kind="opencl",
+        )
+
+
+def _cache_folder() -> str:
+    """Return the folder that PoCL uses by its rules."""
+    environment = os.environ.get
+    if folder := environment("POCL_CACHE_DIR"):
+        return os.path.abspath(folder)
+    if folder := environment("XDG_CACHE_HOME") or ((home := environment("HOME")) and os.path.join(home, ".cache")):
+        return os.path.join(folder, "pocl", "kcache")
+    return "/tmp/pocl/kcache"  # noqa: S108 - PoCL's
 
 
 def name_processor(device: Any) -> None:

@@ -151,11 +151,12 @@ def main(request: dict[str, Any]) -> None:
     data = b64decode(request["program"])
     report = answer_writer()
     from devmod_opencl._device import devices
-    from devmod_opencl._pocl import name_processor
+    from devmod_opencl._pocl import check_space, name_processor
 
     device = next((each for each in devices() if each.identity == request["device"]), None)
     if device is not None:
         try:
+            check_space(device.handle)
             name_processor(device.handle)
             if request.get("source"):
                 program = _driver.build_source(device.context, device.handle, data.decode(), (), "the source")

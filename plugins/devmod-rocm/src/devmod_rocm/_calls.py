@@ -68,6 +68,7 @@ FUNCTIONS = {
     "create_stream": DriverFunction("hipStreamCreateWithFlags", (_handle,), (_number,)),
     "destroy_stream": DriverFunction("hipStreamDestroy", (), (_handle,)),
     "synchronize_stream": DriverFunction("hipStreamSynchronize", (), (_handle,)),
+    "is_stream_done": DriverFunction("hipStreamQuery", (), (_handle,)),
     "wait_event": DriverFunction("hipStreamWaitEvent", (), (_handle, _handle, _number)),
     "stream_context": DriverFunction("hipStreamGetDevice", (c_int,), (_handle,), results_last=True),
     "create_event": DriverFunction("hipEventCreateWithFlags", (_handle,), (_number,)),

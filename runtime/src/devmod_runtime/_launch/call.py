@@ -164,14 +164,11 @@ class Call:
             fields, memory = values[number], memories[transfer_number]
             values[number] = memory if fields is None else (device, memory, fields)
         result = self.enqueue(values)
-        is_complete = False
+        stream.synchronize()  # an interrupt may not end the wait of a copy
         for transfer, memory in zip(self.transfers, memories, strict=True):
             if transfer.back is not None and transfer.back.nbytes:
                 device.read(memory, transfer.back.write_target(), stream)
                 transfer.back.finish()
-                is_complete = True
-        if not is_complete:
-            stream.synchronize()
         return result
 
     # -- one argument

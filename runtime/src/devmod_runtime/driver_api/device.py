@@ -110,7 +110,7 @@ class DriverStream(Stream):
         context = self.device.context
         try:
             with self.lock, self.uncaptured(), context, context.driver.relaxed():
-                context.driver.call("synchronize_stream", self.handle)
+                context.wait("synchronize_stream", self.handle)
             self.device.transfers.finish()
         except DriverError as error:
             raise self.device.driver_error(f"{self.device} reports a fault of a launch", error) from error
@@ -156,7 +156,7 @@ class DriverEvent(Event):
         context = self.device.context
         try:
             with context, context.driver.relaxed():
-                context.driver.call("synchronize_event", self.handle)
+                context.wait("synchronize_event", self.handle)
             self.device.transfers.finish()
         except DriverError as error:
             raise self.device.driver_error(f"{self.device} reports a fault of a launch", error) from error
@@ -496,7 +496,7 @@ class DriverDevice(Device):
         context = self.context
         try:
             with uncaptured(self), context, context.driver.relaxed():
-                context.driver.call("synchronize_context")
+                context.wait("synchronize_context")
                 context.drain()
             self.transfers.finish()
         except DriverError as error:

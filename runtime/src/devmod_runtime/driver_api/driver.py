@@ -299,6 +299,14 @@ class Driver(ABC):
             raise
         return True
 
+    def is_done(self, query: str, handle: int) -> bool:
+        """Return False if the device has not reached the end of a stream or an event; True also for an error, which the wait raises."""
+        try:
+            self.call(query, handle)
+        except DriverError as error:
+            return error.name != self.api.not_ready
+        return True
+
     def elapsed_time(self, start: int, end: int) -> float:
         """Return the milliseconds between two events."""
         return float(self.call("elapsed_time", start, end))

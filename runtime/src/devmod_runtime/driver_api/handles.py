@@ -11,8 +11,9 @@ from _weakref import ref
 from collections import deque
 from contextlib import suppress
 from threading import RLock
+from time import perf_counter
 
-from devmod_runtime import fork_safe, lend
+from devmod_runtime import fork_safe, lend, wait_interruptibly
 from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
 
 TYPE_CHECKING = False
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
     from devmod_runtime import Lease
     from devmod_runtime.driver_api.driver import Driver
+
+
+#: The seconds for which a wait asks the driver whether it is over. Another thread takes as long to begin and end a wait.
+_SHORT_WAIT = 50e-6
 
 
 class Handle:
@@ -296,6 +301,27 @@ class Context:
         wait = _Wait()
         self.waits.add(ref(wait, self.waits.discard))
         return wait
+
+    def wait(self, operation: str, *handles: int) -> None:
+        """Call a function of the driver that waits for a stream, an event or the context. KeyboardInterrupt ends the wait at once.
+
+        Another thread waits if the device needs longer than `_SHORT_WAIT`. The context is current, and calls do not invalidate captures.
+        """
+
+        def wait_elsewhere() -> None:
+            with self, self.driver.relaxed():
+                self.driver.call(operation, *handles)
+
+        query = "is_event_done" if operation == "synchronize_event" else "is_stream_done"
+        unfinished = [*(handles or self.streams_in_use())]
+        limit = perf_counter() + _SHORT_WAIT
+        while unfinished:
+            if self.driver.is_done(query, unfinished[-1]):
+                unfinished.pop()
+            elif perf_counter() > limit:
+                wait_interruptibly(wait_elsewhere)
+                return
+        self.driver.call(operation, *handles)  # it raises the error of a launch
 
     def order(self, later: int, earlier: int) -> None:
         """Delay the later work of a stream until the present end of another one. The thread has the context as its current one."""
