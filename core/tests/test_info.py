@@ -424,3 +424,18 @@ def test_an_invalid_local_is_an_error(arguments: dict[str, Any], message: str) -
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.Local(**arguments)
     assert str(caught.value) == message
+
+
+def test_the_dtype_of_a_struct_that_ends_inside_the_padding_of_an_array() -> None:
+    halves = Member("b", "float16", 0, shape=(3,), strides=(16,))
+    dtype = Param("p", "uniform", "uint8x34", align=16, members=[halves]).dtype
+    assert dtype is not None
+    assert (dtype.itemsize, dtype["b"].shape, dtype["b"].base.itemsize) == (48, (3,), 16)
+    # The next member may lie in the padding.
+    dtype = Param("p", "uniform", "uint8x36", align=16, members=[halves, Member("c", "float16", 34)]).dtype
+    assert dtype is not None
+    assert dtype.fields is not None
+    assert dtype.fields["c"][1] == 34
+    with pytest.raises(devmod.FormatError) as caught:  # the elements of an array follow each other
+        _ = Param("p", "buffer", "uint8x34", align=16, members=[halves]).dtype
+    assert str(caught.value) == "NumPy has no dtype for this struct of 34 bytes in an array: the padding of its last member is cut off"

@@ -1037,3 +1037,66 @@ def test_functions_of_one_shader_have_their_own_places(device: Any, moved: str) 
         module[name](x, y, 1, 2, grid=1)
         results[name] = (int(x.numpy()[0]), int(y.numpy()[0]))
     assert results == {"one": (12, -12), "two": (21, -21) if moved == "scalars" else (-12, 12)}
+
+
+BFLOAT16 = """#version 450
+#extension GL_EXT_bfloat16 : require
+layout(local_size_x = 8) in;
+layout(binding = 0) readonly buffer X { bfloat16_t x[]; };
+layout(binding = 1) buffer Y { float y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; y[i] = float(x[i]); }
+"""
+
+
+@pytest.mark.row("R40")
+def test_bfloat16_is_a_capability_with_a_name_and_a_feature(device: Any) -> None:
+    f = compiled(BFLOAT16, "k")
+    if "bfloat16.shaderBFloat16Type" in device.physical.features:
+        y = np.zeros(8, "float32")
+        f["k"](np.arange(8).astype(pytest.importorskip("ml_dtypes").bfloat16), y, grid=1)
+        assert y.tolist() == [*range(8)]
+        return
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        f["k"]
+    assert str(caught.value) == (
+        START + f"needs the capability BFloat16TypeKHR, which {device} does not support (missing feature: shaderBFloat16Type)"
+    )
+
+
+def test_a_device_with_bfloat16(device: Any) -> None:
+    """A driver that has the extension. The package `vulkan` lacks its structure, so the test sets and reads its words."""
+    from devmod_vulkan._driver import ffi, instance, vk
+    from devmod_vulkan._physical import Physical
+
+    calls = instance().calls
+
+    def words_of(chain: Any) -> Any:
+        """Return the structure in the chain as words: sType and pNext, then the features."""
+        each = ffi.cast("VkBaseOutStructure *", chain)
+        while each.sType != 1000141000:
+            each = each.pNext
+        return ffi.cast("uint32_t *", each)
+
+    class Newer:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(calls, name)
+
+        def vkGetPhysicalDeviceFeatures2(self, handle: Any, chain: Any) -> None:
+            calls.vkGetPhysicalDeviceFeatures2(handle, chain)
+            words_of(chain)[4:7] = [1, 0, 1]
+
+        def vkEnumerateDeviceExtensionProperties(self, handle: Any, layer: Any, count: Any, out: Any) -> int:
+            code = calls.vkEnumerateDeviceExtensionProperties(handle, layer, count, out)
+            if out:
+                out[0].extensionName = b"VK_KHR_shader_bfloat16"
+            return int(code)
+
+    physical = Physical(device.physical.handle, Newer(), vk.VK_MAKE_VERSION(1, 3, 0))
+    assert physical.features & {f"bfloat16.shaderBFloat16{name}" for name in ("Type", "DotProduct", "CooperativeMatrix")} == {
+        "bfloat16.shaderBFloat16Type",
+        "bfloat16.shaderBFloat16CooperativeMatrix",
+    }
+    assert "BFloat16TypeKHR+BFloat16CooperativeMatrixKHR" in physical.arch
+    assert "VK_KHR_shader_bfloat16" in physical.needed_extensions
+    chain = physical.feature_chain(physical.features)  # with which the device is opened
+    assert list(words_of(chain["10"])[4:7]) == [1, 0, 1]

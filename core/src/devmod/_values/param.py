@@ -291,7 +291,8 @@ class Param(Value):
         """NumPy's dtype of a buffer's elements or of a value; None if the type is unknown.
 
         A struct has a structured dtype with the members' offsets and the struct's size, or ``V24`` for 24 bytes if its members are
-        unknown. A vector is a subarray. Three-vectors in a buffer or an array have four lanes if they take the memory of four.
+        unknown. It is longer than a struct that ends inside the padding of its last array. A vector is a subarray. Three-vectors in a
+        buffer or an array have four lanes if they take the memory of four.
 
         Raises
         ------
@@ -476,7 +477,10 @@ def param_dtype(param: Param) -> np.dtype[Any] | None:
     if is_value(members_by_value(param)):
         return _member_dtype(param.members[0])
     if param.members:
-        return struct_dtype(param.members, lanes)
+        dtype = struct_dtype(param.members, lanes)
+        if param.kind == "buffer" and dtype.itemsize != lanes:
+            raise FormatError(f"NumPy has no dtype for this struct of {lanes} bytes in an array: the padding of its last member is cut off")
+        return dtype
     if (code, bits) == (1, 8) and (param.align or param.kind == "uniform"):
         return np.dtype(f"V{lanes}")
     base = numpy_dtype(dtype_name((code, bits, 1)))
@@ -486,11 +490,15 @@ def param_dtype(param: Param) -> np.dtype[Any] | None:
 
 
 def struct_dtype(members: Sequence[Member], size: int) -> np.dtype[Any]:
-    """Return the structured dtype of a struct of `size` bytes. A member without a name is called ``f0`` by its number."""
+    """Return the structured dtype of a struct of `size` bytes. A member without a name is called ``f0`` by its number.
+
+    A struct may end before the padding of its last array does. NumPy's arrays have whole elements, so the dtype is longer then.
+    """
     names = [member.name or f"f{number}" for number, member in enumerate(members)]
-    formats = [_member_dtype(member) for member in members]
+    formats, offsets = [_member_dtype(member) for member in members], [member.offset for member in members]
+    padded = [offset + each.itemsize for member, each, offset in zip(members, formats, offsets, strict=True) if member.shape]
     try:
-        return np.dtype({"names": names, "formats": formats, "offsets": [member.offset for member in members], "itemsize": size})
+        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": max(size, *padded, 0)})
     except ValueError as error:
         raise FormatError(f"NumPy has no dtype for this struct of {size} bytes: {error}") from None
 

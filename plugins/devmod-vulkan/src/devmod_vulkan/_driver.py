@@ -61,7 +61,7 @@ _results = ffi.typeof("VkResult").elements
 
 def make(name: str, **fields: Any) -> Any:
     """Return a new struct as a pointer, with its sType set. The struct keeps the values of its fields alive."""
-    struct = ffi.new(f"{name} *")
+    struct = ffi.new(f"{name} *") if name not in _ADDED else _new_added(name)
     kind = _structure_types.get(name.removeprefix("Vk").upper())
     if kind is not None:
         struct.sType = kind
@@ -69,6 +69,24 @@ def make(name: str, **fields: Any) -> Any:
         setattr(struct, field, value)
     _referents[ref(struct, _referents.pop)] = fields
     return struct
+
+
+#: Structures of features that are newer than the package: the sType, and the features.
+_ADDED = {
+    "VkPhysicalDeviceShaderBfloat16FeaturesKHR": (
+        1000141000,
+        "shaderBFloat16Type, shaderBFloat16DotProduct, shaderBFloat16CooperativeMatrix",
+    )
+}
+
+
+def _new_added(name: str) -> Any:
+    from cffi import FFI  # it takes tens of milliseconds, and few devices have these features
+
+    kind, features = _ADDED[name]
+    own = FFI()
+    own.cdef(f"typedef struct {{ int32_t sType; void *pNext; uint32_t {features}; }} {name};")
+    return own.new(f"{name} *", {"sType": kind})
 
 
 def array(name: str, items: list[Any]) -> Any:

@@ -53,6 +53,9 @@ NEEDS: dict[int, tuple[str, ...]] = {
     4466: tuple(f"controls.shaderSignedZeroInfNanPreserveFloat{bits}" for bits in (16, 32, 64)),
     4467: tuple(f"controls.shaderRoundingModeRTEFloat{bits}" for bits in (16, 32, 64)),
     4468: tuple(f"controls.shaderRoundingModeRTZFloat{bits}" for bits in (16, 32, 64)),
+    5116: ("bfloat16.shaderBFloat16Type",),
+    5117: ("bfloat16.shaderBFloat16DotProduct",),
+    5118: ("bfloat16.shaderBFloat16CooperativeMatrix",),
     5302: ("12.runtimeDescriptorArray",),
     5304: ("12.shaderUniformTexelBufferArrayDynamicIndexing",),
     5305: ("12.shaderStorageTexelBufferArrayDynamicIndexing",),
@@ -99,6 +102,7 @@ STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
     "sizes": ("VkPhysicalDeviceSubgroupSizeControlFeaturesEXT", SUBGROUP_SIZE_CONTROL),
     "atomics": ("VkPhysicalDeviceShaderAtomicFloatFeaturesEXT", "VK_EXT_shader_atomic_float"),
     "matrix": ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", "VK_KHR_cooperative_matrix"),
+    "bfloat16": ("VkPhysicalDeviceShaderBfloat16FeaturesKHR", "VK_KHR_shader_bfloat16"),
 }
 
 #: What an interface can need, by the features of which a device has one.

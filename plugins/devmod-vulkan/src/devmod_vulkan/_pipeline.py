@@ -337,7 +337,8 @@ class Launchable:
         for index, (_, offset, size) in enumerate(pipeline.uniforms, len(places.buffers)):
             assert self._uniforms is not None
             entry = self._infos[index]
-            entry.buffer, entry.offset, entry.range = self._uniforms.buffer, self._uniforms.offset + offset, size
+            entry.buffer, entry.offset = self._uniforms.buffer, self._uniforms.offset + offset
+            entry.range = -(-size // 4) * 4  # Mesa's CPU device reads whole words, and gets 0 for one that is not all in the range
 
     def _write(self, at: tuple[int, int], kind: int, **info: Any) -> Any:
         """Return the VkWriteDescriptorSet of a binding."""
