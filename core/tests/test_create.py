@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from distributions import install
+from distributions import install, run
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
@@ -114,6 +114,22 @@ def test_a_broken_plugin_is_never_a_silent_fallback(register: Register) -> None:
         devmod.create_with_fallback("metal", *sample("metal"))
     assert str(caught.value) == "devmod.create.metal is broken: the function registered in this process returned str, not a devmod.Module"
     assert isinstance(devmod.create_with_fallback("vulkan", *sample("vulkan")), devmod.Module)
+
+
+@pytest.mark.row("R8", "R9", "R28")
+@pytest.mark.parametrize(("distributions", "error"), [(["acme-metal"], "PluginError"), (["acme-metal", "acme-two"], "ConflictError")])
+def test_an_entry_that_cannot_be_used_is_never_a_silent_fallback(distributions: list[str], error: str, tmp_path: Path) -> None:
+    for name in distributions:
+        install(tmp_path / "site", name, groups={"devmod.create": {"metal": "acme_metal:create"}})
+    (tmp_path / "site" / "acme_metal.py").write_text("import not_there\n")
+    program = """
+    import devmod
+    try:
+        print(devmod.create_with_fallback("metal", {}, "metal", {}))
+    except devmod.DevmodError as error:
+        print(type(error).__name__)
+    """
+    assert run(program, [tmp_path / "site"], tmp_path / "cache")[0] == f"{error}\n"
 
 
 @pytest.mark.row("R8", "R24")
