@@ -102,6 +102,9 @@ def test_each_failed_architecture_has_a_line_and_partial_keeps_the_others(capsys
     module = devmod.load("out.devmod")
     assert [each.origin and each.origin.target for each in module.imports] == ["rocm -arch=gfx90a", "rocm -arch=gfx1030"]
     assert devmod.dumps(module) == devmod.dumps(devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1030"))
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(Path("twice.hip"), "rocm -arch=gfx90a,gfx1100")
+    assert caught.value.__notes__ == ["The target was 'rocm -arch=gfx1100', of 'rocm -arch=gfx90a,gfx1100'"]
     (folder / "broken.cl").write_text("kernel void broken(global float *x) { oops; }\n")
     assert main(["compile", "twice.hip", "broken.cl", "-t", "rocm -arch=gfx1100", "-t", "opencl", "-o", "out.devmod", "--partial"]) == 1
     assert capsys.readouterr().err.splitlines()[1:] == [

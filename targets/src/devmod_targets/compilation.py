@@ -121,6 +121,8 @@ def compile_source(
             except CompileError as error:
                 if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
                     error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
+                if variant != target:
+                    error.add_note(f"The target was {str(variant)!r}, of {str(target)!r}")
                 raise
         return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
     except CompileError as error:
