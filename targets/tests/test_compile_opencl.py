@@ -561,3 +561,56 @@ def test_a_kernel_with_the_name_of_a_built_in_function_is_a_warning() -> None:
         devmod.CompileError, match="--werror turns this warning into an error: <text>:2: warning: the kernel 'step' has the name"
     ):
         devmod.compile(source, "opencl", options=["--werror"])
+
+
+# -- clang's warnings
+
+#: What ggml's argsort.cl and rope.cl do, and what Intel's compiler refuses.
+POINTERS = "kernel void k(global float *a, global int *b, ulong o) {\n  a = (global char *)((global char *)a + o); b[0] = a[0];\n}\n"
+POINTERS_WARNING = "<text>:2:5: warning: incompatible pointer types assigning to '__global float *__private' from '__global char *'"
+
+
+def test_clangs_warnings_have_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "swap.h").write_text("inline void swap(global int *a, global uint *b) { a = b; a[0] = 1; }\n")
+    source = tmp_path / "k.cl"
+    source.write_text(f'#include "swap.h"\n{POINTERS}')
+    with pytest.warns(UserWarning, match="clang has warnings") as caught:
+        devmod.compile(source, "opencl")
+    assert str(caught[0].message) == (
+        "clang has warnings about the OpenCL C source:\n"
+        "swap.h:1:53: warning: assigning to '__global int *__private' from '__global uint *__private' (aka '__global unsigned int *__private') "
+        "converts between pointers to integer types with different sign\n" + POINTERS_WARNING.replace("<text>:2", "k.cl:3")
+    )
+
+
+@pytest.mark.parametrize("option", ["--werror", "--strict"])
+def test_clangs_warnings_are_errors_of_a_strict_build(option: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(POINTERS, "opencl", options=option)
+    assert (
+        str(caught.value) == f"{option} turns this warning into an error: clang has warnings about the OpenCL C source:\n{POINTERS_WARNING}"
+    )
+
+
+def test_the_options_of_warnings_are_those_of_the_program() -> None:
+    """A device's compiler gets the options too."""
+    assert list(devmod.compile(POINTERS, "opencl", options="-w --strict").functions) == ["k"]
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(POINTERS, "opencl", options="-Werror")
+    assert str(caught.value) == f"the OpenCL C source does not compile: {POINTERS_WARNING.replace('warning', 'error')}"
+
+
+def test_what_sources_for_several_vendors_have_is_no_warning() -> None:
+    source = (
+        "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n#pragma OPENCL EXTENSION cl_qcom_reqd_sub_group_size : enable\n"
+        '__attribute__((qcom_reqd_sub_group_size("half")))\nkernel void k(global float *x) { x[get_global_id(0)] = 1; }\n'
+    )
+    assert devmod.compile(source, "opencl", options="--strict").functions["k"].interface is not None
+
+
+def test_a_warning_does_not_change_what_libclang_reads() -> None:
+    """An undeclared function may depend on the block; what clang warns about does not."""
+    with pytest.warns(UserWarning, match="clang has warnings"):
+        info = devmod.compile("kernel void k(global float *x) { int n; x[get_global_id(0)] = 1; x + 1; }", "opencl").functions["k"]
+    assert info.interface is not None
+    assert info.interface.open_block
