@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from build_project import built_failure
 from work import assert_linear
 
 import devmod
@@ -614,3 +615,82 @@ def test_a_warning_does_not_change_what_libclang_reads() -> None:
         info = devmod.compile("kernel void k(global float *x) { int n; x[get_global_id(0)] = 1; x + 1; }", "opencl").functions["k"]
     assert info.interface is not None
     assert info.interface.open_block
+
+
+# -- what depends on a device's compiler
+
+BRANCHES = """
+#ifdef cl_intel_subgroups
+kernel void of_intel(global float *x) { x[get_global_id(0)] *= 2; }
+#endif
+#if defined(__opencl_c_images) && !defined(cl_none)
+__kernel
+void with_images(global float *x) { x[get_global_id(0)] *= 2; }
+#endif
+#ifndef cl_khr_fp16
+kernel void without_half(global float *x) { x[get_global_id(0)] *= 2; }
+#else
+kernel void with_half(global float *x) { x[get_global_id(0)] *= 2; }
+#endif
+kernel void always(global float *x) { x[get_global_id(0)] *= 2; }
+"""
+
+
+def in_branch(name: str, condition: str, macro: str) -> str:
+    own = "and each device's compiler has its own macros"
+    return f". {name!r} is in a branch of {condition!r}, {own}: defines={{{macro!r}: 1}} compiles the branch"
+
+
+@pytest.mark.row("R25")
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("of_intel", in_branch("of_intel", "#ifdef cl_intel_subgroups", "cl_intel_subgroups")),
+        ("with_images", in_branch("with_images", "#if defined(__opencl_c_images) && !defined(cl_none)", "__opencl_c_images")),
+        ("without_half", ". Did you mean 'with_half'?"),
+        ("alway", ". Did you mean 'always'?"),
+        ("get_global_id", ""),
+    ],
+)
+def test_the_error_for_a_kernel_in_a_branch_names_the_macro(name: str, end: str) -> None:
+    module = devmod.compile(BRANCHES, "opencl")
+    assert list(module.functions) == ["with_half", "always"]
+    for each in (module, devmod.loads(devmod.dumps(module))):
+        with pytest.raises(devmod.FunctionNotFoundError) as caught:
+            each.get_function(name)
+        text = caught.value.args[0]
+        assert text == f"the opencl module has no function {name!r}; it has: 'with_half', 'always'{end}"
+    assert "of_intel" in devmod.compile(BRANCHES, "opencl", defines={"cl_intel_subgroups": 1}).functions
+
+
+@pytest.mark.parametrize("line", ["#define N 3", "constant int N = 3;", "typedef int N;", "constant float N[] = { 1 };", "  #  define N 3"])
+def test_the_error_for_an_undeclared_name_of_a_branch_names_the_macro(line: str, tmp_path: Path) -> None:
+    end = in_branch("N", "#ifdef cl_qcom_x", "cl_qcom_x")
+    source = tmp_path / "k.cl"
+    source.write_text(f"#ifdef cl_qcom_x\n{line}\n#endif\nkernel void k(global int *x) {{ x[0] = N + 1; }}\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, "opencl")
+    assert str(caught.value) == f"the OpenCL C source does not compile: k.cl:4:39: error: use of undeclared identifier 'N'{end}"
+    assert built_failure(source, "opencl") == str(caught.value).replace("defines={'cl_qcom_x': 1}", "defines = { cl_qcom_x = 1 }")
+
+
+def test_a_name_that_no_macro_of_a_device_decides_has_no_hint() -> None:
+    for head in (
+        "#ifdef MINE\n#define N 3\n#endif\n",
+        "#ifdef cl_x\n#else\n#undef cl_x\n#endif\n",
+        "#ifdef cl_x\nvoid f() { int i = N + 1; }\n#endif\n",
+    ):
+        with pytest.raises(devmod.CompileError) as caught:
+            devmod.compile(f"{head}kernel void k(global int *x) {{ x[0] = N; }}", "opencl")
+        assert str(caught.value).endswith("error: use of undeclared identifier 'N'")
+
+
+@pytest.mark.parametrize("name", ["float32", "half32", "uint32", "QCOM_REFERENCE_T", "qcom_image_t", "intel_sub_group_t"])
+def test_the_error_for_a_type_of_a_vendor_has_a_note(name: str) -> None:
+    for source in (f"kernel void k(global {name} *x) {{}}", f"kernel void k(global float *x) {{ {name} v; }}"):
+        with pytest.raises(devmod.CompileError) as caught:
+            devmod.compile(source, "opencl")
+        assert f"'{name}'. It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: " in str(caught.value)
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile("kernel void k(global float5 *x) {}", "opencl")
+    assert str(caught.value).endswith("unknown type name 'float5'")

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from devmod import Param
 from devmod.backend import find_spec
-from devmod.errors import CompileError, compile_error
+from devmod.errors import CompileError, compile_error, condition_hint
 from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
@@ -108,6 +108,12 @@ _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only"
 #: kernels, and an attribute of a vendor's subgroups in 32. No other warning is in more than two of the files of ggml, MNN and CLBlast.
 _COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+#: An unknown name that is a type of a vendor's devices: Qualcomm's vectors of 32 lanes, and names with a vendor's prefix.
+_VENDOR_TYPE = re.compile(r"'(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:qcom|intel|arm|amd|img|nv)_\w+)'", re.IGNORECASE)
+_OF_A_VENDOR = (
+    ". It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: put its kernels under a macro of these devices, "
+    "such as #ifdef cl_qcom_vector_image_ops"
+)
 #: The category of clang's errors about the operands of inline assembly, which depend on the device.
 _ASSEMBLY = "Inline Assembly Issue"
 _ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
@@ -272,7 +278,9 @@ def _parse(
         if diagnostic.severity == diagnostic.Warning:
             reports.append(f"{start}warning: {diagnostic.spelling}")
             continue
-        errors.append(f"{start}error: {diagnostic.spelling}")
+        hint = condition_hint(source.text, undeclared[1]) if undeclared else ""
+        vendor = _VENDOR_TYPE.search(diagnostic.spelling)
+        errors.append(f"{start}error: {diagnostic.spelling}{hint or (_OF_A_VENDOR if vendor else '')}")
         if len(errors) == MAX_ERRORS:
             break
     warnings += [f"{name_of(str(each.file))}:{each.line}:{each.column}: warning: inline assembly" for each in functions.assembly()]
