@@ -694,3 +694,13 @@ def test_the_error_for_a_type_of_a_vendor_has_a_note(name: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("kernel void k(global float5 *x) {}", "opencl")
     assert str(caught.value).endswith("unknown type name 'float5'")
+
+
+def test_a_look_up_in_a_strangers_source_takes_linear_work() -> None:
+    def look_up(count: int) -> None:
+        source = "#ifdef cl_x\n" + "#if cl_y\n" * count + "a" + " " * count + "*" * count + "\nname" * count + "f name" * count
+        module = devmod.create("opencl", source.encode(), "cl", {}, {})
+        with pytest.raises(devmod.FunctionNotFoundError):
+            module.get_function("name_")
+
+    assert_linear(lambda count: lambda: look_up(count), 500)

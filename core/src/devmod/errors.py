@@ -230,7 +230,8 @@ def condition_hint(source: str, name: str) -> str:
 
     if not name.isidentifier() or name not in source:
         return ""
-    definition = re.compile(rf"[ \t]*#[ \t]*define[ \t]+{name}\b|(?:^|.*[\w*][\s*]+){name}[ \t]*(?:[(=;\[]|$)")
+    # The bounds keep the work linear in the size of a stranger's text.
+    definition = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b|(?:^|[\w*][\s*]{{1,64}}){name}[ \t]{{0,64}}(?:[(=;\[]|$)")
     conditions: list[str] = []  # those that are open
     for line in source.splitlines():
         directive = re.match(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b", line)
@@ -239,7 +240,7 @@ def condition_hint(source: str, name: str) -> str:
                 conditions.pop()
             if directive[1] != "endif":
                 conditions.append(line.strip() if directive[1] in ("if", "ifdef", "elif") else "")
-        elif definition.match(line):
+        elif definition.search(line):
             for condition in reversed(conditions):
                 macro = re.search(r"(?<![!\w])(?:cl|__opencl_c)_\w+", re.sub(r"!\s*defined\s*\(?\s*\w+", "", condition))
                 if macro:
