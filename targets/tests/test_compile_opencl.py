@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from build_project import built_failure
 from work import assert_linear
 
 import devmod
@@ -601,3 +602,145 @@ def test_a_kernel_with_the_name_of_a_built_in_function_is_a_warning() -> None:
         devmod.CompileError, match="--werror turns this warning into an error: <text>:2: warning: the kernel 'step' has the name"
     ):
         devmod.compile(source, "opencl", options=["--werror"])
+
+
+# -- clang's warnings
+
+#: What ggml's argsort.cl and rope.cl do, and what Intel's compiler refuses.
+POINTERS = "kernel void k(global float *a, global int *b, ulong o) {\n  a = (global char *)((global char *)a + o); b[0] = a[0];\n}\n"
+POINTERS_WARNING = "<text>:2:5: warning: incompatible pointer types assigning to '__global float *__private' from '__global char *'"
+
+
+def test_clangs_warnings_have_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "swap.h").write_text("inline void swap(global int *a, global uint *b) { a = b; a[0] = 1; }\n")
+    source = tmp_path / "k.cl"
+    source.write_text(f'#include "swap.h"\n{POINTERS}')
+    with pytest.warns(UserWarning, match="clang has warnings") as caught:
+        devmod.compile(source, "opencl")
+    assert str(caught[0].message) == (
+        "clang has warnings about the OpenCL C source:\n"
+        "swap.h:1:53: warning: assigning to '__global int *__private' from '__global uint *__private' (aka '__global unsigned int *__private') "
+        "converts between pointers to integer types with different sign\n" + POINTERS_WARNING.replace("<text>:2", "k.cl:3")
+    )
+
+
+@pytest.mark.parametrize("option", ["--werror", "--strict"])
+def test_clangs_warnings_are_errors_of_a_strict_build(option: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(POINTERS, "opencl", options=option)
+    assert (
+        str(caught.value) == f"{option} turns this warning into an error: clang has warnings about the OpenCL C source:\n{POINTERS_WARNING}"
+    )
+
+
+def test_the_options_of_warnings_are_those_of_the_program() -> None:
+    """A device's compiler gets the options too."""
+    assert list(devmod.compile(POINTERS, "opencl", options="-w --strict").functions) == ["k"]
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(POINTERS, "opencl", options="-Werror")
+    assert str(caught.value) == f"the OpenCL C source does not compile: {POINTERS_WARNING.replace('warning', 'error')}"
+
+
+def test_what_sources_for_several_vendors_have_is_no_warning() -> None:
+    source = (
+        "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n#pragma OPENCL EXTENSION cl_qcom_reqd_sub_group_size : enable\n"
+        '__attribute__((qcom_reqd_sub_group_size("half")))\nkernel void k(global float *x) { x[get_global_id(0)] = 1; }\n'
+    )
+    assert devmod.compile(source, "opencl", options="--strict").functions["k"].interface is not None
+
+
+def test_a_warning_does_not_change_what_libclang_reads() -> None:
+    """An undeclared function may depend on the block; what clang warns about does not."""
+    with pytest.warns(UserWarning, match="clang has warnings"):
+        info = devmod.compile("kernel void k(global float *x) { int n; x[get_global_id(0)] = 1; x + 1; }", "opencl").functions["k"]
+    assert info.interface is not None
+    assert info.interface.open_block
+
+
+# -- what depends on a device's compiler
+
+BRANCHES = """
+#ifdef cl_intel_subgroups
+kernel void of_intel(global float *x) { x[get_global_id(0)] *= 2; }
+#endif
+#if defined(__opencl_c_images) && !defined(cl_none)
+__kernel
+void with_images(global float *x) { x[get_global_id(0)] *= 2; }
+#endif
+#ifndef cl_khr_fp16
+kernel void without_half(global float *x) { x[get_global_id(0)] *= 2; }
+#else
+kernel void with_half(global float *x) { x[get_global_id(0)] *= 2; }
+#endif
+kernel void always(global float *x) { x[get_global_id(0)] *= 2; }
+"""
+
+
+def in_branch(name: str, condition: str, macro: str) -> str:
+    own = "and each device's compiler has its own macros"
+    return f". {name!r} is in a branch of {condition!r}, {own}: defines={{{macro!r}: 1}} compiles the branch"
+
+
+@pytest.mark.row("R25")
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("of_intel", in_branch("of_intel", "#ifdef cl_intel_subgroups", "cl_intel_subgroups")),
+        ("with_images", in_branch("with_images", "#if defined(__opencl_c_images) && !defined(cl_none)", "__opencl_c_images")),
+        ("without_half", ". Did you mean 'with_half'?"),
+        ("alway", ". Did you mean 'always'?"),
+        ("get_global_id", ""),
+    ],
+)
+def test_the_error_for_a_kernel_in_a_branch_names_the_macro(name: str, end: str) -> None:
+    module = devmod.compile(BRANCHES, "opencl")
+    assert list(module.functions) == ["with_half", "always"]
+    for each in (module, devmod.loads(devmod.dumps(module))):
+        with pytest.raises(devmod.FunctionNotFoundError) as caught:
+            each.get_function(name)
+        text = caught.value.args[0]
+        assert text == f"the opencl module has no function {name!r}; it has: 'with_half', 'always'{end}"
+    assert "of_intel" in devmod.compile(BRANCHES, "opencl", defines={"cl_intel_subgroups": 1}).functions
+
+
+@pytest.mark.parametrize("line", ["#define N 3", "constant int N = 3;", "typedef int N;", "constant float N[] = { 1 };", "  #  define N 3"])
+def test_the_error_for_an_undeclared_name_of_a_branch_names_the_macro(line: str, tmp_path: Path) -> None:
+    end = in_branch("N", "#ifdef cl_qcom_x", "cl_qcom_x")
+    source = tmp_path / "k.cl"
+    source.write_text(f"#ifdef cl_qcom_x\n{line}\n#endif\nkernel void k(global int *x) {{ x[0] = N + 1; }}\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, "opencl")
+    assert str(caught.value) == f"the OpenCL C source does not compile: k.cl:4:39: error: use of undeclared identifier 'N'{end}"
+    assert built_failure(source, "opencl") == str(caught.value).replace("defines={'cl_qcom_x': 1}", "defines = { cl_qcom_x = 1 }")
+
+
+def test_a_name_that_no_macro_of_a_device_decides_has_no_hint() -> None:
+    for head in (
+        "#ifdef MINE\n#define N 3\n#endif\n",
+        "#ifdef cl_x\n#else\n#undef cl_x\n#endif\n",
+        "#ifdef cl_x\nvoid f() { int i = N + 1; }\n#endif\n",
+    ):
+        with pytest.raises(devmod.CompileError) as caught:
+            devmod.compile(f"{head}kernel void k(global int *x) {{ x[0] = N; }}", "opencl")
+        assert str(caught.value).endswith("error: use of undeclared identifier 'N'")
+
+
+@pytest.mark.parametrize("name", ["float32", "half32", "uint32", "QCOM_REFERENCE_T", "qcom_image_t", "intel_sub_group_t"])
+def test_the_error_for_a_type_of_a_vendor_has_a_note(name: str) -> None:
+    for source in (f"kernel void k(global {name} *x) {{}}", f"kernel void k(global float *x) {{ {name} v; }}"):
+        with pytest.raises(devmod.CompileError) as caught:
+            devmod.compile(source, "opencl")
+        assert f"'{name}'. It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: " in str(caught.value)
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile("kernel void k(global float5 *x) {}", "opencl")
+    assert str(caught.value).endswith("unknown type name 'float5'")
+
+
+def test_a_look_up_in_a_strangers_source_takes_linear_work() -> None:
+    def look_up(count: int) -> None:
+        source = "#ifdef cl_x\n" + "#if cl_y\n" * count + "a" + " " * count + "*" * count + "\nname" * count + "f name" * count
+        module = devmod.create("opencl", source.encode(), "cl", {}, {})
+        with pytest.raises(devmod.FunctionNotFoundError):
+            module.get_function("name_")
+
+    assert_linear(lambda count: lambda: look_up(count), 500)

@@ -42,10 +42,12 @@ def test_the_types_and_accesses_of_images() -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:clang has warnings")
 def test_a_typedef_of_an_image_is_an_image() -> None:
     assert images("typedef image2d_t picture;\nkernel void k(read_only picture a) {}") == [("2d", "r", "")]
 
 
+@pytest.mark.filterwarnings("ignore:clang has warnings")
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -87,6 +89,7 @@ def test_functions_of_one_name_have_samples_of_their_own() -> None:
     assert images(source) == [("2d", "r", "float"), ("3d", "r", "int")]
 
 
+@pytest.mark.filterwarnings("ignore:clang has warnings")
 def test_a_branch_that_is_not_compiled_may_have_another_sample() -> None:
     source = (
         f"{SAMPLER}kernel void k(read_only image2d_t a) {{\n#ifdef INTEGERS\n  read_imagei(a, S, (int2)(0));\n#else\n"
@@ -99,6 +102,7 @@ def test_a_branch_that_is_not_compiled_may_have_another_sample() -> None:
 # -- needs
 
 
+@pytest.mark.filterwarnings("ignore:clang has warnings")
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

@@ -280,6 +280,7 @@ def test_a_macro_with_another_value_at_the_receiver_names_no_file(head: str, mac
     assert str(caught.value) == f"k.cl:{head.count(chr(10))}: {UNSURE.format(macro)}"
 
 
+@pytest.mark.filterwarnings("ignore:clang has warnings")
 def test_a_define_of_the_caller_replaces_the_default_of_a_macro(tmp_path: Path) -> None:
     head = '#ifndef H\n#define H "one.h"\n#endif\n#include \\ \n H\n'
     source = write(tmp_path, k_cl=head + KERNEL, four_h="#define X 4\n", one_h="#define X 1\n")

@@ -205,13 +205,50 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def function_not_found(kind: str, name: str, known: Iterable[str], *, noun: str = "function") -> FunctionNotFoundError:
-    """Return the error for an unknown function. It lists the known names and the nearest one."""
+def function_not_found(kind: str, name: str, known: Iterable[str], *, noun: str = "function", source: str = "") -> FunctionNotFoundError:
+    """Return the error for an unknown function. It lists the known names, and has the nearest one or `condition_hint`."""
     known = list(known)
     if not isinstance(name, str):
         return FunctionNotFoundError(f"the name of the {kind} {noun} is not a string: expected a str, got {type(name).__name__}", kind=kind)
-    message = f"the {kind} module has no {noun} {name!r}; it has: {list_names(known)}{did_you_mean(name, known)}"
+    message = (
+        f"the {kind} module has no {noun} {name!r}; it has: {list_names(known)}{condition_hint(source, name) or did_you_mean(name, known)}"
+    )
     return FunctionNotFoundError(message, kind=kind, function=name)
+
+
+def condition_hint(source: str, name: str) -> str:
+    """Return the end of a message about a missing name, if its definition in OpenCL C depends on a macro of the device's compiler; else "".
+
+    Parameters
+    ----------
+    source
+        The program.
+    name
+        The kernel, function, constant or macro.
+    """
+    import re
+
+    if not name.isidentifier() or name not in source:
+        return ""
+    # The bounds keep the work linear in the size of a stranger's text.
+    definition = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b|(?:^|[\w*][\s*]{{1,64}}){name}[ \t]{{0,64}}(?:[(=;\[]|$)")
+    conditions: list[str] = []  # those that are open
+    for line in source.splitlines():
+        directive = re.match(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b", line)
+        if directive:
+            if directive[1] in ("elif", "else", "endif") and conditions:
+                conditions.pop()
+            if directive[1] != "endif":
+                conditions.append(line.strip() if directive[1] in ("if", "ifdef", "elif") else "")
+        elif definition.search(line):
+            for condition in reversed(conditions):
+                macro = re.search(r"(?<![!\w])(?:cl|__opencl_c)_\w+", re.sub(r"!\s*defined\s*\(?\s*\w+", "", condition))
+                if macro:
+                    return (
+                        f". {name!r} is in a branch of {condition!r}, and each device's compiler has its own macros: "
+                        f"defines={{{macro[0]!r}: 1}} compiles the branch"
+                    )
+    return ""
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -215,6 +215,17 @@ def test_local_and_global_pointers_without_an_interface(count: int, device: Any)
         f.bind(y, y, *numbers, grid=1, block=4)
 
 
+def test_a_kernel_that_the_devices_compiler_skips_is_an_error_with_the_macro(device: Any) -> None:
+    source = "#ifdef cl_none\nkernel void k(global int *x) { x[0] = 1; }\n#endif\nkernel void other(global int *x) { x[0] = 1; }"
+    module = devmod.create("opencl", source.encode(), "cl", {"k": devmod.FunctionInfo("k", ["handle"])}, {})
+    with pytest.raises(devmod.FormatError) as caught:
+        module["k"].on(device)
+    assert str(caught.value) == (
+        "the built opencl program has no kernel 'k', which the payload's fmap names; it has: other. 'k' is in a branch of '#ifdef cl_none', "
+        "and each device's compiler has its own macros: defines={'cl_none': 1} compiles the branch"
+    )
+
+
 @pytest.mark.row("R34")
 def test_an_array_whose_const_the_kernel_casts_away_is_copied_back(device: Any) -> None:
     source = "kernel void k(global const int *x, global const char *y) { int i = get_global_id(0); ((global int *)y)[i] = 2 * x[i]; }"

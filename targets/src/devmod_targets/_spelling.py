@@ -39,6 +39,8 @@ _VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\[(?:'[^']*'(?:, )?)+\]
 _BLOCK = re.compile(r"(?<![\w.=-])block=\(([\d, ]+)\)")
 #: ``subgroup=32``
 _SUBGROUP = re.compile(r"(?<![\w.=-])subgroup=(\d+)")
+#: ``defines={'cl_khr_fp16': 1}``
+_DEFINES = re.compile(r"(?<![\w.=-])defines=\{'(\w+)': 1\}")
 #: ``local={'sum': {'scratch': Local(per_thread=4)}}``
 _LOCAL = re.compile(r"(?<![\w.=-])local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}")
 #: ``fmap={'f': devmod.FunctionInfo('f', ('handle',)), …}``
@@ -87,6 +89,7 @@ def respell(text: str, spelling: Spelling) -> str:
 
     text = _CALL.sub(r"\1", text).replace(_DECLARATION, spelling.function("NAME", "NAME", ["TYPE", "..."]))
     text = _LOCAL.sub(lambda match: spelling.local(match[1], match[2], match[4] + ("/thread" if match[3] else "")), text)
+    text = _DEFINES.sub(lambda match: spelling.value("defines", [f"{match[1]}=1"]), text)
     text = _SUBGROUP.sub(lambda match: spelling.value("subgroup", [match[1]]), text)
     text = _BLOCK.sub(lambda match: spelling.value("block", match[1].split(", ")), _FUNCTIONS.sub(functions, _VALUE.sub(value, text)))
     text = _ARGUMENT.sub(lambda match: spelling.argument(match[1]), text)

@@ -47,6 +47,14 @@ class ModuleAttributeError(AttributeError):
         return super().__str__() + hint
 
 
+def branches_of(module: Module) -> str:
+    """Return the source in which `condition_hint` looks for a name; "" if it cannot be read, or the kind has no branches for devices."""
+    try:
+        return module.inspect_source() if module.kind == "opencl" else ""
+    except DevmodError:
+        return ""
+
+
 class Module(ProcessLocal, ABC):
     """A unit of device code. Abstract in `kind` and `get_function`.
 

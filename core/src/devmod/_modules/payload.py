@@ -7,7 +7,7 @@ TargetSpec describes the payload. The subclasses differ in `get_function`.
 from __future__ import annotations
 
 from devmod._formats import wire as _wire
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, owner_of
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, branches_of, owner_of
 from devmod._util.buffers import read_only_view
 from devmod._values.info import FunctionInfo
 from devmod.errors import FormatError, function_not_found
@@ -92,7 +92,7 @@ class PayloadModule(Module):
         owner = owner_of(name, *self.imports) if query_imports else None
         if owner is not None:
             return owner, owner.functions[name]
-        raise function_not_found(self.kind, name, self.functions)
+        raise function_not_found(self.kind, name, self.functions, source=branches_of(self))
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         """Return the text in a format (R26): a source under that key, else the default source, else the code if it is text."""

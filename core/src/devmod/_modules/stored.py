@@ -6,7 +6,7 @@ at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, get_global, owner_of
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, branches_of, get_global, owner_of
 from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -164,12 +164,12 @@ class StoredModule(Module):
             return self._use(lambda real: real.get_function(name))
         owner = owner_of(name, *self.imports) if query_imports else None
         if owner is None:
-            raise function_not_found(self.kind, name, self.function_names)
+            raise function_not_found(self.kind, name, self.function_names, source=branches_of(self))
         return owner.get_function(name)
 
     def _function_on(self, name: str, device: Device) -> Function:
         if name not in self.function_names:
-            raise function_not_found(self.kind, name, self.function_names)
+            raise function_not_found(self.kind, name, self.function_names, source=branches_of(self))
         return self._use(lambda real: real._function_on(name, device))
 
     def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:

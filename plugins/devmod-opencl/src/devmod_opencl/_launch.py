@@ -10,7 +10,7 @@ from operator import itemgetter
 from struct import Struct, calcsize
 
 from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, pip_install
+from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, condition_hint, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, no_time
 from devmod_opencl._driver import cl, driver_error
@@ -212,6 +212,7 @@ class OpenCLKernel(Kernel):
         self._program = programs.get(device)
         self._device = device
         self._name = info.name
+        self._text = programs.text
         handle = self._new()
         count = handle.num_args
         if count != len(info.arg_types):
@@ -265,7 +266,8 @@ class OpenCLKernel(Kernel):
             raise FormatError(
                 f"the built opencl program has no kernel {self._name!r}, which the payload's fmap names; it has: "
                 f"{', '.join(names) or 'none'}"
-                f"{'. OpenCL C has a built-in function of that name: rename the kernel' if is_renamed else ''}",
+                f"{'. OpenCL C has a built-in function of that name: rename the kernel' if is_renamed else ''}"
+                f"{condition_hint(self._text or '', self._name)}",
                 kind="opencl",
             ) from error
 

@@ -22,7 +22,7 @@ import shutil
 import sys
 
 from devmod.backend import environment_flag
-from devmod.errors import DeviceNotFoundError, pip_install
+from devmod.errors import DeviceNotFoundError, ToolchainNotFoundError, pip_install
 from devmod_opencl._driver import POCL
 
 TYPE_CHECKING = False

@@ -62,6 +62,8 @@ def _respell(text: str, kernel: str, local: Callable[[str, str, str], str]) -> s
 def _value(name: str, values: list[str]) -> str:
     if name == "block":
         return f"block = [{', '.join(values)}]"
+    if name == "defines":
+        return f"defines = {{ {values[0].replace('=', ' = ')} }}"
     if name == "subgroup":
         return f"subgroup = {values[0]}"
     return f"{name} = {json.dumps(values[0] if name in ('language', 'name') else values, ensure_ascii=False)}"

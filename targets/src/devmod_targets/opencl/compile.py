@@ -10,7 +10,7 @@ from functools import cached_property
 
 from devmod import Param
 from devmod.backend import find_spec
-from devmod.errors import CompileError, compile_error
+from devmod.errors import CompileError, compile_error, condition_hint
 from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
@@ -104,6 +104,9 @@ FUNCTIONS = OPENCL_FUNCTIONS | {"barrier", "printf"}
 _DEFINES = "defines"
 #: Compiler options that change macros and types.
 _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
+#: The warnings that sources for several vendors have on purpose: the pragma of an extension that clang does not know is in 118 of ggml's
+#: kernels, and an attribute of a vendor's subgroups in 32. No other warning is in more than two of the files of ggml, MNN and CLBlast.
+_COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 #: The functions of extensions that clang does not declare: those of vendors and compilers by the prefix or suffix that Khronos's registry
 #: gives a vendor, and those of Khronos.
@@ -111,10 +114,17 @@ _EXTENSIONS = re.compile(
     r"(?:__|amd_|arm_|img_|intel_|qcom_)\w+|\w+_(?:altera|amd|arm|ext|img|intel|nv|qcom)|(?:sub_group|work_group|clock_read)_\w+"
     r"|get_sub_group_\w+|async_work_group_copy_[23]D[23]D|dot_acc_sat(?:_\w+)?|dot_4x8packed_\w+|bit_reverse|bitfield_\w+"
 )
+#: An unknown name that is a type of a vendor's devices: Qualcomm's vectors of 32 lanes, and names with a vendor's prefix.
+_VENDOR_TYPE = re.compile(r"'(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:qcom|intel|arm|amd|img|nv)_\w+)'", re.IGNORECASE)
+_OF_A_VENDOR = (
+    ". It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: put its kernels under a macro of these devices, "
+    "such as #ifdef cl_qcom_vector_image_ops"
+)
 #: The category of clang's errors about the operands of inline assembly, which depend on the device.
 _ASSEMBLY = "Inline Assembly Issue"
 _ASSEMBLY_WORD = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _DEVICES_DECIDE = "some devices may refuse the OpenCL C source:"
+_REPORTS = "clang has warnings about the OpenCL C source:"
 #: What may be between a name and the parenthesis of a call.
 _CALL = re.compile(rb"(?:\s|/\*.*?\*/|//[^\n]*\n|\\\n)*\(", re.DOTALL)
 #: A macro whose value is a name, as for a function whose name depends on the device.
@@ -160,17 +170,17 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
     library = load_libclang(find_spec(kind) or SPEC, "OpenCL C")
     has_standard = any(option.startswith("-cl-std=") for option in source.options)
     standard = "" if has_standard else "1.2"
-    unit, errors, warnings, calls = _parse(library, request, source, standard)
+    unit, errors, warnings, calls, reports = _parse(library, request, source, standard)
     if (errors or warnings) and not has_standard:
         # The default version of devices is OpenCL C 1.2. A source with fewer errors in 2.0 was written for 2.0.
         newer = _parse(library, request, source, "2.0")
         if (len(newer[1]), len(newer[2])) < (len(errors), len(warnings)):
             messages.append(_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0], count=1)))
-            (unit, errors, warnings, calls), standard = newer, "2.0"
+            (unit, errors, warnings, calls, reports), standard = newer, "2.0"
     if calls and not errors:
         errors = _hidden_errors(library, request, source, standard, calls)
     if errors:
-        log = "\n".join([*errors, *warnings])
+        log = "\n".join([*errors, *warnings, *reports])
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
         raise compile_error(kind, "OpenCL C", errors, log)
@@ -185,7 +195,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
 
     def parse_without(arguments: list[str]) -> tuple[bool, Iterable[str], set[str]]:
         first_error = () if calls else ("-ferror-limit=1",)  # it decides, unless it may be one of the undeclared functions
-        without, problems, _, undeclared = _parse(library, request, source, standard, arguments=(*arguments, *first_error))
+        without, problems, _, undeclared, _ = _parse(library, request, source, standard, arguments=(*arguments, *first_error))
         return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
 
     kernels = _kernels(library, unit, "" if warnings else source.text, kind)
@@ -199,8 +209,8 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
     samples = read_samples(library, _definitions(library, unit), source.text)
     kernels = {name: _with_needs(name, kernel, needs[name], samples) for name, kernel in kernels.items()}
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in FUNCTIONS]
-    if warnings:
-        messages.append("\n".join([_DEVICES_DECIDE, *warnings]))
+    for title, lines in ((_DEVICES_DECIDE, warnings), (_REPORTS, reports)):
+        messages += ["\n".join([title, *lines])] if lines else []
     return kernels, library.toolchain, standard
 
 
@@ -226,21 +236,20 @@ def _parse(
     standard: str,
     stand_ins: str = "",
     arguments: Sequence[str] = (),
-) -> tuple[Any, list[str], list[str], _Calls]:
-    """Return the translation unit, its errors, what devmod reports as warnings, and the undeclared functions of extensions.
+) -> tuple[Any, list[str], list[str], _Calls, list[str]]:
+    """Return the translation unit, its errors, the warnings of devmod, the undeclared functions of extensions, and the warnings of clang.
 
     With `stand_ins`, the definitions of undeclared functions, only syntax errors count, because their types are unknown. `arguments` are
     further arguments of clang.
     """
     main = os.path.join(request.folder or VIRTUAL_FOLDER, request.name)
     defines = os.path.join(VIRTUAL_FOLDER, _DEFINES)
-    # With -w there are no errors of warnings either.
-    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-ferror-limit=0", *(arguments or ["-w"])]
+    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-ferror-limit=0", *_COMMON_WARNINGS, *arguments]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins"]
     arguments += ["-Xclang", "-fgnu-keywords"]  # `asm` as well as `__asm__`
     arguments += ["-isystem", VIRTUAL_FOLDER, "-include", defines]
     arguments += [f"-cl-std=CL{standard}"] if standard else []
-    arguments += [option for option in source.options if option.startswith(_FRONTEND_OPTIONS)]
+    arguments += [option for option in source.options if option.startswith(_FRONTEND_OPTIONS) or option == "-w"]
     arguments += [f"-I{folder}" for folder in request.include]
     files = [
         (main, request.text),
@@ -257,10 +266,11 @@ def _parse(
     functions = _Bodies(library, unit, source.text, {main: request.text.encode()})
     errors: list[str] = []
     warnings: list[str] = []
+    reports: list[str] = []
     calls: _Calls = {}
     for diagnostic in unit.diagnostics:
         category = diagnostic.category_name
-        if diagnostic.severity < diagnostic.Error or category == _ASSEMBLY or (stand_ins and category not in SYNTAX_CATEGORIES):
+        if diagnostic.severity < diagnostic.Warning or category == _ASSEMBLY or (stand_ins and category not in SYNTAX_CATEGORIES):
             continue
         place = diagnostic.location
         file = str(place.file) if place.file else ""
@@ -272,11 +282,18 @@ def _parse(
             calls.setdefault(undeclared[1], []).append(before)
             warnings.append(f"{start}warning: call of the undeclared function {undeclared[1]!r}")
             continue
-        errors.append(f"{start}error: {diagnostic.spelling}")
+        if diagnostic.severity == diagnostic.Warning:
+            reports.append(f"{start}warning: {diagnostic.spelling}")
+            continue
+        hint = condition_hint(source.text, undeclared[1]) if undeclared else ""
+        vendor = _VENDOR_TYPE.search(diagnostic.spelling)
+        errors.append(f"{start}error: {diagnostic.spelling}{hint or (_OF_A_VENDOR if vendor else '')}")
         if len(errors) == MAX_ERRORS:
             break
     warnings += [f"{name_of(str(each.file))}:{each.line}:{each.column}: warning: inline assembly" for each in functions.assembly()]
-    return unit, errors, warnings, calls
+    if "-Werror" in source.options and not errors:
+        errors, reports = [_LABEL.sub(": error: ", each, count=1) for each in reports], []
+    return unit, errors, warnings, calls, reports
 
 
 class _Bodies:
