@@ -172,6 +172,7 @@ class Function(ProcessLocal):
         "_host_calls",
         "_kernels",
         "_launcher",
+        "_named_device",
         "_order",
         "_origin",
         "_packs",
@@ -217,6 +218,8 @@ class Function(ProcessLocal):
         """
         self.name, self.info, self._launcher = name, info, launcher
         self._resolve, self._device = resolve, device
+        #: The value of DEVMOD_DEVICE, and the device that it names.
+        self._named_device: tuple[str, Device] | None = None
         self._origin, self._variants, self._find_block = origin, variants, find_block
         self._kernels = Once() if kernels is None else kernels
         if problem := tag_problem(info.launch_param_tags):
@@ -256,7 +259,7 @@ class Function(ProcessLocal):
         self._are_large = (lambda args: all(args[number].nbytes >= size for number, size in sizes)) if sizes else None
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
         self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
-        #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with NumPy arrays to what it has checked.
+        #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with host arrays to what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
@@ -428,12 +431,13 @@ class Function(ProcessLocal):
         return with_packs(self._packs, stream.device, enqueue) if self._packs else enqueue
 
     def keep_host_call(self, call: Call, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
-        """Cache the form of a call with NumPy arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
-        if not HostCall.repeats(call, args) or not (stream is call.stream or (stream is None and not is_in_stream())):
+        """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
+        arrays = HostCall.find_arrays(call, args)
+        if not arrays or not (stream is call.stream or (stream is None and not is_in_stream())):
             return
         if len(self._host_calls) >= _MAX_CALLERS:
             self._host_calls.clear()
-        self._host_calls[*dims, stream, environment_text(VARIABLE)] = HostCall(call, args)
+        self._host_calls[*dims, stream, environment_text(VARIABLE)] = HostCall(call, arrays)
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
@@ -603,8 +607,12 @@ class Function(ProcessLocal):
         """
         if self._device is not None:
             return self._device
-        device = default_device(self._launcher.kind)
-        return device if device is not None else self._launcher.default_device()
+        text = environment_text(VARIABLE)
+        if not text:
+            return self._launcher.default_device()
+        if self._named_device is None or self._named_device[0] != text:  # the look-up of the kinds takes 1 ms
+            self._named_device = text, default_device(self._launcher.kind) or self._launcher.default_device()
+        return self._named_device[1]
 
     def _error(self, text: str, argument: str) -> ArgumentError:
         return ArgumentError(text, kind=self._launcher.kind, function=self.name, argument=argument)
