@@ -13,6 +13,7 @@ from struct import error as struct_error
 
 from devmod import Local
 from devmod._plugins.devices import VARIABLE, default_device
+from devmod._plugins.devices import device as find_device
 from devmod._util.html import html_table
 from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
@@ -38,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Signature as PythonSignature
-    from typing import Any, Self
+    from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo, Interface, Origin
     from devmod_runtime._device.stream import Stream
@@ -513,10 +514,16 @@ class Function(ProcessLocal):
             find_block=self._find_block,
         )
 
-    def on(self, device: Device) -> Self:
+    def __getitem__(self, dims: object) -> NoReturn:
+        """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
+        parts = dims if isinstance(dims, tuple) and len(dims) <= 2 else (dims,)
+        given = ", ".join(f"{word}={escape_line(repr(each))}" for word, each in zip(("grid", "block"), parts, strict=False))
+        raise self._error(f"{self.label}: f[…] is no launch; give the grid and the block in the call: f(…, {given})", "grid")
+
+    def on(self, device: Device | str) -> Self:
         """Return the function on one device: its calls take arrays of that device, and copy host arrays there.
 
-        The function of a bundle is that of the best candidate for the device.
+        The function of a bundle is that of the best candidate for the device. A text is that of `devmod.device`, such as "opencl:1".
 
         Raises
         ------
@@ -525,9 +532,13 @@ class Function(ProcessLocal):
         DeviceNotFoundError, CompileError, FormatError
             The function cannot be built for the device; the message has the reason.
         """
+        if isinstance(device, str):
+            device = find_device(device)
         if not isinstance(device, Device):
             raise self._error(
-                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}", "device"
+                f"{self.label}: on() takes a device, such as {self._launcher.kind!r}, or devmod.device({self._launcher.kind!r}); got "
+                f"{describe_value(device)}",
+                "device",
             )
         if self._resolve is not None:
             return self._resolve(device)
