@@ -285,6 +285,20 @@ def test_candidates_that_fit_an_unknown_type_or_format_are_compared_with_each_ot
     devmod.bundle(candidates[0], candidates[1], module("webgpu", one))
 
 
+def test_inspect_names_the_kinds_whose_candidates_have_a_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a GLSL kernel that has the name of its file."""
+    path = str(tmp_path / "k.devmod")
+    devmod.save(devmod.bundle(module("opencl", X), module("webgpu", X), module("vulkan", X, name="g")), path)
+    assert main(["inspect", path]) == 0
+    out = capsys.readouterr().out
+    assert [line.strip() for line in out.splitlines() if "every candidate" in line] == [
+        "every candidate of opencl, webgpu: f(x: float32* rw)"
+    ]
+    assert main(["inspect", path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["module"]
+    assert found["common"] == [{"name": "f", "signature": "f(x: float32* rw)", "kinds": ["opencl", "webgpu"]}]
+
+
 def block_module(kind: str, name: str = "f", **interface: Any) -> devmod.Module:
     """Return a module whose function has a block."""
     code, fmt, _ = sample(kind)

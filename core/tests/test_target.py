@@ -76,6 +76,11 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
         ),
         ("cuda -arch -x=1", "the target 'cuda -arch -x=1' has '-arch', which is not of the form -name=value"),
         ("cuda -arch = sm_80", "the target 'cuda -arch = sm_80' has '-arch', which is not of the form -name=value"),
+        ("cuda:sm_80", "the target 'cuda:sm_80' gives the architecture behind a colon; write 'cuda -arch=sm_80'"),
+        (
+            "cuda:sm_80 -compiler=nvcc",
+            "the target 'cuda:sm_80 -compiler=nvcc' gives the architecture behind a colon; write 'cuda -arch=sm_80 -compiler=nvcc'",
+        ),
         ("cuda sm_90", "the target 'cuda sm_90' has 'sm_90', which is not of the form -name=value"),
         ("cuda -arch", "the target 'cuda -arch' has '-arch', which is not of the form -name=value"),
         ("cuda -arch=", "the target 'cuda -arch=' gives -arch no value"),

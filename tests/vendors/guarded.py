@@ -34,6 +34,8 @@ SOURCES["rocm"] = SOURCES["cuda"]
 #: The kinds with drivers that drop a write before an array.
 BOUND = ("vulkan", "webgpu")
 
+ADVICE = "Compare the bound in the kernel with this number of elements, or pass a larger array"
+
 
 def check_guard(device: Any, target: str) -> None:
     """Call a kernel that writes inside and outside of an array, with arrays of the host and of the device, and prepared."""
@@ -55,13 +57,13 @@ def check_guard(device: Any, target: str) -> None:
             for at in (8, 13, *(() if kind in BOUND else (-1, -9))):
                 with pytest.raises(devmod.GuardError) as caught:
                     put(make(8, "float32"), y, at, **launch)
-                text = f"{label}: x[{at}] is 3.5, and the array has 8 elements of float32; changed bytes around it: 4"
+                text = f"{label}: x[{at}] is 3.5, and the array has 8 elements of float32; changed bytes around it: 4. {ADVICE}"
                 assert str(caught.value) == text
                 error = caught.value
                 assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 3.5)
 
         # An empty array and a view have zones too. The number of the element counts from the start of the view.
-        text = "{}: x[{}] is 3.5, and the array has {} elements of float32; changed bytes around it: 4"
+        text = f"{{}}: x[{{}}] is 3.5, and the array has {{}} elements of float32; changed bytes around it: 4. {ADVICE}"
         for make in (np.zeros, device.zeros):
             with pytest.raises(devmod.GuardError) as caught:
                 put(make(0, "float32"), y, 0, **launch)

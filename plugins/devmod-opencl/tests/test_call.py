@@ -55,6 +55,21 @@ def test_names_and_threads_compute_the_whole_array(n: int, module: Any) -> None:
     assert module["axpy"].block == (32, 1, 1)
 
 
+def test_no_call_after_the_first_makes_a_kernel_object(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to ask for the preferred block, nor where the arguments are checked again: the strided array is."""
+    f = devmod.compile(SOURCE, "opencl")["axpy"]
+    x, y = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+    arguments = [(x, y), (x.data, y.data), (np.arange(128, dtype="float32")[::2], y)]
+    for first, second in arguments:
+        f(first, second, 1.0, 64, threads=64)
+    made = []
+    monkeypatch.setattr("devmod_opencl._launch.call_uninterrupted", lambda *args: made.append(args))
+    for first, second in arguments * 3:
+        f(first, second, 1.0, 64, threads=64)
+    assert not made
+    assert y.tolist() == (4 * (2 * x + arguments[2][0])).tolist()
+
+
 @pytest.mark.row("R35")
 def test_the_device_chooses_an_open_block(device: Any) -> None:
     found = devmod.compile(SOURCE, "opencl")

@@ -277,6 +277,7 @@ class GuardedCall(Call):
             value,
             f"has written outside of {argument.label}",
             f"is {value!r}, and the array has {prod(array.shape)} elements of {array.dtype}; changed bytes around it: {damage.changed}",
+            "Compare the bound in the kernel with this number of elements, or pass a larger array",
         )
 
     def _read_only(self, argument: Argument, array: DeviceArray, before: bytearray, after: bytearray) -> GuardError:
@@ -290,12 +291,13 @@ class GuardedCall(Call):
             new,
             f"has written to {argument.label}, which its interface declares read-only",
             f"was {old!r} and is {new!r}; changed elements: {np.count_nonzero(changed)} of {prod(array.shape)}",
+            "Remove the write, or declare the parameter as one that the kernel writes",
         )
 
-    def _guard_error(self, argument: Argument, index: int, value: object, what: str, detail: str) -> GuardError:
+    def _guard_error(self, argument: Argument, index: int, value: object, what: str, detail: str, advice: str) -> GuardError:
         name = argument.name or f"argument {argument.number + 1}"
         error = GuardError(
-            f"{self.function.label} {what}: {name}[{index}] {detail}",
+            f"{self.function.label} {what}: {name}[{index}] {detail}. {advice}",
             kind=self._launcher.kind,
             function=self.function.name,
             argument=argument.name or str(argument.number + 1),

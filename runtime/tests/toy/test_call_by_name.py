@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -237,7 +237,7 @@ def test_on_refuses_what_is_no_device_of_the_kind(devices: list[toy.ToyDevice]) 
     f = make(Param("n", "scalar", "int32"))
     with pytest.raises(devmod.ArgumentError) as caught:
         f.on(1)  # type: ignore[arg-type]
-    assert str(caught.value) == "the toy function 'f': on() takes a device, such as devmod.device('toy'), got 1"
+    assert str(caught.value) == "the toy function 'f': on() takes a device, such as 'toy', or devmod.device('toy'); got 1"
     other = toy.ToyDevice(3)
     other.kind = "other"
     with pytest.raises(devmod.ArgumentError) as caught:
@@ -253,3 +253,23 @@ def test_on_and_specialize_ask_the_resolver(devices: list[toy.ToyDevice]) -> Non
     chosen.specialize(bias=7).on(devices[1])(1, grid=1, block=1)
     assert [bias for _, bias in seen] == [7]
     assert len(queued(devices[1])) == 1
+
+
+@pytest.mark.row("R34")
+def test_on_takes_the_text_of_a_device(devices: list[toy.ToyDevice], register: Callable[..., None]) -> None:
+    register("devmod.device", "toy", lambda: devices)
+    f = make()
+    assert f.on("toy").default_device() is devices[0]
+    assert f.on("toy:1").default_device() is devices[1]
+    with pytest.raises(devmod.DeviceNotFoundError, match=r"^there is no toy device 7"):
+        f.on("toy:7")
+
+
+@pytest.mark.parametrize(
+    ("dims", "text"),
+    [((16, 256), "grid=16, block=256"), (16, "grid=16"), (((2, 2), 64), "grid=(2, 2), block=64"), ((1, 2, 3), "grid=(1, 2, 3)")],
+)
+def test_a_launch_in_brackets_is_shown_as_a_call(dims: Any, text: str) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        make()[dims]
+    assert str(caught.value) == f"the toy function 'f': f[…] is no launch; give the grid and the block in the call: f(…, {text})"

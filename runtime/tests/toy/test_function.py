@@ -685,6 +685,81 @@ def test_a_repeated_call_with_numpy_arrays_is_short() -> None:
     assert 4 * work(lambda: f(x, y, 1.0, 8, grid=1, block=8)) < work(lambda: f(strided, y, 1.0, 8, grid=1, block=8))
 
 
+class Exporter:
+    """An array of a library that has DLPack alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> object:
+        return self.array.__dlpack__(**options)
+
+
+class OldTorch(Exporter):
+    """A tensor of PyTorch whose capsules have no flag: NumPy takes them as read-only."""
+
+    def __dlpack__(self, **options: Any) -> object:
+        return self.array.__dlpack__()
+
+    def numpy(self) -> Any:
+        return self.array
+
+
+OldTorch.__module__ = "torch"
+
+
+@pytest.mark.parametrize("wrap", [memoryview, lambda each: array.array("f", each), Exporter, OldTorch, lambda each: each.view(np.memmap)])
+def test_a_repeated_call_with_host_arrays_of_other_libraries_is_short(wrap: Any) -> None:
+    f = make_axpy()
+    x, y, strided = np.ones(8, "float32"), np.ones(8, "float32"), np.ones((8, 2), "float32")[:, 0]
+    other = wrap(np.ones(8, "float32"))
+    written = other if wrap not in (Exporter,) else y  # of NumPy before 2.2 this is read-only
+    for one, two in ((other, y), (x, written)):
+        for _ in range(2):
+            f(one, two, 1.0, 8, grid=1, block=8)
+        assert 3 * work(lambda one=one, two=two: f(one, two, 1.0, 8, grid=1, block=8)) < work(
+            lambda: f(strided, y, 1.0, 8, grid=1, block=8)
+        )
+    assert y.tolist() == [6 + 3 * (written is y)] * 8
+    assert written is y or np.asarray(memoryview(getattr(written, "array", written))).tolist() == [4] * 8
+
+
+def test_a_repeated_call_refuses_what_the_first_one_refuses() -> None:
+    x, y = np.ones(8, "float32"), np.ones(8, "float32")
+    repeated = make_axpy()
+    repeated(memoryview(x), memoryview(y), 1.0, 8, grid=1, block=8)
+    frozen = np.ones(8, "float32")
+    frozen.flags.writeable = False
+    for one, two in ((np.float32(1), y), (3, y), ([1.0] * 8, y), (np.ones(8), y), (x, memoryview(frozen)), (x, bytes(32))):
+        texts = []
+        for f in (make_axpy(), repeated):
+            try:
+                f(one, two, 1.0, 8, grid=1, block=8)
+                texts.append("")
+            except devmod.ArgumentError as error:
+                texts.append(str(error))
+        assert texts[0] == texts[1]
+    assert y.tolist() == [2] * 8
+
+
+@pytest.mark.row("R33")
+def test_a_device_that_the_environment_names_is_looked_up_once(devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+    monkeypatch.setattr("devmod_runtime._launch.function.default_device", lambda kind: names.append(kind) or devices[len(names) - 1])
+    f = make_axpy()
+    y, strided = np.ones(8, "float32"), np.ones((8, 2), "float32")[:, 0]
+    for value in ("toy:1", "toy:2"):
+        monkeypatch.setenv("DEVMOD_DEVICE", value)
+        for _ in range(3):
+            f(strided, y, 1.0, 8, grid=1, block=8)
+    assert names == ["toy", "toy"]
+    monkeypatch.delenv("DEVMOD_DEVICE")
+    assert f.default_device() is devices[0]
+
+
 @pytest.mark.row("R34")
 def test_arrays_and_streams_of_two_devices(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()

@@ -262,11 +262,16 @@ def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:
 
 
 def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
-    """Yield the functions that several candidates have, each with the signature of a call that reaches all of them."""
+    """Yield the functions that several candidates have, each with the signature of a call that reaches all of them.
+
+    Where candidates of other kinds lack the function, `kinds` has those that have it.
+    """
+    every = {each.kind for each in walk(bundle, enter=holds_candidates) if not holds_candidates(each)}
     for name, functions in shared_functions([bundle]):
         text = common_signature(name, functions)
+        kinds = list(dict.fromkeys(each.kind for each in functions))
         if text:
-            yield {"name": name, "signature": text}
+            yield {"name": name, "signature": text} | ({"kinds": kinds} if len(kinds) < len(every) else {})
 
 
 def _size(module: Module) -> int:

@@ -98,7 +98,8 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     for function in module["functions"]():  # none for a bundle: its functions are those of its candidates
         yield inner + function["signature"]
     for function in module["common"]() if "common" in module else ():
-        yield f"{inner}every candidate: {function['signature']}"
+        owners = f"of {', '.join(function['kinds'])}" if "kinds" in function else ""
+        yield f"{inner}{f'every candidate {owners}'.rstrip()}: {function['signature']}"
     origin = module["origin"]
     if origin:
         parts = [f"target {origin['target']!r}"] if origin.get("target") else []

@@ -99,6 +99,11 @@ class Target(Value):
         kind, *words = text.split() or [""]
         if not kind:
             raise FormatError("a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty")
+        name, colon, arch = kind.partition(":")
+        if colon and is_valid_name(name) and arch:
+            raise FormatError(
+                f"the target {text!r} gives the architecture behind a colon; write {' '.join([name, f'-arch={arch}', *words])!r}"
+            )
         arch, options = "", {}
         for word, after in zip(words, [*words[1:], "-"], strict=False):
             key, equals, value = word[1:].partition("=")

@@ -250,6 +250,7 @@ class OpenCLKernel(Kernel):
         self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
         group = cl.kernel_work_group_info
         self._max_threads = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
+        self._multiple = handle.get_work_group_info(group.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device.handle)
         required = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
         #: The block that the kernel requires; None if it runs with every block.
         self.required_block = required if any(required) else None
@@ -305,10 +306,8 @@ class OpenCLKernel(Kernel):
         return size[:dimensions], launch.block[:dimensions]
 
     def preferred_block(self) -> tuple[int, int]:
-        group = cl.kernel_work_group_info
-        multiple = self._new().get_work_group_info(group.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, self._device.handle)
         most, row = super().preferred_block()
-        return min(most, self._max_threads), max(row, multiple)
+        return min(most, self._max_threads), max(row, self._multiple)
 
     def check_local(self, sizes: Sequence[int]) -> str:
         limit = self._device.limits["local_mem_size"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from devmod import Array
 from devmod._arrays.elements import bytes_of, elements_of, unpack
 from devmod._values.dtypes import describe_value, is_packed
@@ -111,6 +113,31 @@ def host_view(value: object) -> HostView | None:
         return HostView(array, dtype or dtype_name_of(array.dtype))
     except FormatError as error:
         raise ConversionError(f"has elements of an unsupported type: {error}") from None
+
+
+def plain_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return a NumPy array over a host array in 1 µs, where `host_view` takes 40; None if `host_view` decides.
+
+    An array of another library, whose elements NumPy has, becomes one by NumPy's own `from_dlpack`. Before NumPy 2.2 that is read-only.
+    """
+    numpy: Any = sys.modules["numpy"]  # a name of `np` takes 0.6 µs
+    if isinstance(value, (Array, numpy.generic)):
+        return None
+    try:
+        array: np.ndarray[Any, Any] = numpy.asarray(memoryview(value))
+        return array
+    except (TypeError, ValueError, BufferError, NotImplementedError):
+        pass
+    try:
+        if type(value).__module__ == "torch":  # older ones export capsules without a flag, which NumPy takes as read-only
+            array = value.numpy()
+        elif value.__dlpack_device__()[0] in _HOST_TYPES:
+            array = numpy.from_dlpack(value)
+        else:
+            return None
+    except Exception:  # noqa: BLE001 - `host_view` raises the error
+        return None
+    return array
 
 
 def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:

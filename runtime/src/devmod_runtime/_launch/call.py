@@ -10,7 +10,7 @@ from devmod._values.dtypes import NUMBERS, describe_value
 from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
 from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.host import host_view
+from devmod_runtime._device.host import host_view, plain_array
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
@@ -19,7 +19,7 @@ from devmod_runtime._launch.scalars import AddressBytes, StructError, address_nu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -459,57 +459,60 @@ def _overlap(one: HostView, other: HostView) -> bool:
         return True
 
 
-# -- The repeated call with NumPy arrays: what `Call` has checked once is not asked again.
+# -- The repeated call with host arrays: what `Call` has checked once is not asked again.
 
 
 class HostCall:
-    """A call with contiguous NumPy arrays of the types of a call before it, on the same device, with the same grid, block and stream.
+    """A call with contiguous host arrays of the types of a call before it, on the same device, with the same grid, block and stream.
 
     Parameters
     ----------
     call
         The call before it.
-    args
-        Its arguments.
+    arrays
+        Its arrays by the number of the argument, as `find_arrays` returns them.
     """
 
     __slots__ = ("_buffers", "_device", "_enqueue", "_may_share", "_ndarray", "_scalars", "_stream", "_uint8")
 
-    def __init__(self, call: Call, args: Sequence[Any]) -> None:
+    def __init__(self, call: Call, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
         arguments = call.function._signature.arguments
         assert call.stream is not None
         self._device, self._stream, self._enqueue = call.stream.device, call.stream, call.enqueue
         # The names of NumPy once, and not at each call.
         self._ndarray, self._uint8, self._may_share = np.ndarray, np.uint8, np.may_share_memory
         self._buffers = [
-            (each.number, args[each.number].dtype, each.unit, each.size, each.written) for each in arguments if each.kind == "buffer"
+            (each.number, arrays[each.number].dtype, each.unit, each.size, each.written) for each in arguments if each.kind == "buffer"
         ]
         self._scalars = [(each.number, each.pack, *(each.plain_packer or (None, None))) for each in arguments if each.pack is not None]
 
     @staticmethod
-    def repeats(call: Call, args: Sequence[Any]) -> bool:
-        """Return whether a call is of the form that can be repeated: its buffers are contiguous NumPy arrays in memory of their own."""
+    def find_arrays(call: Call, args: Sequence[Any]) -> dict[int, np.ndarray[Any, Any]]:
+        """Return the arrays of a call that can be repeated: each buffer is a contiguous host array in memory of its own. Else none."""
         arguments = call.function._signature.arguments
-        buffers = [args[each.number] for each in arguments if each.kind == "buffer"]
-        return (
-            len(buffers) == len(call.transfers)
-            and all(type(each) is np.ndarray and each.dtype.isbuiltin == 1 and each.flags.c_contiguous for each in buffers)
-            and all(
-                each.pack is not None or (each.kind == "buffer" and each.layout is None and each.packed is None and not each.is_padded)
-                for each in arguments
-            )
-        )
+        buffers = [each for each in arguments if each.kind == "buffer"]
+        if len(buffers) != len(call.transfers) or not all(
+            each.pack is not None or (each.kind == "buffer" and each.layout is None and each.packed is None and not each.is_padded)
+            for each in arguments
+        ):
+            return {}
+        arrays = {each.number: args[each.number] for each in buffers}
+        arrays = {number: each if type(each) is np.ndarray else plain_array(each) for number, each in arrays.items()}
+        fit = all(each is not None and each.dtype.isbuiltin == 1 and each.flags.c_contiguous for each in arrays.values())
+        return arrays if fit else {}
 
     def values_of(self, args: Sequence[Any]) -> list[Any] | None:
-        """Return the values of the scalars, and the arrays themselves; None if `Call` must check the arguments."""
+        """Return the values of the scalars, and the arrays as NumPy's; None if `Call` must check the arguments."""
         values: list[Any] = [*args]
         owners: list[Any] = []
         others: list[Any] = []
         ndarray = self._ndarray
         for number, dtype, unit, size, written in self._buffers:
             array = args[number]
+            if type(array) is not ndarray:
+                array = values[number] = plain_array(array)
             # NumPy's own dtypes are one object each.
-            if type(array) is not ndarray or array.dtype is not dtype:
+            if array is None or array.dtype is not dtype:
                 return None
             nbytes, flags = array.nbytes, array.flags
             if not nbytes or nbytes % unit or nbytes < size or not flags.c_contiguous or (written and not flags.writeable):
@@ -518,8 +521,10 @@ class HostCall:
             (owners if flags.owndata else others).append(array)
         if len(owners) > 1 and len(set(map(id, owners))) < len(owners):
             return None
-        if others and any(self._may_share(one, two) for one, two in combinations(owners + others, 2)):
-            return None
+        if others:
+            for one, two in combinations(owners + others, 2):
+                if self._may_share(one, two):
+                    return None
         try:
             for number, pack, expected, plain_pack in self._scalars:
                 value = args[number]

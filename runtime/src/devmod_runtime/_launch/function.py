@@ -13,6 +13,7 @@ from struct import error as struct_error
 
 from devmod import Local
 from devmod._plugins.devices import VARIABLE, default_device
+from devmod._plugins.devices import device as find_device
 from devmod._util.html import html_table
 from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
@@ -38,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Signature as PythonSignature
-    from typing import Any, Self
+    from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo, Interface, Origin
     from devmod_runtime._device.stream import Stream
@@ -172,6 +173,7 @@ class Function(ProcessLocal):
         "_host_calls",
         "_kernels",
         "_launcher",
+        "_named_device",
         "_order",
         "_origin",
         "_packs",
@@ -217,6 +219,8 @@ class Function(ProcessLocal):
         """
         self.name, self.info, self._launcher = name, info, launcher
         self._resolve, self._device = resolve, device
+        #: The value of DEVMOD_DEVICE, and the device that it names.
+        self._named_device: tuple[str, Device] | None = None
         self._origin, self._variants, self._find_block = origin, variants, find_block
         self._kernels = Once() if kernels is None else kernels
         if problem := tag_problem(info.launch_param_tags):
@@ -256,7 +260,7 @@ class Function(ProcessLocal):
         self._are_large = (lambda args: all(args[number].nbytes >= size for number, size in sizes)) if sizes else None
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
         self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
-        #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with NumPy arrays to what it has checked.
+        #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with host arrays to what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
@@ -428,12 +432,13 @@ class Function(ProcessLocal):
         return with_packs(self._packs, stream.device, enqueue) if self._packs else enqueue
 
     def keep_host_call(self, call: Call, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
-        """Cache the form of a call with NumPy arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
-        if not HostCall.repeats(call, args) or not (stream is call.stream or (stream is None and not is_in_stream())):
+        """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
+        arrays = HostCall.find_arrays(call, args)
+        if not arrays or not (stream is call.stream or (stream is None and not is_in_stream())):
             return
         if len(self._host_calls) >= _MAX_CALLERS:
             self._host_calls.clear()
-        self._host_calls[*dims, stream, environment_text(VARIABLE)] = HostCall(call, args)
+        self._host_calls[*dims, stream, environment_text(VARIABLE)] = HostCall(call, arrays)
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
@@ -509,10 +514,16 @@ class Function(ProcessLocal):
             find_block=self._find_block,
         )
 
-    def on(self, device: Device) -> Self:
+    def __getitem__(self, dims: object) -> NoReturn:
+        """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
+        parts = dims if isinstance(dims, tuple) and len(dims) <= 2 else (dims,)
+        given = ", ".join(f"{word}={escape_line(repr(each))}" for word, each in zip(("grid", "block"), parts, strict=False))
+        raise self._error(f"{self.label}: f[…] is no launch; give the grid and the block in the call: f(…, {given})", "grid")
+
+    def on(self, device: Device | str) -> Self:
         """Return the function on one device: its calls take arrays of that device, and copy host arrays there.
 
-        The function of a bundle is that of the best candidate for the device.
+        The function of a bundle is that of the best candidate for the device. A text is that of `devmod.device`, such as "opencl:1".
 
         Raises
         ------
@@ -521,9 +532,13 @@ class Function(ProcessLocal):
         DeviceNotFoundError, CompileError, FormatError
             The function cannot be built for the device; the message has the reason.
         """
+        if isinstance(device, str):
+            device = find_device(device)
         if not isinstance(device, Device):
             raise self._error(
-                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}", "device"
+                f"{self.label}: on() takes a device, such as {self._launcher.kind!r}, or devmod.device({self._launcher.kind!r}); got "
+                f"{describe_value(device)}",
+                "device",
             )
         if self._resolve is not None:
             return self._resolve(device)
@@ -603,8 +618,12 @@ class Function(ProcessLocal):
         """
         if self._device is not None:
             return self._device
-        device = default_device(self._launcher.kind)
-        return device if device is not None else self._launcher.default_device()
+        text = environment_text(VARIABLE)
+        if not text:
+            return self._launcher.default_device()
+        if self._named_device is None or self._named_device[0] != text:  # the look-up of the kinds takes 1 ms
+            self._named_device = text, default_device(self._launcher.kind) or self._launcher.default_device()
+        return self._named_device[1]
 
     def _error(self, text: str, argument: str) -> ArgumentError:
         return ArgumentError(text, kind=self._launcher.kind, function=self.name, argument=argument)
