@@ -10,6 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any, Protocol
 
     import numpy as np
@@ -23,9 +24,53 @@ if TYPE_CHECKING:
         def __call__(self, x: Array, y: Array, n: int, grid: int) -> None: ...
 
 
-#: A folder without drivers: PoCL's wheel alone is found. devmod prefers Intel's runtime where it is installed, and pyopencl has none.
-POCL_ALONE = {"OCL_ICD_VENDORS": os.path.dirname(os.path.abspath(__file__))}
-os.environ.update(POCL_ALONE)
+#: The environment variable with the name of the platform of devmod's OpenCL device.
+PLATFORM = "BENCH_OPENCL_PLATFORM"
+_DEVICE = """
+import devmod
+from devmod_opencl import _intel
+device = devmod.device("opencl")
+path = _intel.library_path() if device.handle.platform.name.strip() == _intel.INTEL_CPU else ""
+print(device.handle.platform.name.strip(), path, device, sep="\\n")
+"""
+
+
+def share_device(folder: Path) -> None:
+    """Let pyopencl take devmod's OpenCL device, in this process and in those that it starts, and print the device.
+
+    Parameters
+    ----------
+    folder
+        A folder for a file with the driver's path. pyopencl does not find Intel's runtime in its wheel.
+    """
+    import subprocess
+    import sys
+
+    # In a process of its own: the loader reads the variable when it opens the drivers.
+    done = subprocess.run([sys.executable, "-c", _DEVICE], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        return  # the benchmark says that there is no device
+    platform, path, device = done.stdout.splitlines()
+    os.environ[PLATFORM] = platform
+    if path:
+        (folder / "driver.icd").write_text(path + "\n")
+        os.environ["OCL_ICD_VENDORS"] = str(folder)
+    print(f"OpenCL: {device}, {platform}")
+
+
+def opencl_device(cl: Any) -> Any:
+    """Return devmod's OpenCL device in pyopencl."""
+    import warnings
+
+    warnings.filterwarnings("ignore", category=cl.CompilerWarning)  # Intel's compiler writes a log of each build
+    platforms = {each.name.strip(): each for each in cl.get_platforms()}
+    device = platforms[os.environ[PLATFORM]].get_devices()[0]
+    if "DEVMOD_OPENCL_POCL_CPU" in os.environ:  # a processor that PoCL does not know (docs/opencl.md)
+        from devmod_opencl._pocl import name_processor
+
+        name_processor(device)
+    return device
+
 
 #: The threads of a block.
 BLOCK = 64
@@ -45,12 +90,7 @@ class PyOpenCL:
         import pyopencl as cl
 
         self._cl = cl
-        device = cl.get_platforms()[0].get_devices()[0]
-        if "DEVMOD_OPENCL_POCL_CPU" in os.environ:  # a processor that PoCL does not know (docs/opencl.md)
-            from devmod_opencl._pocl import name_processor
-
-            name_processor(device)
-        self._context = cl.Context([device])
+        self._context = cl.Context([opencl_device(cl)])
         self._queue = cl.CommandQueue(self._context)
         self._kernel = cl.Kernel(cl.Program(self._context, code.decode()).build(), entry)
         self._kernel.set_scalar_arg_dtypes([None, None, np.int32])

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bare import POCL_ALONE
+from bare import share_device
 from timing import check, timed
 
 import devmod
@@ -41,12 +41,12 @@ assert y[0] == 1.75
 """
 THEIRS = """
 import sys
+sys.path.insert(0, {folder!r})
+from bare import opencl_device
 import numpy as np
 import pyopencl as cl
 x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
-device = cl.get_platforms()[0].get_devices()[0]
-{name_processor}
-context = cl.Context([device])
+context = cl.Context([opencl_device(cl)])
 queue = cl.CommandQueue(context)
 with open(sys.argv[1]) as file:
     kernel = cl.Kernel(cl.Program(context, file.read()).build(), "k0")
@@ -58,8 +58,6 @@ kernel(queue, (64,), (64,), source, result, 64)
 cl.enqueue_copy(queue, y, result)
 assert y[0] == 1.75
 """
-#: For a processor that PoCL does not know (docs/opencl.md).
-NAME_PROCESSOR = "from devmod_opencl._pocl import name_processor; name_processor(device)"
 
 
 def process(program: str, file: Path, caches: Path) -> float:
@@ -67,7 +65,7 @@ def process(program: str, file: Path, caches: Path) -> float:
     folders = {variable: str(caches / variable) for variable in ("DEVMOD_CACHE_DIR", "XDG_CACHE_HOME", "POCL_CACHE_DIR")}
     for folder in folders.values():
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    return timed(lambda: subprocess.run([sys.executable, "-c", program, file], env=os.environ | folders | POCL_ALONE, check=True))
+    return timed(lambda: subprocess.run([sys.executable, "-c", program, file], env=os.environ | folders, check=True))
 
 
 def compare(kernels: int, rounds: int, folder: Path) -> bool:
@@ -75,7 +73,7 @@ def compare(kernels: int, rounds: int, folder: Path) -> bool:
     source, packed = folder / f"{kernels}.cl", folder / f"{kernels}.devmod"
     source.write_text("".join(KERNEL.format(n=number, rounds=number % 29 + 2) for number in range(kernels)))
     devmod.save(devmod.compile(source, "opencl"), packed)
-    their_program = THEIRS.format(name_processor=NAME_PROCESSOR if "DEVMOD_OPENCL_POCL_CPU" in os.environ else "")
+    their_program = THEIRS.format(folder=str(Path(__file__).parent))
     times: dict[tuple[str, str], list[float]] = {}
     for round_ in range(rounds + 1):
         for name, program, file in (("pyopencl", their_program, source), ("devmod", OURS, packed)):
@@ -101,6 +99,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        share_device(Path(folder))
         missed = [compare(kernels, options.rounds, Path(folder)) for kernels in options.kernels]
     return int(any(missed))
 

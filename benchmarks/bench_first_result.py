@@ -83,6 +83,8 @@ def measure(program: str, caches: Path) -> tuple[float, float]:
 
 def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     """Measure one kind and print its lines. Return whether a bound is exceeded."""
+    if kind == "opencl":
+        bare.share_device(folder)
     ours, theirs = programs(kind, folder, rows)
     package = bare.PEERS[kind][1]
     contenders = [("devmod", ours), (package, theirs)]

@@ -14,10 +14,12 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import bare
 import numpy as np
@@ -163,7 +165,10 @@ def main() -> int:
         missed = [compare(kind, size, options.rounds) for size in SIZES]
         return any([*missed, kind == "opencl" and compare_arrays(options.rounds)])
 
-    return int(each_kind(options.kinds, lambda kind, _: measure(kind)))
+    with tempfile.TemporaryDirectory() as folder:
+        if "opencl" in options.kinds:
+            bare.share_device(Path(folder))
+        return int(each_kind(options.kinds, lambda kind, _: measure(kind)))
 
 
 if __name__ == "__main__":

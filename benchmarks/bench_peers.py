@@ -33,6 +33,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from bare import share_device
 from peers import CONTENDERS, SIZES
 from timing import note, process_time, record
 
@@ -293,6 +294,7 @@ def main() -> int:
     bench_size()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
+        share_device(folder)
         names = compile_all([name for name in CONTENDERS if name.startswith(tuple(options.only))], folder)
         bench_import(names, options.rounds)
         bench_first_result(names, folder, options.rounds)

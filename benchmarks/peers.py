@@ -125,8 +125,9 @@ def numpy(_: str, __: Path) -> Functions:
 def pyopencl(_: str, __: Path) -> Functions:
     """Return calls by hand, with buffers that are kept by size: copies in, the kernel, a copy back."""
     import pyopencl as cl
+    from bare import opencl_device
 
-    context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+    context = cl.Context([opencl_device(cl)])
     queue = cl.CommandQueue(context)
     kernels: dict[str, Any] = {}
     buffers: dict[tuple[int, int], Any] = {}

@@ -20,7 +20,7 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
 from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
-from devmod._modules.variant import variant_of
+from devmod._modules.variant import variant_of, variant_of_code
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec
 from devmod._util.buffers import flat
@@ -161,7 +161,10 @@ class Plan:
         else:
             parts: Sequence[Binary] = tuple([part if type(part) is bytes else flat(part) for part in module.wire_parts()])
             spec = find_spec(kind)
-            entry.variant = variant_of(module, parts)
+            if has_payload and spec is not None:
+                entry.variant = variant_of_code(spec, spec.canonical_format(entry.fmt), module.code)  # type: ignore[attr-defined]
+            else:
+                entry.variant = variant_of(module, parts)
             if spec is not None and spec.shader_map:
                 parts, entry.repeats = share_shaders(spec, parts)
             entry.size = sum(map(len, parts))

@@ -171,19 +171,39 @@ def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject
     head.clear()
 
 
+#: The types of arguments by their names: many functions have the same. The number is bounded, since names come from untrusted files.
+_types: dict[tuple[str, ...], tuple[DType, ...]] = {}
+
+
+def _types_of(names: tuple[str, ...]) -> tuple[DType, ...]:
+    types = _types.get(names)
+    if types is None:
+        types = tuple(map(parse_dtype, names))
+        if len(_types) < 1024:
+            _types[names] = types
+    return types
+
+
 def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str) -> bytes:
-    entries: dict[str, list[object]] = {}
+    import msgpack
+
+    subject = f"the fmap of the {kind} module"
+    packer = msgpack.Packer()
+    # A map of all functions would be many objects at once, which the garbage collector visits again and again.
+    parts = [map_header(len(fmap))]
     has_extra = False
     for name, info in fmap.items():
-        entry: list[object] = [info.name, [*map(parse_dtype, info.arg_types)], info.launch_param_tags, info.arg_extra_tags]
+        entry: list[object] = [info.name, _types_of(info.arg_types), info.launch_param_tags, info.arg_extra_tags]
         interface = info.interface
         if interface is not None:
             entry.append(interface.to_dict())
             if interface.extra or [1 for each in interface.params if each.extra] or [1 for each in interface.blocks if each.extra]:
                 has_extra = True
-        entries[name] = entry
-    subject = f"the fmap of the {kind} module"
-    packed = pack(entries, subject, kind)
+        try:
+            parts += packer.pack(name), packer.pack(entry)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
+    packed = b"".join(parts)
     # msgpack's packer accepts some values that `Reader` refuses. Only unknown keys can cause that.
     if has_extra:
         dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))

@@ -70,9 +70,15 @@ def variant_of(module: Module, parts: Sequence[Binary] = ()) -> str:
         payload = payload_of(module, parts)
     except FormatError:  # the runtime raises the error at the first use
         return ""
-    if payload is None or payload[0].architecture is None:
+    if payload is None:
         return ""
-    spec, fmt, _, code = payload
+    return variant_of_code(payload[0], payload[1], payload[3])
+
+
+def variant_of_code(spec: TargetSpec, fmt: str, code: Code) -> str:
+    """Return the architecture of code in one of the formats of its target; "" if it cannot be read."""
+    if spec.architecture is None:
+        return ""
     if isinstance(code, (bytes, memoryview)):
         return _architecture(spec, fmt, code)
     shaders = {id(shader): shader for shader in code.values()}  # equal ones may be one object

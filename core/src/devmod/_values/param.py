@@ -322,9 +322,11 @@ class Param(Value):
             result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
         if self.align or self.size or self.members or self.pack:
             result |= self._written(("align", "size", "members", "pack"), ())
-        if isinstance(self.default, int):
+        if self.default is None:
+            pass
+        elif isinstance(self.default, int):
             result["default"] = {"value": self.default}
-        elif self.default is not None:
+        else:
             result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
         return result | dict(self.extra) if self.extra else result
 
