@@ -55,8 +55,9 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < n) y[i] += x[i]; }
 }
 #: The bytes of each array.
 SIZES = (64, 4 << 10, 64 << 10, 1 << 20)
-#: The most that the ratio to the bare package may be, up to a size and above it.
-MOST = {"opencl": (1.8, 64 << 10, 1.25), "webgpu": (1.3, 64 << 10, 1.2), "vulkan": (1.25, 64 << 10, 1.15)}
+#: The most that the ratio to the bare package may be, up to a size and above it. Python and the drivers have other
+#: proportions on each processor: with 64 B, WebGPU has 1.15 and 1.32, and Vulkan 0.93 and 1.30, on two machines.
+MOST = {"opencl": (1.8, 64 << 10, 1.25), "webgpu": (1.45, 64 << 10, 1.2), "vulkan": (1.45, 64 << 10, 1.15)}
 #: The most that a call with arrays of another library may take of the call with NumPy arrays.
 MOST_OTHER = 1.2
 
