@@ -268,6 +268,22 @@ def test_a_marked_test_runs_on_each_device(tmp_path: Path) -> None:
     assert f"{count} passed, 1 skipped" in done
 
 
+def test_a_bundle_without_the_kind_of_the_device_is_a_skip(tmp_path: Path) -> None:
+    wgsl = devmod.compile("@compute @workgroup_size(1) fn k() {}", "webgpu")
+    devmod.save(
+        devmod.bundle(wgsl, devmod.compile("kernel void k() {}", "cuda -arch=compute_80", language="OpenCL C")), tmp_path / "k.devmod"
+    )
+    text = "import devmod, pytest\n@pytest.mark.devices('opencl')\ndef test_it(device): devmod.load('k.devmod')['k'].on(device)\n"
+    done = run(tmp_path, text)
+    assert "passed" not in done
+    assert "failed" not in done
+    assert "the function 'k' of the bundle cannot run on opencl device 0 (" in done
+    assert "its candidates are of kind webgpu, cuda" in done
+    # An error of another cause fails the test.
+    text = "import devmod, pytest\n@pytest.mark.devices('opencl')\ndef test_it(device): devmod.device('opencl', 99)\n"
+    assert "failed" in run(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("kinds", "argument", "text"),
     [

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark."""
@@ -39,3 +43,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "device",
         [pytest.param(each.device, id=each.label, marks=pytest.mark.skip(reason=each.reason) if each.reason else ()) for each in runs],
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Skip a marked test that asks a bundle for a function on a device of a kind that it does not have."""
+    try:
+        yield
+    except Exception as error:
+        if item.get_closest_marker("devices") is None or (getattr(error, "kind", ""), getattr(error, "argument", "")) != (
+            "bundle",
+            "device",
+        ):
+            raise
+        pytest.skip(str(error))
