@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -311,3 +312,23 @@ def test_doctor_runs_a_kernel_on_each_device(broken_device: devmod.Device) -> No
         env={**os.environ, "POCL_EXTRA_BUILD_FLAGS": ""},
     )  # fmt: skip
     assert (done.returncode, "; a small kernel runs" in done.stdout) == (0, True)
+
+
+def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Vulkan the process may end with signal 6 when it frees memory that the kernel has overwritten."""
+    from devmod_runtime import _verify
+
+    def answers(_: str, items: list[dict[str, object]], __: float) -> Iterator[tuple[None, str]]:
+        for item in items:
+            _verify._launch(item)
+            yield None, "ends the process with signal 6"
+
+    monkeypatch.setattr(_verify, "answers", answers)
+    monkeypatch.setattr(_verify, "device_problems", lambda _: {})
+    given = {"y": "zeros:float32[100]", "n": 90}
+    verification = devmod.verify(devmod.compile(OUTSIDE % "1", "opencl"), arguments=given, threads=64)
+    (found,) = verification.functions["f"]
+    assert (found.outcome, "signal 6" in found.text) == ("writes outside", False)
+    verification = devmod.verify(devmod.compile(OUTSIDE % "0", "opencl"), arguments=given, threads=64)
+    (found,) = verification.functions["f"]
+    assert (found.outcome, found.text) == ("failed", "its launch ends the process with signal 6")

@@ -590,7 +590,10 @@ def _compare(planned: Sequence[_Planned], rtol: float | None, atol: float | None
 def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
     """Return the number of the launch in which every candidate writes outside, or fails after an earlier launch, for invented sizes."""
     for number in range(2):
-        outcomes = [each.outcomes[number] for each in planned if len(each.outcomes) > number]
+        # A process may also end after its last launch.
+        outcomes = [
+            each.outcomes[number] for each in planned if each.request and number < min(len(each.outcomes), len(each.request["launches"]))
+        ]
         outcomes = [each for each in outcomes if each["outcome"] not in _UNLAUNCHED]
         names = {each["outcome"] for each in outcomes}
         if names and names <= {"writes outside", "failed"} and all(each.get("is_invented", number) for each in outcomes):
