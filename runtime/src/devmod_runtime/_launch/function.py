@@ -12,8 +12,8 @@ from functools import partial
 from struct import error as struct_error
 
 from devmod import Local
+from devmod import device as find_device
 from devmod._plugins.devices import VARIABLE, default_device
-from devmod._plugins.devices import device as find_device
 from devmod._util.html import html_table
 from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
