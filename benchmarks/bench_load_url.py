@@ -29,8 +29,9 @@ import devmod
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_BEFORE = 4096
-MAX_MEMORY = 4.0  # of the chosen module's bytes
-CHOSEN = 1 << 20
+#: The most memory, of the bytes of the module. It has 8 MiB, since what Python and the libraries take is more than a module of 1 MiB.
+MAX_MEMORY = 2.0
+CHOSEN = 8 << 20
 
 SERVER = """
 import sys
@@ -163,7 +164,7 @@ def main() -> int:
             peaks[how] = float(done.stdout)
         print()
         for how, peak in peaks.items():
-            print(f"{f'peak memory for the module of 1 MiB, {how}':48}{peak:9.1f} MiB")
+            print(f"{f'peak memory for the module of 8 MiB, {how}':48}{peak:9.1f} MiB")
         server.process.kill()
     failed = []
     if check("a bundle at a URL, bytes before the module", (before - index) / MAX_BEFORE, 1, of=f"{MAX_BEFORE} bytes"):
