@@ -318,7 +318,7 @@ def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None
     """On Vulkan the process may end with signal 6 when it frees memory that the kernel has overwritten."""
     from devmod_runtime import _verify
 
-    def answers(_: str, items: list[dict[str, object]], __: float) -> Iterator[tuple[None, str]]:
+    def answers(_: str, items: list[dict[str, object]], *__: object, **___: object) -> Iterator[tuple[None, str]]:
         for item in items:
             _verify._launch(item)
             yield None, "ends the process with signal 6"

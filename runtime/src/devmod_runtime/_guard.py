@@ -108,26 +108,34 @@ class GuardedMemory(DeviceArray):
     ----------
     start, end : int
         The first byte of the array, and the first one after it.
+    is_filled : bool
+        Whether the zones have the fill value before a launch. After a finding they get it at the next launch: a driver whose memory the
+        kernel has changed may end the process at any request, and the finding is first.
     """
 
-    __slots__ = ("end", "start")
+    __slots__ = ("end", "is_filled", "start")
     start: int
     end: int
+    is_filled: bool
 
     def damage(self) -> Damage | None:
-        """Return the changed bytes of the zones, and fill the zones again. None without a change."""
-        before, after = self[: self.start], self[self.end :]
-        low, high = before.numpy(), after.numpy()
+        """Return the changed bytes of the zones. None without a change."""
+        low, high = self[: self.start].numpy(), self[self.end :].numpy()
         changed_low, changed_high = np.flatnonzero(low != FILL), np.flatnonzero(high != FILL)
         if not changed_low.size and not changed_high.size:
             return None
-        for zone in (before, after):
-            zone.copy_from(np.full(zone.shape, FILL, np.uint8))
         count = changed_low.size + changed_high.size
         # The byte nearest to the array.
         if changed_high.size:
             return Damage(int(changed_high[0]), high.tobytes(), self.end - self.start, count)
         return Damage(int(changed_low[-1]), low.tobytes(), -self.start, count)
+
+    def fill(self) -> None:
+        """Fill the zones after a finding."""
+        if not self.is_filled:
+            for zone in (self[: self.start], self[self.end :]):
+                zone.copy_from(np.full(zone.shape, FILL, np.uint8))
+            self.is_filled = True
 
 
 class Damage(NamedTuple):
@@ -171,7 +179,7 @@ def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, read:
     device.write(memory, memoryview(content), stream)
     stream.synchronize()
     root = GuardedMemory(device, memory, (total,), "uint8")
-    root.start, root.end = zone, zone + nbytes
+    root.start, root.end, root.is_filled = zone, zone + nbytes, True
     # An empty array is bytes of the zone behind it, where a write shows.
     view = DeviceArray(device, device.slice(memory, zone, nbytes or _UNIT), shape, dtype)
     view._root, view._offset = root, zone
@@ -186,8 +194,8 @@ class GuardedCall(Call):
 
     def __init__(self, zone: int, *args: Any, **options: Any) -> None:
         self._zone = zone
-        #: The arguments whose arrays have zones.
-        self.guarded: list[tuple[Argument, DeviceArray]] = []
+        #: The arguments whose arrays have zones, and the memory of these.
+        self.guarded: list[tuple[Argument, DeviceArray, GuardedMemory]] = []
         #: The bytes before the launch of those that the kernel declares read-only.
         self._contents: list[tuple[Argument, DeviceArray, bytearray]] = []
         super().__init__(*args, **options)
@@ -197,7 +205,7 @@ class GuardedCall(Call):
         base = array._base
         if not isinstance(base, GuardedMemory):
             return memory
-        self.guarded.append((argument, array))
+        self.guarded.append((argument, array, base))
         lengths = self._launcher.lengths_read()
         if lengths is None or array._offset + array.nbytes != base.end or argument.is_address:
             return memory
@@ -239,32 +247,30 @@ class GuardedCall(Call):
         return result
 
     def keep(self) -> None:
-        """Copy the arrays that the kernel declares read-only. An array that another argument may write to is not one of them."""
-        written = [array for argument, array in self.guarded if argument.written or argument.kind != "buffer"]
+        """Fill the zones, and copy the arrays that the kernel declares read-only. One that another argument may write to is not copied."""
+        for _, _, memory in self.guarded:
+            memory.fill()
+        written = [array for argument, array, _ in self.guarded if argument.written or argument.kind != "buffer"]
         self._contents = [
             (argument, array, _bytes_of(array))
-            for argument, array in self.guarded
+            for argument, array, _ in self.guarded
             if argument.kind == "buffer" and not argument.written and not any(map(array.overlaps, written))
         ]
 
     def check(self) -> None:
         """Wait for the launch. Raise GuardError if it has changed a zone of one of its arrays, or a read-only array."""
-        errors = []
-        for argument, array in self.guarded:
-            assert isinstance(array._base, GuardedMemory)
-            damage = array._base.damage()
+        for argument, array, memory in self.guarded:
+            damage = memory.damage()
             if damage is not None:
-                errors.append(self._outside(argument, array, damage))
+                for _, _, each in self.guarded:
+                    each.is_filled = False
+                raise self._outside(argument, array, memory, damage)
         for argument, array, before in self._contents:
             after = _bytes_of(array)
             if after != before:
-                errors.append(self._read_only(argument, array, before, after))
-        if errors:
-            raise errors[0]
+                raise self._read_only(argument, array, before, after)
 
-    def _outside(self, argument: Argument, array: DeviceArray, damage: Damage) -> GuardError:
-        base = array._base
-        assert isinstance(base, GuardedMemory)
+    def _outside(self, argument: Argument, array: DeviceArray, base: GuardedMemory, damage: Damage) -> GuardError:
         size = _size_of(array)
         index, data = damage.element(size)
         # The kernel counts from the start of a view.
