@@ -153,7 +153,9 @@ def test_the_variable_of_a_guard_may_have_zeros_before_the_number() -> None:
 
 @pytest.mark.devices("opencl")
 def test_a_guard_finds_a_write_to_a_read_only_array(device: devmod.Device) -> None:
-    source = "kernel void spoil(global float *y, global const float *x, int at) { y[0] = x[0]; ((global float *)x)[at] = -7; }"
+    # A union, since a cast in the source makes it an array that the kernel writes.
+    source = """union both { global const float *r; global float *w; };
+    kernel void spoil(global float *y, global const float *x, int at) { union both u; u.r = x; y[0] = x[0]; u.w[at] = -7; }"""
     spoil = devmod.compile(source, "opencl")["spoil"].on(device)
     x = np.float32([1, 2, 3, -7])
     text = (
