@@ -377,3 +377,22 @@ def test_every_argument_of_compile_has_an_option() -> None:
         ),
     }.items():
         assert respell(text, _SHELL) == wanted
+
+
+@pytest.mark.parametrize("kind", ["opencl", "webgpu"])
+def test_a_name_that_no_function_gets_is_an_error(capsys: pytest.CaptureFixture[str], folder: Path, kind: str) -> None:
+    suffix, texts = {
+        "opencl": ("cl", ["kernel void NAME(global float *x) { x[0] = 1; }"] * 2),
+        "webgpu": (
+            "wgsl",
+            ["@group(0) @binding(0) var<storage, read_write> x: array<f32>;", *["@compute @workgroup_size(1) fn NAME() { x[0] = 1; }"] * 2],
+        ),
+    }[kind]
+    names = iter("ab")
+    Path(f"k.{suffix}").write_text("\n".join(each.replace("NAME", next(names)) if "NAME" in each else each for each in texts))
+    text = (
+        f"-n is the function's name of an entry point 'main', and k.{suffix} has 'a', 'b'. Leave -n out, or give a function the name 'zz'"
+    )
+    for name, expected in (("zz", f"devmod: error: {text.replace('-n', '--name')} in the source\n"), ("a", "")):
+        status = main(["compile", f"k.{suffix}", "-q", "-t", kind, "-o", "k.devmod", "--name", name])
+        assert (status, capsys.readouterr().err) == (int(name == "zz"), expected)

@@ -117,7 +117,7 @@ def compile_source(
         modules = []
         for variant in variants(target):
             try:
-                modules.append(_build(spec, compiler, request(variant), change, runtime=runtime))
+                modules.append(_build(spec, compiler, request(variant), change, name=name if runtime else None, runtime=runtime))
             except CompileError as error:
                 if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and _resembles_path(source):
                     error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {_file_hint(source)}",)
@@ -131,7 +131,13 @@ def compile_source(
 
 
 def _build(
-    spec: TargetSpec, compiler: Compiler, request: CompileRequest, change: Callable[[Functions], Functions], *, runtime: bool
+    spec: TargetSpec,
+    compiler: Compiler,
+    request: CompileRequest,
+    change: Callable[[Functions], Functions],
+    *,
+    name: str | None,
+    runtime: bool,
 ) -> Module:
     front_end = _FRONT_ENDS.get(request.language)
     if front_end and spec.kind in KINDS and not is_default(spec, request.language):
@@ -149,6 +155,11 @@ def _build(
         raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}")
     if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":  # a text of WGSL has no directives any more
         _check_closed(payload)
+    if name is not None and name not in payload.fmap:
+        raise CompileError(
+            f"name= is the function's name of an entry point 'main', and {request.name} has {list_names(payload.fmap)}. Leave name= out, "
+            f"or give a function the name {name!r} in the source"
+        )
     fmap = change(payload.fmap)
     if runtime:
         module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
