@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import os
 import subprocess
 import sys
@@ -24,8 +25,8 @@ with temporary_folder() as folder:
     print(folder, flush=True)
     sys.stdin.read()
 """
-#: The name of a folder that another process made.
-NAME = "devmod-tmp-0123456789abcdef"
+#: The name of a folder that another process of this machine made.
+NAME = f"devmod-tmp-{binascii.crc32(os.uname().nodename.encode()):08x}-0123456789abcdef" if hasattr(os, "uname") else ""
 
 
 @pytest.fixture
@@ -65,6 +66,16 @@ def test_the_folder_of_a_killed_process_is_removed(above: Path, holder: tuple[su
         assert list(above.iterdir()) == [Path(name)]
 
 
+def test_the_folder_of_another_machine_stays(above: Path) -> None:
+    """A network file system may keep the locks of each machine apart, so the folder of a running process there looks abandoned."""
+    program = "import os; os.uname = lambda: os.uname_result(('', 'another', '', '', ''))" + HOLDER.replace(
+        "sys.stdin.read()", "os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"TMPDIR": str(above)})
+    with temporary_folder():
+        assert (Path(done.stdout.strip()) / "file").exists()
+
+
 def test_the_folder_of_a_running_process_stays(above: Path, holder: tuple[subprocess.Popen[str], Path]) -> None:
     process, folder = holder
     with temporary_folder():
@@ -87,8 +98,8 @@ def test_what_is_not_a_folder_stays(above: Path, tmp_path_factory: pytest.TempPa
     other.mkdir(0o700)
     (other / "file").touch()
     (above / NAME).symlink_to(other)
-    (above / NAME.replace("0", "f")).touch(0o600)
-    os.mkfifo(above / NAME.replace("0", "e"))
+    (above / NAME.replace("-0", "-f")).touch(0o600)
+    os.mkfifo(above / NAME.replace("-0", "-e"))
     with temporary_folder():
         pass
     assert len(list(above.iterdir())) == 3

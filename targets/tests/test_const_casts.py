@@ -22,7 +22,7 @@ LANGUAGES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
     "opencl-for-cuda": ("cuda -arch=sm_80", "#define GL global\n#define DEV\n#define SIZE ulong\n", "kernel void", "int n", {"language": "OpenCL C"}),
     "c": ("hexagon -arch=v68", C_HEAD, "void", "int n", {"language": "C"}),
     "cpp": ("hexagon -arch=v68", C_HEAD, 'extern "C" void', "int n", {"language": "C++"}),
-    "metal": ("metal", "#define GL device\n#define DEV\n#define SIZE size_t\n", "kernel void", "constant int &n", {}),
+    "metal": ("metal", "#define GL device\n#define THREAD thread\n#define DEV\n#define SIZE size_t\n", "kernel void", "constant int &n", {}),
     "cuda": ("cuda -arch=compute_80", CUDA_HEAD, CUDA_KERNEL, "int n", {}),
     "nvcc": ("cuda -arch=compute_80 -compiler=nvcc", CUDA_HEAD, CUDA_KERNEL, "int n", {}),
     "hip-for-cuda": ("cuda -arch=compute_80", CUDA_HEAD, CUDA_KERNEL, "int n", {"language": "HIP"}),
@@ -30,11 +30,19 @@ LANGUAGES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
     "hip-compiled": ("rocm -arch=gfx90a", f"#include <hip/hip_runtime.h>\n{CUDA_HEAD}", CUDA_KERNEL, "int n", {"language": "HIP"}),
 }  # fmt: skip
 HELPERS = """
+#ifndef THREAD
+#define THREAD
+#endif
 #define CAST(p) ((GL float *)(p))
 typedef GL float *Pointer;
 DEV static void write_to(GL const float *to) { ((GL float *)to)[0] = 1; }
 DEV static void copy(GL const float *from, GL float *to) { ((GL int *)to)[0] = ((GL const int *)from)[0]; }
 DEV static GL const float *next(GL const float *p) { return p + 1; }
+struct View { GL const float *p; GL float *q; };
+DEV static void write_view(struct View v) { ((GL float *)v.p)[0] = 1; }
+struct Block { float v[2]; };
+DEV static struct Block block_of(GL const float *p) { struct Block block = {{p[0], p[1]}}; return block; }
+DEV static struct View view_of(GL const float *p) { struct View v = {p, 0}; return v; }
 """
 #: Bodies that remove the const of x, and never that of i.
 CASTS = (
@@ -51,6 +59,11 @@ CASTS = (
     "CAST(x)[0] = 1;",
     "((Pointer)x)[0] = 1;",
     "((GL int *)(GL float *)x)[i[0]] = 1;",
+    "SIZE at = 16; at += (SIZE)x; *(GL float *)at = 1;",
+    "GL const float *p[2]; p[n] = x; ((GL float *)p[0])[0] = 1;",
+    "struct View v; v.p = x; ((GL float *)v.p)[0] = 1;",
+    "struct View v = {x, y}; write_view(v);",
+    "write_view(view_of(x));",
 )
 CPP_CASTS = (
     "const_cast<GL float *>(x)[n] = 1;",
@@ -75,6 +88,10 @@ INNOCENT = (
     "int v = n > 0 ? (int)x[n] : i[0]; ((GL int *)y)[v] = 1;",
     "y[0] = (float)((SIZE)x & 1);",
     "copy(next(x), (GL float *)(GL int *)y);",
+    "struct View v = {x, y}; v.q[0] = v.p[0];",
+    "struct View v; v.p = x; v.q = y; ((GL int *)v.q)[0] = 1;",
+    "float v = view_of(x).p[0]; *(GL int *)(y + (int)v) = 1;",
+    "struct Block b = block_of(x); y[0] = *(THREAD int *)&b;",
 )
 
 

@@ -484,6 +484,13 @@ def test_a_byte_of_the_program_that_is_not_utf_8_is_an_error(line: bytes, tmp_pa
     assert str(caught.value) == f"k.cl:{number}: the source is not UTF-8: byte 0xe9 outside of a comment; save the file as UTF-8"
 
 
+def test_a_long_line_of_escapes_is_read_in_one_pass(tmp_path: Path) -> None:
+    """The search for the end of a string from each quotation mark of this line takes minutes."""
+    (tmp_path / "k.cl").write_bytes(b"'\\" * 200_000 + b"\xe9\n")
+    with pytest.raises(devmod.CompileError, match=r"^k\.cl:1: the source is not UTF-8"):
+        build(tmp_path / "k.cl")
+
+
 def test_a_header_includes_its_neighbours_in_a_named_folder(tmp_path: Path) -> None:
     source = write(tmp_path, k_cl='#include "sub/a.h"\n' + KERNEL, sub__a_h='#include "../b.h"\n', b_h="#define B 1\n")
     assert "#define B 1" in build(source)

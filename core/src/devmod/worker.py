@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import queue
@@ -332,9 +333,7 @@ def guarded_group() -> Iterator[int | None]:
     try:
         yield guard[0]
     except BaseException:
-        os.close(guard[1])
-        with suppress(OSError):  # the program of this process may wait for any child
-            os.waitpid(guard[0], 0)
+        _end_guard(*guard)
         raise
     _guards.append(guard)
 
@@ -349,11 +348,24 @@ def _start_guard() -> tuple[int, int]:
     return group, writer
 
 
+def _end_guard(group: int, pipe: int) -> None:
+    os.close(pipe)
+    with suppress(OSError):  # the program of this process may wait for any child
+        os.waitpid(group, 0)
+
+
+def _end_guards() -> None:
+    """At the end of this process: the first process of a container may wait for no child of another, which stays a zombie there."""
+    while _guards:
+        _end_guard(*_guards.pop())
+
+
 def _leave_guards() -> None:
     """In the child of a fork, close the pipes, which the parent has too."""
     while _guards:
         os.close(_guards.pop()[1])
 
 
+atexit.register(_end_guards)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_guards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import os
 import re
 import shutil
@@ -20,7 +21,6 @@ except ImportError:  # Windows: folders of processes that were killed stay
 
 #: The start of the names of the folders.
 PREFIX = "devmod-tmp-"
-_NAME = re.compile(PREFIX + "[0-9a-f]{16}")
 #: How often a removal is tried: a program that was killed may write at that moment.
 _REMOVALS = 10
 
@@ -30,13 +30,13 @@ def temporary_folder() -> Iterator[str]:
     """Create an empty folder for this user alone in the system's temporary folder, and remove it at the end.
 
     The process holds a lock on the folder (``flock``), which the kernel releases when the process ends in whatever way. The first call in
-    a later process then removes the folder.
+    a later process of this machine then removes the folder: in a network file system, other machines may not see a lock.
     """
     above = tempfile.gettempdir()
     _remove_abandoned(above)
     lock = -1
     while True:
-        folder = os.path.join(above, f"{PREFIX}{os.urandom(8).hex()}")
+        folder = os.path.join(above, f"{_machine_prefix()}{os.urandom(8).hex()}")
         os.mkdir(folder, 0o700)
         try:
             lock = _lock(folder)
@@ -57,7 +57,8 @@ def temporary_folder() -> Iterator[str]:
 def _remove_abandoned(above: str) -> None:
     """Remove this user's folders that no process has locked. Strangers may write to the folder above."""
     with suppress(OSError):  # a folder whose names cannot be read
-        for name in filter(_NAME.fullmatch, os.listdir(above) if fcntl is not None else ()):
+        pattern = re.compile(f"{_machine_prefix()}[0-9a-f]{{16}}")
+        for name in filter(pattern.fullmatch, os.listdir(above) if fcntl is not None else ()):
             folder = os.path.join(above, name)
             with suppress(OSError):
                 lock = _lock(folder)
@@ -65,6 +66,11 @@ def _remove_abandoned(above: str) -> None:
                 if about.st_uid == os.geteuid() and not about.st_mode & 0o077:
                     _remove(folder)
                 os.close(lock)
+
+
+def _machine_prefix() -> str:
+    host = os.uname().nodename if hasattr(os, "uname") else ""
+    return f"{PREFIX}{binascii.crc32(os.fsencode(host)):08x}-"
 
 
 def _lock(folder: str) -> int:

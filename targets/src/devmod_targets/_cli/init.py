@@ -8,11 +8,10 @@ import tomllib
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
-from devmod.backend import find_spec
+from devmod.backend import find_spec, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
@@ -108,7 +107,7 @@ def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
     if jobs:
         if not quiet:
             echo(f"Trying {len(jobs)} compiles of sources that are for several kinds", err=True)
-        with TemporaryDirectory() as folder, suppress(FormatError):  # of functions that do not fit into one file, which the user may rename
+        with temporary_folder() as folder, suppress(FormatError):  # of functions that do not fit into one file, which the user may rename
             build_plan(plan._replace(jobs=jobs), os.path.join(folder, "trial.devmod"), or_local=True, progress=trial)
     failures = failures_in(trial.results)
     for (kernel, kind), text in failures.items() if not quiet else ():

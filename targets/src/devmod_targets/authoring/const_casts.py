@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: A cast to a pointer or reference, or the name of a type that may be one.
 _CAST = re.compile(r"[*&]\s*(?:(?:const|volatile|restrict|__restrict(?:__)?)\s*)*[)>]|\b(?:typedef|using)\b")
-_POINTER, _REFERENCES, _ARRAYS = 101, (103, 104), (112, 114, 115)
+_POINTER, _REFERENCES, _RECORD, _ARRAYS = 101, (103, 104), 105, (112, 114, 115)
 #: clang's number of OpenCL's address space, and its kind of a type that is known later, or never.
 _CONSTANT, _DEPENDENT = 3, 26
 _CASTS = ("CSTYLE_CAST_EXPR", "CXX_CONST_CAST_EXPR", "CXX_REINTERPRET_CAST_EXPR", "CXX_STATIC_CAST_EXPR", "CXX_FUNCTIONAL_CAST_EXPR")
@@ -65,6 +65,7 @@ class _Casts:
     def __init__(self, library: Libclang, declarations: Iterable[Any]) -> None:
         kinds = library.cindex.CursorKind
         self._casts, self._passing = ({getattr(kinds, name) for name in names} for names in (_CASTS, _PASSING))
+        self._parts = (kinds.ARRAY_SUBSCRIPT_EXPR, kinds.MEMBER_REF_EXPR)
         self._kinds = kinds
         functions = [(each, [child for child in each.get_children() if child.kind == kinds.PARM_DECL]) for each in _bodies(declarations)]
         self._places: dict[int, _Place] = {
@@ -75,7 +76,8 @@ class _Casts:
         names = {function.spelling for function, _ in functions}
         #: The casts whose value becomes a pointer to const again: ``(const float *)((char *)x + offset)``.
         kept: set[int] = set()
-        searched = (*self._casts, kinds.UNEXPOSED_EXPR, kinds.VAR_DECL, kinds.BINARY_OPERATOR, kinds.CALL_EXPR)
+        assignments = (kinds.BINARY_OPERATOR, kinds.COMPOUND_ASSIGNMENT_OPERATOR)
+        searched = (*self._casts, *assignments, kinds.UNEXPOSED_EXPR, kinds.VAR_DECL, kinds.CALL_EXPR)
         for function, _ in functions:
             for node in library.descendants(function, searched):
                 kind = node.kind
@@ -90,11 +92,12 @@ class _Casts:
                     for value in () if _is_mutable(node.type) else node.get_children():
                         self._pass(value, node.hash)
                         kept |= self._inner(value) if _is_pointer(node.type) else set()
-                elif kind == kinds.BINARY_OPERATOR:
-                    # The left operand of an assignment is a name. Of another operator, clang reads its value.
+                elif kind in assignments:
+                    # The left operand of an assignment is a name, a member or an element. Of another operator, clang reads its value.
                     operands = list(node.get_children())
-                    if operands[0].kind == kinds.DECL_REF_EXPR and not _is_mutable(operands[0].type):
-                        self._pass(operands[-1], self._place(operands[0]))
+                    if operands[0].kind == kinds.DECL_REF_EXPR or (operands[0].kind in self._parts and _is_pointer(operands[0].type)):
+                        for place in () if _is_mutable(operands[0].type) else self._origins(operands[0]):
+                            self._pass(operands[-1], place)
                 elif _is_pointer(node.type) and not _is_mutable(node.type):
                     kept |= self._inner(node)
                 elif node.hash in kept:
@@ -142,9 +145,11 @@ class _Casts:
             children = list(node.get_children())
             if kind in self._passing:
                 pending += [(child, is_address) for child in children]
-            elif not is_address and not _is_pointer(node.type):
+            elif not is_address and not _has_pointer(node.type):
                 continue  # a value that was read through a pointer
-            elif kind in (kinds.ARRAY_SUBSCRIPT_EXPR, kinds.MEMBER_REF_EXPR):
+            elif kind == kinds.MEMBER_REF_EXPR and _is_mutable(node.type):
+                continue  # it has no pointer to const without a cast, which counts itself
+            elif kind in self._parts:
                 pending += [(child, is_address) for child in children[:1]]
             elif kind == kinds.UNARY_OPERATOR:
                 pending += [(child, True) for child in children]
@@ -165,6 +170,15 @@ def _bodies(declarations: Iterable[Any]) -> Iterator[Any]:
 def _is_pointer(type_: Any) -> bool:
     kind = type_kind(type_.get_canonical())
     return kind == _POINTER or kind in _REFERENCES or kind in _ARRAYS
+
+
+def _has_pointer(type_: Any) -> bool:
+    """Return whether a value is a pointer, or a struct with a pointer, or an array of pointers, among its members."""
+    type_ = type_.get_canonical()
+    if _is_pointer(type_) or type_kind(type_) != _RECORD:
+        return _is_pointer(type_)
+    members = [each.type.get_canonical() for each in type_.get_fields()]
+    return any(_is_pointer(lane_type(each) if type_kind(each) in _ARRAYS else each) for each in members)
 
 
 def _is_mutable(type_: Any) -> bool:
