@@ -72,7 +72,7 @@ def test_the_output_has_the_validator_and_strict_needs_one(
         monkeypatch.setenv("PATH", str(folder))
         assert main([*command, "--strict"]) == 0
         assert capsys.readouterr().out.splitlines()[0] == "webgpu wgsl: twice (validated by naga)"
-    (folder / "twice.cl").write_text("kernel void twice(global float *x) { x[0] = width(1); }\n")
+    (folder / "twice.cl").write_text("kernel void twice(global float *x) { x[0] = arm_width(1); }\n")
     assert main(["compile", "twice.cl", "-t", "opencl", "-o", "out.devmod", "--strict"]) == 1
     assert "--strict turns this warning into an error: some devices may refuse" in capsys.readouterr().err
 

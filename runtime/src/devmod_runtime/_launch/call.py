@@ -14,6 +14,7 @@ from devmod_runtime._device.host import host_view, plain_array
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
+from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
 from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
 
@@ -200,8 +201,7 @@ class Call:
             return self._convert_buffer(argument, value, bound)
         except ConversionError as error:
             failure = self._error(argument, error)
-            is_record = hasattr(value, "keys") or getattr(getattr(value, "dtype", None), "names", None)
-            if is_record and argument.pack is not None and not isinstance(error, StructError):
+            if is_record(value) and argument.pack is not None and not isinstance(error, StructError):
                 order = self.function._order
                 failure.args = (f"{failure}{order.record_hint(order.argument_of(argument, '').number)}",)
             raise failure from None

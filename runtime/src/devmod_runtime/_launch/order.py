@@ -210,13 +210,14 @@ class ArgumentOrder:
             if not keywords:
                 return self.arrange(args[:-behind], keywords)[0] + args[-behind:], None
             raise self._error("is called with launch values and with arguments by name; launch values follow the arguments by position")
-        plan = self._plan(count, names)
+        plan = self._plan(args, names)
         _, get, rearrange = plan
         args += get(keywords)
         return args if rearrange is None else rearrange(args), plan
 
-    def _plan(self, count: int, names: Sequence[str]) -> Plan:
-        """Return the plan of a call with `count` arguments by position and with `names`."""
+    def _plan(self, args: Sequence[object], names: Sequence[str]) -> Plan:
+        """Return the plan of a call with so many arguments by position and with `names`. Their values are for errors alone."""
+        count = len(args)
         if count > len(self.positional):
             raise self._error(self._wrong_count(count))
         positions = [each.number for each in self.positional[:count]]
@@ -235,7 +236,7 @@ class ArgumentOrder:
         present = {*positions, *by_name}
         missing = [each for each in self.arguments if each.number not in present and each.number not in self._optional]
         if missing:
-            raise self._missing(missing, count)
+            raise self._missing(missing, args)
         # The arguments by name are taken in the kernel's order, whatever the order of the call. A record is one of them.
         given = list(dict.fromkeys(by_name[number] for number in sorted(by_name)))
         get = getter(given)
@@ -320,15 +321,16 @@ class ArgumentOrder:
             name,
         )
 
-    def _missing(self, missing: Sequence[Argument | MemberArgument], count: int) -> ArgumentError:
+    def _missing(self, missing: Sequence[Argument | MemberArgument], args: Sequence[object]) -> ArgumentError:
         by_name = all(keyword_of(each) in self._numbers for each in missing)
         if not by_name and self._signature.interface is None:
-            return self._error(self._wrong_count(count))
+            return self._error(self._wrong_count(len(args)))
         listed = list_names(each.name for each in missing) if by_name else ", ".join(each.label for each in missing)
         reserved = [f"{each.name!r} as {keyword_of(each)}=" for each in missing if by_name and keyword_of(each) != each.name]
         advice = f". Give {', '.join(reserved)} in a call by name" if reserved else ""
         noun = "an argument" if len(missing) == 1 else "arguments"
-        advice += next(filter(None, (self.record_hint(each.number) for each in missing)), "")
+        if any(map(is_record, args)):
+            advice += next(filter(None, (self.record_hint(each.number) for each in missing)), "")
         return self._error(f"is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name)
 
     def record_hint(self, number: int) -> str:
@@ -432,6 +434,11 @@ def _member(param: Param, type_name: str) -> Member:
 
 def _given(count: int) -> str:
     return f"{count} {'was' if count == 1 else 'were'} given"
+
+
+def is_record(value: object) -> bool:
+    """Return whether a value has named members: a mapping, or an array or a scalar of structs."""
+    return hasattr(value, "keys") or bool(getattr(getattr(value, "dtype", None), "names", None))
 
 
 def keyword_of(argument: Argument | MemberArgument) -> str:

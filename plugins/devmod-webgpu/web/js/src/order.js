@@ -39,7 +39,7 @@ export function arrange(plan, given) {
       byName.set(argument, name);
     }
   }
-  checkMissing(plan, plan.args.filter((argument) => !byName.has(argument)), 0);
+  checkMissing(plan, plan.args.filter((argument) => !byName.has(argument)), []);
   const blocks = new Map([...records].map(([name, record]) => [name, blockOf(plan, name, record, given[name])]));
   return plan.args.map((argument) => {
     const name = byName.get(argument) ?? "";
@@ -81,23 +81,24 @@ function checkCount(plan, given) {
   const count = plan.args.length;
   if (given.length === count || (plan.launch.length && given.length === count + plan.launch.length)) return given;
   if (given.length > count) throw failure(plan, wrongCount(plan, given.length));
-  checkMissing(plan, plan.args.slice(given.length), given.length);
+  checkMissing(plan, plan.args.slice(given.length), given);
   return given;
 }
 
 /**
  * @param {Plan} plan
  * @param {Plan["args"]} missing
- * @param {number} count The number of arguments by position.
+ * @param {readonly unknown[]} given The arguments by position.
  */
-function checkMissing(plan, missing, count) {
+function checkMissing(plan, missing, given) {
   const [first] = missing;
   if (!first) return;
   const byName = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
-  if (!byName && !plan.known) throw failure(plan, wrongCount(plan, count));
+  if (!byName && !plan.known) throw failure(plan, wrongCount(plan, given.length));
   const listed = byName ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
   const [keyword, record] = [...plan.records()].find(([, each]) => missing.some((argument) => each.args.includes(argument))) ?? [];
-  const hint = record ? `. A record is given by name: ${keyword}: {…} in place of ${listNames(record.args.map(({ name }) => name))}` : "";
+  const hasRecord = given.some((each) => Object.getPrototypeOf(each ?? 0) === Object.prototype);
+  const hint = hasRecord && record ? `. A record is given by name: ${keyword}: {…} in place of ${listNames(record.args.map(({ name }) => name))}` : "";
   throw failure(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}${hint}`, first.name);
 }
 
