@@ -136,7 +136,7 @@ def main() -> int:
         functions = dict(map(function, range(MOST)))
         largest = together(functions, [number.to_bytes(1000, "little") for number in range(MOST)])
         save, load = minima(
-            {"save": lambda: devmod.save(largest, folder / "most"), "load": lambda: len(devmod.load(folder / "most").functions)}, 2
+            {"save": lambda: devmod.save(largest, folder / "most"), "load": lambda: len(devmod.load(folder / "most").functions)}, 4
         ).values()
         print(f"\none module of {MOST:,} functions: save {save / MOST * 1e3:.2f} us each, list {load / MOST * 1e3:.2f} us each")
         read = first_read(options.rounds, folder)

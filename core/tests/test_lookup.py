@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -105,6 +106,22 @@ def test_names_and_one_signature_decode_no_other_module(many: bytes) -> None:
     assert made(root) == [7, 41]
     plain = devmod.loads(with_index(many, lambda fields: fields.update(lookuq=fields.pop("lookup"))))
     assert dict(functions) == dict(plain.functions)
+
+
+def test_one_signature_imports_only_what_it_needs(many: bytes, tmp_path: Path) -> None:
+    (tmp_path / "many.devmod").write_bytes(many)
+    script = """
+import sys
+before = {*sys.modules}
+import devmod
+module = devmod.load(sys.argv[1])
+print(*{"collections", "re", "typing"} & ({*sys.modules} - before))
+module.functions["kernel_301"]
+print(*{"numpy", "msgpack", "devmod._modules.choice", "devmod._modules.payload"} & ({*sys.modules} - before))
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "many.devmod")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "\n\n"
 
 
 def test_the_modules_of_look_ups_are_those_of_the_tree(many: bytes) -> None:

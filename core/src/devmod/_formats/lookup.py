@@ -5,9 +5,9 @@ Only files whose modules are all roots have it. It repeats what the modules have
 
 from __future__ import annotations
 
+from _collections_abc import Mapping  # collections.abc, without the package collections
 from binascii import crc32
 from bisect import bisect_left
-from collections.abc import Mapping
 from itertools import accumulate, pairwise
 
 from devmod._formats.index import Unpacking, check_blob, check_version, read_entry, read_index

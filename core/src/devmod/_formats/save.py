@@ -80,7 +80,11 @@ class Plan:
                 entry.digest = sha256_of(b"".join(_read(parts)))
         self._calls: dict[str, list[object]] = {}
         if isinstance(module, BundleModule) and len(self._roots) > 1:
-            self._calls = pack_agreements(module.agreements() if module.agreements is not None else agreements(roots))
+            names = [name for entry in self._entries for name in entry.functions]
+            if module.agreements is not None:
+                self._calls = pack_agreements(module.agreements())
+            elif len({*names}) < len(names):  # else no function has several candidates
+                self._calls = pack_agreements(agreements(roots))
         self._index = index = pack_index(self._roots, self._entries, self._calls)
         if len(index) > _index.MAX_INDEX:
             raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {_index.MAX_INDEX}")

@@ -138,7 +138,7 @@ def pack(value: object, subject: str, kind: str = "") -> bytes:
     import msgpack  # type: ignore[import-untyped]
 
     try:
-        return bytes(msgpack.packb(value))
+        return bytes(msgpack.Packer().pack(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
 

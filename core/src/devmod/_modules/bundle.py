@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from _collections_abc import Mapping  # collections.abc, without the package collections
 
-from devmod._modules.choice import choose, describe_candidate
 from devmod._modules.module import RUNNABLE, Module, get_global, holds_candidates, owners_of, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
@@ -118,6 +117,8 @@ class BundleModule(Module):
         PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
             No candidate can run here, as for `get_function`. Only a runtime can list the globals.
         """
+        from devmod._modules.choice import choose
+
         missing: list[str] = []
 
         def get(module: Module, _: Device | None) -> Array | None:
@@ -166,6 +167,7 @@ class BundleModule(Module):
             return module.get_function(name) if fitting_device is None else module._function_on(name, fitting_device)
 
         from devmod._modules.agreement import agreement, common_block, has_names
+        from devmod._modules.choice import choose, describe_candidate
 
         fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
         function = choose(name, fitting, prefer, get, device)

@@ -17,8 +17,11 @@ _OVERLAP_FROM = 1 << 20
 
 def sha256_of(data: bytes | memoryview) -> bytes:
     """Return the SHA-256 of `data`."""
+    openssl = sys.modules.get("_hashlib")  # an import statement takes as long as the hash of 1 kB
+    if openssl is not None:
+        return bytes(openssl.openssl_sha256(data).digest())
     module: Any = None
-    if len(data) < _LARGE and "hashlib" not in sys.modules:
+    if len(data) < _LARGE:
         try:
             if sys.version_info >= (3, 12):
                 import _sha2 as module  # type: ignore[import-not-found, no-redef, unused-ignore]

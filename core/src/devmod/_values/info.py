@@ -186,10 +186,10 @@ class Interface(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
-        result = {}
+        result: dict[str, Any] = {"params": [param.to_dict() for param in self.params]}
         if self.blocks or self.block or self.default_block or self.open_block or self.shared_memory or self.needs or self.subgroup:
-            result = self._written(("blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup"), ())
-        return {"params": [param.to_dict() for param in self.params]} | result | dict(self.extra)
+            result |= self._written(("blocks", "block", "default_block", "open_block", "shared_memory", "needs", "subgroup"), ())
+        return result | dict(self.extra) if self.extra else result
 
     @classmethod
     def from_dict(cls, data: object) -> Interface:

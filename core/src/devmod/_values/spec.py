@@ -169,8 +169,12 @@ class TargetSpec:
 def _lazy(reference: str) -> Callable[..., Any]:
     """Return a function that imports ``"module:function"`` at its first call. Most users of a spec never call it."""
     module, _, name = reference.partition(":")
+    function: Callable[..., Any] | None = None
 
     def call(*args: Any) -> Any:
-        return getattr(__import__(module, fromlist=[name]), name)(*args)
+        nonlocal function
+        if function is None:
+            function = getattr(__import__(module, fromlist=[name]), name)
+        return function(*args)
 
     return call
