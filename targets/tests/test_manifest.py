@@ -269,7 +269,7 @@ def test_one_file_is_a_source_of_two_languages() -> None:
     ]
 
 
-def test_each_source_has_the_name_of_the_kernel() -> None:
+def test_one_source_has_the_name_of_the_kernel_and_several_have_their_stems() -> None:
     jobs = plan("""\
 targets = ["vulkan", "opencl"]
 [kernels.smooth]
@@ -286,7 +286,7 @@ targets = ["vulkan"]
     assert [(job.source, job.name) for job in jobs] == [
         ("blur.comp", "smooth"),
         ("twice.cl", "smooth"),
-        ("twice.comp", "many"),
+        ("twice.comp", ""),
         ("blur.comp", "soft"),
         ("k.inc", "other"),
     ]
@@ -390,26 +390,28 @@ def test_values_of_a_manifest_are_public() -> None:
 
 
 def test_a_shader_has_the_name_of_the_kernel_beside_other_kinds(folder: Path) -> None:
-    """Also where the kernel has several sources for the target."""
+    """Several shaders have the names of their files, which is an error where the other kinds have the kernel."""
     Path("twice.cl").write_text(CL.format("twice"))
-    Path("k.wgsl").write_text(
-        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn main() { x[0] *= 2; }\n"
-    )
-    Path("helper.wgsl").write_text("@compute @workgroup_size(1) fn helper() {}\n")
-    text = 'targets = ["opencl", "webgpu"]\n[kernels.twice]\nsources = ["twice.cl", "k.wgsl", "helper.wgsl"]\n'
-    Path("devmod.toml").write_text(text)
-    build_manifest(workers=1, cache=False).raise_for_failures()
-    assert list(devmod.load("kernels.devmod")) == ["twice", "helper"]
-    Path("helper.wgsl").write_text("@compute @workgroup_size(1) fn main() {}\n")
+    shader = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn main() { x[0] *= 2; }\n"
+    Path("k.wgsl").write_text(shader)
+    Path("other.wgsl").write_text(shader)
+    text = 'targets = ["opencl", "webgpu"]\n[kernels.twice]\nsources = ["twice.cl", "k.wgsl"]\n'
+    many = text.replace('"k.wgsl"', '"k.wgsl", "other.wgsl"')
+    for manifest, names in (
+        (text, ["twice"]),
+        (many.replace("kernels.twice", "kernels.all"), ["twice", "k", "other"]),
+        (many.replace('"k.wgsl"', '{ path = "k.wgsl", name = "twice" }'), ["twice", "other"]),
+    ):
+        Path("devmod.toml").write_text(manifest)
+        build_manifest(workers=1, cache=False).raise_for_failures()
+        assert list(devmod.load("kernels.devmod")) == names
+    Path("devmod.toml").write_text(many)
     with pytest.raises(devmod.FormatError) as caught:
         build_manifest(workers=1, cache=False)
     assert str(caught.value) == (
-        "k.wgsl (kernel 'twice') and helper.wgsl (kernel 'twice') both have a function 'twice' for the target 'webgpu'; "
-        'name one: { path = "helper.wgsl", name = "…" }'
+        "the kernel 'twice' has no function 'twice' for the target 'webgpu', which other targets have: the entry points 'main' of its files "
+        "are 'k', 'other'. Name one: { path = \"k.wgsl\", name = \"twice\" }"
     )
-    Path("devmod.toml").write_text(text.replace('"helper.wgsl"', '{ path = "helper.wgsl", name = "other" }'))
-    build_manifest(workers=1, cache=False).raise_for_failures()
-    assert list(devmod.load("kernels.devmod")) == ["twice", "other"]
 
 
 def test_two_functions_of_one_name_for_one_target_are_an_error(folder: Path) -> None:

@@ -65,7 +65,7 @@ def test_an_opencl_kernel_of_global_ids_alone_is_open(body: str) -> None:
         "x[0] = APPLY(get_local_id, 0);",
         "x[0] = APPLY(square, 1);",  # a macro's argument is called: unknown
         "x[0] = JOIN(get_lo, cal_id)(0);",
-        "x[0] = vendor_lane(0);",
+        "x[0] = arm_lane(0);",
         "x[0] = sub_group_reduce_add(x[0]);",
         "x[0] = work_group_reduce_add(x[0]);",
         'printf("%f", x[0]);',

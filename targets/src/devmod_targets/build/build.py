@@ -16,7 +16,7 @@ from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import SourceTree, closure_of
-from devmod_targets.build.plan import check_functions, plan_of
+from devmod_targets.build.plan import check_functions, check_main, plan_of
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
 
@@ -365,6 +365,8 @@ class _Build:
         if not has_content or not (complete or partial):
             return result
         check_functions(built)
+        if complete:
+            check_main(built)
         try:
             save_bundle(self._plan, modules, self._output, self._within)
         except FormatError as error:

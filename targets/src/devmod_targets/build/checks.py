@@ -338,7 +338,8 @@ class Checks:
             for index, (source, _, language) in enumerate(use.sources):
                 if language != "GLSL":  # the entry point of each shader is `main`
                     continue
-                name = source.name or next((each.name for each in reversed(use.own) if each.name), kernel.name)
+                name = kernel.name if len(use.sources) == 1 else posixpath.splitext(posixpath.basename(source.path))[0]
+                name = source.name or next((each.name for each in reversed(use.own) if each.name), name)
                 owner, other = owners.setdefault((str(use.variant), name), (kernel, source))
                 if other is not source:
                     both = f"{other.path!r} of the kernel {owner.name!r} and {source.path!r}"

@@ -37,7 +37,7 @@ class Job(NamedTuple):
     target
         The target of a single payload, such as "cuda -arch=sm_90".
     language, name
-        The arguments of `devmod.compile`; "" for the default. The default name is the kernel's.
+        The arguments of `devmod.compile`; "" for the default. The name is the kernel's if that has one source for the target.
     options, defines, name_expressions
         The arguments of `devmod.compile`.
     include
@@ -204,6 +204,29 @@ def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
         raise FormatError("\n".join(problems))
 
 
+def check_main(modules: Iterable[tuple[Job, Module]]) -> None:
+    """Check that a kernel has its function for each target. Of several shaders with an entry point `main`, each has its file's name.
+
+    Raises
+    ------
+    FormatError
+        Shaders of a kernel have their files' names for one target, and another target has a function with the kernel's name.
+    """
+    found: dict[str, dict[str, dict[str, str]]] = {}  # by kernel and target: the function, and the source of an entry point `main`
+    for job, module in modules:
+        sources = found.setdefault(job.kernel, {}).setdefault(job.target, {})
+        sources |= {name: job.source if info.name in MAIN_SYMBOLS else "" for name, info in module.functions.items()}
+    for kernel, targets in found.items():
+        for target, sources in targets.items():
+            mains = {name: source for name, source in sources.items() if source}
+            if mains and kernel not in sources and any(kernel in each for each in targets.values()):
+                source = next(iter(mains.values()))
+                raise FormatError(
+                    f"the kernel {kernel!r} has no function {kernel!r} for the target {target!r}, which other targets have: the entry "
+                    f'points \'main\' of its files are {list_names(mains)}. Name one: {{ path = "{source}", name = "{kernel}" }}'
+                )
+
+
 def _choice(manifest: Manifest, text: str) -> Target:
     target = Target.parse(text)
     kernels = [variant for kernel in manifest.kernels for variant in kernel_variants(manifest, kernel)]
@@ -222,7 +245,7 @@ def _job(manifest: Manifest, use: Use, source: Source, declared: str, language: 
     aliases: dict[str, tuple[str, ...]] = {}
     block: Blocks = ()
     subgroup = 0
-    name = use.kernel.name
+    name = use.kernel.name if len(use.sources) == 1 else ""
     for section in sections:
         defines |= dict(section.defines)
         functions |= {key: json.loads(text) for key, text in section.functions}
