@@ -179,3 +179,16 @@ def _wait_for_end(status: Path) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("the program runs after two minutes")
+
+
+def test_what_an_item_prints_is_not_lost_when_its_process_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prints.py").write_text(
+        "import atexit, time\nfrom devmod.worker import answer_items\n"
+        "def main(request):\n    atexit.register(time.sleep, 60)\n    answer_items(request, print)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with Worker("prints", {"items": ["text"]}, captures=True) as worker:
+        assert worker.answer(60) is None  # `print` returns None
+        worker.kill()
+        assert worker.printed == "text\n"

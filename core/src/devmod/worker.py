@@ -65,6 +65,7 @@ def answer_writer() -> Callable[[object], None]:
     os.dup2(2, 1)
 
     def answer(value: object) -> None:
+        sys.stdout.flush()  # the other process kills this one after its last answer
         out.write(json.dumps(value) + "\n")
         out.flush()
 
