@@ -303,6 +303,7 @@ def test_an_address_for_a_shader_without_addresses(device: Any) -> None:
     assert str(caught.value) == "the interface of the vulkan function 'k' gives argument 1 as an address, which the shader cannot use"
 
 
+@pytest.mark.filterwarnings("ignore:a call of 'k' needs block=")
 def test_a_bundle_with_a_buffer_of_the_same_name(device: Any) -> None:
     """A device array is a value for both."""
     interface = Interface([Param("a", "buffer", "float32", "r"), Param("n", "scalar", "uint32"), Param("y", "buffer", "float32", "rw")])

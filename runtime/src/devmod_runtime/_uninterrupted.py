@@ -48,6 +48,9 @@ def wait_interruptibly(wait: Callable[[], object]) -> None:
 
     Another thread makes the call, and goes on with it after an interrupt. Other threads, which no interrupt reaches, call it directly.
     """
+    if is_finalizing():  # no import works
+        wait()
+        return
     from threading import get_ident, main_thread
 
     if get_ident() == main_thread().ident:

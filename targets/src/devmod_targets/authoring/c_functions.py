@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from ctypes import c_void_p, cast
 from functools import cached_property
-from pathlib import Path
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
@@ -217,6 +216,11 @@ def is_in(file: str) -> Callable[[Any], bool]:
     return is_own
 
 
+def _file_may_cast(path: str) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return may_cast(file.read())
+
+
 class CFunctions:
     """The functions of a source that clang has compiled, as libclang reads them.
 
@@ -378,7 +382,7 @@ class CFunctions:
     @cached_property
     def _written(self) -> Container[Any]:
         """The result of `written_parameters` for the program."""
-        if self._is_cpp and not any(map(may_cast, (self._text, *(Path(each).read_text(errors="replace") for each in self.files)))):
+        if self._is_cpp and not may_cast(self._text) and not any(map(_file_may_cast, self.files)):
             return ()
         own = declarations(self._with_bodies().cursor, lambda each: not each.location.is_in_system_header)
         return written_parameters(self._library, (each for _, each in own))

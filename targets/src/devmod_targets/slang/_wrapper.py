@@ -442,7 +442,8 @@ def _packed(info: FunctionInfo) -> FunctionInfo:
 
 def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
     """Return the parameter for an argument. Its layout is that of the program, which must agree with Slang's reflection."""
-    param = own.replace(name=argument.name)
+    # The program casts the const of a pointer away for Slang's structs, which have none.
+    param = own.replace(name=argument.name, access=argument.access) if own.kind == "buffer" else own.replace(name=argument.name)
     if argument.type == "handle":
         return param
     if argument.kind == "sampler":
