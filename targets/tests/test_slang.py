@@ -463,7 +463,7 @@ def test_the_bytes_do_not_depend_on_the_sources_before() -> None:
         made: dict[tuple[str, str], bytes | str] = {}
         for name, kind in order:
             try:
-                made[name, kind] = devmod.dumps(compiled(sources[name], kind, name=name, **given.get(name, {})))
+                made[name, kind] = devmod.dumps(compiled(sources[name], kind, **given.get(name, {})))
             except CompileError as error:
                 made[name, kind] = str(error)
         return made

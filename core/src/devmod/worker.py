@@ -66,7 +66,7 @@ def answer_writer() -> Callable[[object], None]:
 
     def answer(value: object) -> None:
         sys.stdout.flush()  # the other process kills this one after its last answer
-        out.write(json.dumps(value) + "\n")
+        out.write(json.dumps(value, default=repr) + "\n")
         out.flush()
 
     return answer

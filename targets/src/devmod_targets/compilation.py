@@ -155,7 +155,7 @@ def _build(
         raise CompileError(f"--strict needs a validator for the {request.language} source: {payload.unvalidated}")
     if payload.fmt in spec.source_formats and spec.preprocessed and payload.fmt != "wgsl":  # a text of WGSL has no directives any more
         _check_closed(payload)
-    if name is not None and name not in payload.fmap:
+    if name is not None and name not in payload.fmap and spec.kind in KINDS:  # another kind may use it in another way
         raise CompileError(
             f"name= is the function's name of an entry point 'main', and {request.name} has {list_names(payload.fmap)}. Leave name= out, "
             f"or give a function the name {name!r} in the source"
