@@ -1,12 +1,13 @@
-"""The time of compiling CUDA C++: devmod beside NVRTC alone, and the receiver's compiler with a warm cache.
+"""The time of compiling CUDA C++: devmod beside NVRTC alone and beside nvcc alone, and the receiver's compiler with a warm cache.
 
     python benchmarks/bench_cuda_compile.py [--rounds 15]
 
 Each source is compiled to a cubin and PTX for sm_90, by NVRTC alone through cuda.bindings, and by devmod.compile. The reading of the
-signature (libclang and the PTX) is measured apart. Each round runs both; the figures are medians, and the ratios are medians of the
-rounds' ratios. The receiver's rows are the processor time from `devmod.create` to the kernel on the stand-in driver. One is with CUDA C++
-whose module is cached on disk, the other with the same module's PTX. The driver loads that PTX in both. The exit code is 1 if a figure is
-over its bound.
+signature (libclang and the PTX) is measured apart. Each round runs both; the figures are medians, and the ratios are medians of the rounds'
+ratios. A program with host code is compiled to a cubin by nvcc alone and by devmod with ``-compiler=nvcc``, with its signatures, which
+libclang reads while nvcc compiles: that needs a second idle core. The figures are minima. The receiver's rows are the processor time from
+`devmod.create` to the kernel on the stand-in driver. One is with CUDA C++ whose module is cached on disk, the other with the same module's
+PTX. The driver loads that PTX in both. The exit code is 1 if a figure is over its bound.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from timing import check, process_time, timed
 from vendor_driver import ADD, VendorDriver
 
 DRIVER = VendorDriver("cuda")
-#: The most time of devmod.compile without the signature, of NVRTC alone; and of the cached compiler, of the start of Python.
-MOST_RATIO, MOST_CACHED = 1.1, 0.22
+#: The most time of devmod.compile without the signature, of NVRTC alone; with it, of nvcc alone; of the cached compiler, of Python's start.
+MOST_RATIO, MOST_NVCC, MOST_CACHED = 1.1, 1.2, 0.22
 MATMUL = """
 #define TILE 16
 extern "C" __global__ void matmul(const float *a, const float *b, float *c, int n)
@@ -48,6 +51,18 @@ extern "C" __global__ void matmul(const float *a, const float *b, float *c, int 
 MANY = "".join(ADD.replace(" add(", f" add{number}(") for number in range(20))
 SOURCES = {"add": ADD, "matmul": MATMUL, "20 kernels": MANY}
 OPTIONS = ("-arch=sm_90", "--no-cache")
+HOST = """
+#include <cstdio>
+#include <vector>
+#include <cooperative_groups.h>
+#include <cuda_fp16.h>
+template <class T> __global__ void scale(T *x, T by, size_t n) {
+    size_t i = cooperative_groups::this_grid().thread_rank();
+    if (i < n) x[i] *= by;
+}
+extern "C" __global__ void halfs(const __half *x, __half *y) { int i = threadIdx.x; y[i] = __hadd(x[i], y[i]); }
+int main() { scale<float><<<1, 32>>>(nullptr, 2.f, 3); }
+"""
 
 
 def compile_bare(text: str) -> None:
@@ -94,6 +109,27 @@ def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]
     return bare, rest, signature, ratio
 
 
+def measure_nvcc(rounds: int) -> tuple[float, float]:
+    """Return the milliseconds of nvcc alone and of devmod with nvcc."""
+    import devmod
+    from devmod_targets.cuda import nvcc
+
+    program = Path(nvcc.include_folders()[0]).parent / "bin" / "nvcc"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "program.cu")
+        source.write_text(HOST)
+        command = [program, "-cubin", "-arch=sm_90", "-o", Path(folder, "program.cubin"), source]
+        rows = [
+            (
+                timed(lambda: subprocess.run(command, check=True)),
+                timed(lambda: devmod.compile(source, "cuda -arch=sm_90 -compiler=nvcc")),
+            )
+            for _ in range(rounds + 1)
+        ]
+    bare, own = (min(column) for column in zip(*rows[1:], strict=True))  # the first warms up
+    return bare, own
+
+
 def measure_receiver(rounds: int) -> tuple[float, float, float, float]:
     """Return the milliseconds from the source to the kernel, compiled and with its module cached, from PTX, and of Python's start."""
     import devmod
@@ -119,6 +155,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
+    import devmod
+
     over = False
     print(f"{'source':<12} {'NVRTC, ms':>10} {'devmod, ms':>11} {'ratio':>6} {'most':>5} {'signature, ms':>14}")
     for name, text in SOURCES.items():
@@ -126,6 +164,13 @@ def main() -> int:
         is_over = check(f"compiling CUDA C++ without the signature: {name}", ratio, MOST_RATIO, of="NVRTC alone")
         over |= is_over
         print(f"{name:<12} {bare:10.1f} {rest:11.1f} {ratio:6.2f} {MOST_RATIO:>5} {signature:14.1f}{'  over' * is_over}")
+    try:
+        bare, own = measure_nvcc(options.rounds)
+    except devmod.ToolchainNotFoundError as error:
+        print(f"not measured: {error}")
+    else:
+        over |= check("compiling CUDA C++ with host code", own / bare, MOST_NVCC, of="nvcc alone")
+        print(f"nvcc, a program with host code: alone {bare:.0f} ms, devmod {own:.0f} ms, {own / bare:.2f} (most {MOST_NVCC})")
     if reason := DRIVER.missing():
         print(f"not measured: {reason}")
         return int(over)

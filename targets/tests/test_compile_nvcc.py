@@ -248,23 +248,34 @@ def test_a_dollar_of_an_option_reaches_the_preprocessor(tmp_path: Path, monkeypa
     assert "Y=$_SPACE_b$_SPACE_-H" in arguments
 
 
-def test_libclang_reads_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While cicc compiles it, or afterwards, with the instances of templates that the PTX has."""
+def test_libclang_reads_a_program_while_cicc_compiles_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the program again only if the PTX has other instances of templates than those in launches."""
     from devmod_targets.authoring.clang import Libclang
+    from devmod_targets.cuda import nvcc
 
-    parses: list[str] = []
-    parse = Libclang.parse
+    events: list[str] = []
+    parse, run_program = Libclang.parse, nvcc.run_program
 
     def count(self: Libclang, main: str, *arguments: object, **options: object) -> object:
-        parses.append(main)
+        events.append("libclang")
         return parse(self, main, *arguments, **options)  # type: ignore[arg-type]
 
+    def run(*arguments: object, name: str, **options: object) -> object:
+        result = run_program(*arguments, name=name, **options)  # type: ignore[arg-type]
+        events.append(name)
+        return result
+
     monkeypatch.setattr(Libclang, "parse", count)
+    monkeypatch.setattr(nvcc, "run_program", run)
+    devmod.compile(SAXPY, "cuda -arch=compute_80 -compiler=nvcc")  # ask g++ for its version now
+    for launch, rest in (("k<int> <<<1, 1>>>(nullptr)", []), ("k<<<1, 1>>>((int *)nullptr)", ["libclang"])):
+        events.clear()
+        template = f"template <class T> __global__ void k(T *x) {{}} int main() {{ {launch}; }}\n"
+        assert list(devmod.compile(template, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["k<int>"]
+        assert events[events.index("g++") :] == ["g++", "libclang", "cicc", *rest]
+    events.clear()
     assert list(devmod.compile(SAXPY, "cuda -arch=compute_80,sm_90 -format=fatbin -compiler=nvcc").functions) == ["saxpy"]
-    assert len(parses) == 1
-    template = "template <class T> __global__ void k(T *x) {} int main() { k<int><<<1, 1>>>(nullptr); }\n"
-    assert list(devmod.compile(template, "cuda -arch=compute_80 -compiler=nvcc").functions) == ["k<int>"]
-    assert len(parses) == 2
+    assert events.count("libclang") == 1
 
 
 @pytest.mark.row("R38")

@@ -14,7 +14,7 @@ from devmod._formats.blobs import level_of, library_text, pack_sources, too_many
 from devmod._formats.index import Entry, Unpacking
 from devmod._formats.lookup import MIN_MODULES, pack_table
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
-from devmod._formats.wire import array_header, map_header, pack, share_shaders
+from devmod._formats.wire import array_header, map_header, pack, pack_each, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
 from devmod._modules.module import LIBRARY, LibraryModule, Module, ordered
@@ -281,11 +281,10 @@ def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[st
     """Return the index in msgpack. Its length does not depend on the digests, which are known last."""
     subject = "the index of a bundle"
     sources: dict[Entry, int] = {}
-    packed = []
     for entry in entries:
         if entry.sources is not None:
             sources.setdefault(entry.sources, len(sources))
-        packed.append(pack(entry.to_dict(sources), subject))
+    packed = pack_each((entry.to_dict(sources) for entry in entries), subject)
     extra = pack("calls", subject) + pack(calls, subject) if calls else b""
     parts = [b"", extra, pack("roots", subject), pack(roots, subject), pack("modules", subject), array_header(len(packed)), *packed]
     if sources:

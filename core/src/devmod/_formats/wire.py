@@ -16,7 +16,7 @@ from devmod.errors import FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from devmod._formats.repeats import Repeats
     from devmod._values.code import Binary, Code
@@ -135,10 +135,16 @@ def decode(spec: TargetSpec, data: Binary, repeats: Repeats = ()) -> tuple[str, 
 
 def pack(value: object, subject: str, kind: str = "") -> bytes:
     """Return `value` in msgpack's shortest forms. Raise FormatError, which names `subject`, if msgpack cannot represent it."""
+    return pack_each((value,), subject, kind)[0]
+
+
+def pack_each(values: Iterable[object], subject: str, kind: str = "") -> list[bytes]:
+    """Return each value as `pack` does."""
     import msgpack  # type: ignore[import-untyped]
 
+    packer = msgpack.Packer()
     try:
-        return bytes(msgpack.Packer().pack(value))
+        return [packer.pack(value) for value in values]
     except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
 

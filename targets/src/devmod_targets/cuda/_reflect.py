@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 #: The variable of the probe.
 _PROBE = "devmod_signature"
 _STANDARD = re.compile(r"--?std=(c\+\+\d\d)")
+#: The instance in a launch such as ``scale<float><<<1, 32>>>(x)``.
+_LAUNCHED = re.compile(r"([A-Za-z_:][\w:]*<[^<>;{}()]*>)\s*<<<")
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 _DEFAULT_STANDARD, _DEFAULT_ARCH = "c++17", "90"
 #: The standards before the one that the prelude needs. They have the same types.
@@ -93,7 +95,7 @@ def read_kernels(
     entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx, _ in images]
     named = {symbol for _, lowered in images for symbol in lowered.values()}
     expressions += source_instances(sorted({symbol for kernels in entries for symbol in kernels} - named))
-    if early is not None and expressions == list(request.name_expressions):
+    if early is not None and {*expressions} <= {*_expected_instances(request, source)}:
         source_kernels = early
     else:
         macros = _macros(target, version)
@@ -120,20 +122,23 @@ def read_kernels(
 def read_early(request: CompileRequest, source: SelfContainedSource, preprocessed: PreprocessedSource) -> SourceKernels | None:
     """Parse a preprocessed program while nvcc compiles it.
 
-    Return None for a program that has to be parsed later: its instances of templates are in the PTX, or libclang fails.
+    The result is useless if the PTX has other instances of templates than those that are expected. Return None if libclang fails.
     """
-    if "template" in source.text:
-        return None
     with suppress(CompileError):
         return read_source(
             request,
             source,
             standard=_standard(source.options),
             macros=(),
-            expressions=list(request.name_expressions),
+            expressions=_expected_instances(request, source),
             preprocessed=preprocessed,
         )
     return None
+
+
+def _expected_instances(request: CompileRequest, source: SelfContainedSource) -> list[str]:
+    """Return the name expressions, and the instances of templates that host code launches."""
+    return list(dict.fromkeys([*request.name_expressions, *_LAUNCHED.findall(source.text)]))
 
 
 def _standard(options: Sequence[str]) -> str:
