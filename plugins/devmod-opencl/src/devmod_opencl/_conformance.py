@@ -95,7 +95,17 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
 }
 """
 #: The types of scalars: kernels store a scalar of each.
-_SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float")
+_SCALARS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "float": "float32",
+}
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
@@ -158,9 +168,12 @@ class OpenCLConformance(Conformance):
     images = (Sample(_IMAGES.encode(), "cl", _image_functions()),)
     subgroups = tuple(Sample.compiled(_SUBGROUP, "opencl", options=["-cl-std=CL3.0"], defines={"SIZE": str(size)}) for size in (8, 16, 32))
     scalars = (
-        Sample.compiled(
-            "\n".join(f"kernel void store_{each}(global {each} *result, {each} value) {{ result[0] = value; }}" for each in _SCALARS),
-            "opencl",
+        Sample(
+            "\n".join(
+                f"kernel void store_{each}(global {each} *result, {each} value) {{ result[0] = value; }}" for each in _SCALARS
+            ).encode(),
+            "cl",
+            {f"store_{each}": FunctionInfo(f"store_{each}", ["handle", type_], _TAGS) for each, type_ in _SCALARS.items()},
         ),
     )
     slow = Sample(_SPIN, "cl", {"spin": FunctionInfo("spin", ["handle", "int32"], _TAGS)}, calls=[spin_call(grid=64, block=16)])
