@@ -100,7 +100,12 @@ def accesses(language: str, bodies: Sequence[str], **arguments: Any) -> list[str
     target, head, kernel, last, options = LANGUAGES[language]
     parameters = f"GL const float *x, GL const int *i, GL float *y, {last}"
     text = head + HELPERS + "".join(f"{kernel} k{number}({parameters}) {{ {body} }}\n" for number, body in enumerate(bodies))
-    functions = devmod.compile(text, target, **options, **arguments).functions
+    try:
+        functions = devmod.compile(text, target, **options, **arguments).functions
+    except devmod.ToolchainNotFoundError as error:
+        if language != "nvcc":  # its wheels are 200 MB
+            raise
+        pytest.skip(str(error))
     assert len(functions) == len(bodies)
     return [access_of(functions[f"k{number}"]) for number in range(len(bodies))]
 

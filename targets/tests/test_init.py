@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,8 @@ void NAME(uint3 id : SV_DispatchThreadID, uniform RWStructuredBuffer<float> x) {
 @pytest.fixture
 def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The compilers of Slang and Hexagon, in this process."""
-    for name in ("slangpy", "ziglang"):
-        pytest.importorskip(name, reason="needs the compilers of Slang and Hexagon")
+    if not (find_spec("slangpy") and find_spec("ziglang")):  # an import of slangpy would stay for other tests
+        pytest.skip("needs the compilers of Slang and Hexagon")
     monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path.parent / f"{tmp_path.name}-cache"))
 

@@ -332,7 +332,11 @@ def all_scalars(case: Conformance) -> None:
     if not case.scalars:
         raise Skip("the case has no scalars: the backend gives no kernels that store a scalar")
     spec = find_spec(case.kind)
-    for sample in runnable_samples(case, case.scalars):
+    try:
+        samples = runnable_samples(case, case.scalars)
+    except Skip as skip:  # the other rows have calls with scalars
+        raise Skip(f"the kernels that store a scalar need a compiler. {skip}") from None
+    for sample in samples:
         module = runtime_module(case, sample)
         for name, info in sample.fmap.items():
             function, dtype = get_function(module, name), np.dtype(info.arg_types[1])
