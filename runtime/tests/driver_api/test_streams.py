@@ -161,25 +161,27 @@ def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
     """A short wait is in the thread itself, and so is one that no interrupt reaches."""
     stream = device.stream()
     waits = {"stream": stream.synchronize, "event": stream.record().synchronize, "device": device.synchronize}
-    driver, threads, call = device.context.driver, [], device.context.driver.call
-    first: list[Any] = []
+    driver, call = device.context.driver, device.context.driver.call
+    threads: set[int] = set()  # also those that wait for what an earlier test has left
 
     def recorded(operation: str, *values: Any) -> Any:
         if operation.startswith("synchronize_"):
-            first[:] = first or [operation, *values]
-            if first == [operation, *values]:  # and no wait for what an earlier test has left
-                threads.append(threading.get_ident())
+            threads.add(threading.get_ident())
         return call(operation, *values)
 
+    def waiting() -> set[int]:
+        threads.clear()
+        waits[what]()
+        return set(threads)
+
+    own = threading.get_ident()
     monkeypatch.setattr(driver, "call", recorded)
     monkeypatch.setattr(handles, "_SHORT_WAIT", HANGS)
-    waits[what]()
+    assert own in waiting()
     monkeypatch.setattr(handles, "_SHORT_WAIT", 0)
     query = "is_event_done" if what == "event" else "is_stream_done"
     vendor.fail(query, 600)  # not ready
-    waits[what]()
-    run_in_threads(lambda _: waits[what](), [0])
-    own = threading.get_ident()
+    assert waiting() - {own}
+    (found,) = run_in_threads(lambda _: threading.get_ident() in waiting(), [0])
+    assert found
     vendor.succeed()
-    assert [each == own for each in threads] == [True, False, False]
-    assert threads[2] != threads[1]
