@@ -178,9 +178,9 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     if without:
         import warnings
 
-    for (kinds, size), names in without.items():
-        text = f"a call of {list_names(names)} needs block= on {list_names(kinds)} alone: the other candidates have blocks of {size}. "
-        warnings.warn(escape(f"{text}Compile it with this block: devmod.compile(…, block={size})"), UserWarning, stacklevel=3)
+        for (kinds, size), names in without.items():
+            text = f"a call of {list_names(names)} needs block= on {list_names(kinds)} alone: the other candidates have blocks of {size}. "
+            warnings.warn(escape(f"{text}Compile it with this block: devmod.compile(…, block={size})"), UserWarning, stacklevel=3)
     return results
 
 
