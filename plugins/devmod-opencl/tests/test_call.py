@@ -186,7 +186,10 @@ waits = {
     "array": x.numpy,
     "time": lambda: endless.bind(x, 1, threads=64).time(),
     "host array": lambda: endless(host, 1, grid=1, block=64),
+    "host array again": lambda: endless(host, 1, grid=1, block=64),
 }
+if sys.argv[2] == "host array again":
+    endless(host, 0, grid=1, block=64)
 threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     if sys.argv[2] in ("stream", "event", "array"):
@@ -199,7 +202,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
-@pytest.mark.parametrize("what", ["stream", "event", "array", "time", "host array"])
+@pytest.mark.parametrize("what", ["stream", "event", "array", "time", "host array", "host array again"])
 def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, device: Any) -> None:
     source = "kernel void endless(global volatile int *x, int on) { while (on && x[0] == 0) { } x[1] = 1; }"
     done = subprocess.run(

@@ -518,15 +518,10 @@ def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any, monkeypat
         launch.time()
     assert str(caught.value) == text
 
-    class Faulty:
-        finish = refuse
-
-    stream = device.stream()
-    queue, stream.queue = stream.queue, Faulty()
+    monkeypatch.setattr(cl, "enqueue_marker", refuse)
     with pytest.raises(devmod.LaunchError) as caught:
-        stream.synchronize()
+        device.stream().synchronize()
     assert str(caught.value) == f"{device} reports a fault of a launch: OUT_OF_RESOURCES"
-    stream.queue = queue
 
 
 # -- devices

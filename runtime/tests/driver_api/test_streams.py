@@ -13,7 +13,7 @@ from vendor import Vendor
 
 import devmod
 from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_streams, run_in_threads
-from devmod_runtime.driver_api import handles
+from devmod_runtime import _uninterrupted
 from devmod_simulators import StandinDriver
 
 
@@ -158,7 +158,7 @@ def test_a_number_is_no_stream(device: Any, add: Any, b: Any, c: Any, value: Any
 def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
     what: str, device: Any, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A short wait is in the thread itself, and so is one that no interrupt reaches."""
+    """A short wait is in the thread itself, and so is one that no interrupt reaches. No capture begins during one in another thread."""
     stream = device.stream()
     waits = {"stream": stream.synchronize, "event": stream.record().synchronize, "device": device.synchronize}
     driver, call = device.context.driver, device.context.driver.call
@@ -167,6 +167,7 @@ def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
     def recorded(operation: str, *values: Any) -> Any:
         if operation.startswith("synchronize_"):
             threads.add(threading.get_ident())
+            assert device.context.waits - earlier or threading.get_ident() in direct
         return call(operation, *values)
 
     def waiting() -> set[int]:
@@ -175,13 +176,15 @@ def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
         return set(threads)
 
     own = threading.get_ident()
+    direct, earlier = {own}, set(device.context.waits)  # a wait of an earlier test may go on
     monkeypatch.setattr(driver, "call", recorded)
-    monkeypatch.setattr(handles, "_SHORT_WAIT", HANGS)
+    monkeypatch.setattr(_uninterrupted, "_SHORT_WAIT", HANGS)
     assert own in waiting()
-    monkeypatch.setattr(handles, "_SHORT_WAIT", 0)
+    monkeypatch.setattr(_uninterrupted, "_SHORT_WAIT", 0)
     query = "is_event_done" if what == "event" else "is_stream_done"
     vendor.fail(query, 600)  # not ready
     assert waiting() - {own}
-    (found,) = run_in_threads(lambda _: threading.get_ident() in waiting(), [0])
+    assert not device.context.waits - earlier
+    (found,) = run_in_threads(lambda _: direct.add(threading.get_ident()) or threading.get_ident() in waiting(), [0])
     assert found
     vendor.succeed()

@@ -83,7 +83,7 @@ class OpenCLEvent(Event):
     def synchronize(self) -> None:
         check_driver("opencl")
         try:
-            wait_interruptibly(self.handle.wait)
+            wait_interruptibly(self.handle.wait, lambda: is_complete(self.handle))
         except _driver.Error as error:
             raise driver_error(f"{self.device} reports a fault of a launch", error) from error
 
@@ -107,10 +107,23 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
         The driver reports an error.
     """
     check_driver("opencl")
+    markers: list[Any] = []  # a queue has no state; made where it is asked for, and so not while Python ends
+
+    def is_done() -> bool:
+        if not markers:
+            markers.append(cl.enqueue_marker(queue))
+            queue.flush()
+        return is_complete(markers[0])
+
     try:
-        wait_interruptibly(queue.finish)
+        wait_interruptibly(queue.finish, is_done)
     except _driver.Error as error:
         raise driver_error(f"{device} reports a fault of a launch", error) from error
+
+
+def is_complete(event: Any) -> bool:
+    """Return whether the command of pyopencl's event has ended, also by an error, which its `wait` raises. Its queue was flushed."""
+    return bool(event.command_execution_status <= cl.command_execution_status.COMPLETE)
 
 
 def no_time(subject: str, error: Exception) -> LaunchError:
@@ -363,9 +376,8 @@ class OpenCLDevice(Device):
         """Keep the event of a copy until the copy is done. The event references the host's memory, and its deletion waits for the copy."""
         self._copies.append(event)
         _queue(stream).flush()
-        complete = cl.command_execution_status.COMPLETE
         with suppress(IndexError):
-            while self._copies[0].command_execution_status <= complete:
+            while is_complete(self._copies[0]):
                 self._copies.popleft()
 
     def keep_in_child(self) -> None:

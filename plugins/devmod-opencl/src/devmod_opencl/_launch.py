@@ -12,7 +12,7 @@ from struct import Struct, calcsize
 from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
 from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, condition_hint, pip_install
 from devmod_opencl import _driver
-from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, no_time
+from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, is_complete, no_time
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
 from devmod_opencl._pocl import check_space, name_processor
@@ -435,7 +435,8 @@ class OpenCLKernel(Kernel):
         handle = self._with_arguments(values)
         try:
             event = _enqueue(stream.queue, handle, shape[0], shape[1])
-            wait_interruptibly(event.wait)
+            stream.queue.flush()
+            wait_interruptibly(event.wait, lambda: is_complete(event))
         except _driver.Error as error:
             raise self._launch_error(error) from error
         try:

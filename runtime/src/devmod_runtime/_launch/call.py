@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate, combinations
 from struct import error as struct_error
+from time import perf_counter
 
 from devmod import Local
 from devmod._values.dtypes import NUMBERS, describe_value
@@ -461,6 +462,9 @@ def _overlap(one: HostView, other: HostView) -> bool:
 
 # -- The repeated call with host arrays: what `Call` has checked once is not asked again.
 
+#: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs with OpenCL.
+_LONG = 1e-3
+
 
 class HostCall:
     """A call with contiguous host arrays of the types of a call before it, on the same device, with the same grid, block and stream.
@@ -473,12 +477,14 @@ class HostCall:
         Its arrays by the number of the argument, as `find_arrays` returns them.
     """
 
-    __slots__ = ("_buffers", "_device", "_enqueue", "_may_share", "_ndarray", "_scalars", "_stream", "_uint8")
+    __slots__ = ("_buffers", "_device", "_enqueue", "_is_long", "_may_share", "_ndarray", "_scalars", "_stream", "_uint8")
 
     def __init__(self, call: Call, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
         arguments = call.function._signature.arguments
         assert call.stream is not None
         self._device, self._stream, self._enqueue = call.stream.device, call.stream, call.enqueue
+        #: Whether the last call was long, or there was none.
+        self._is_long = True
         # The names of NumPy once, and not at each call.
         self._ndarray, self._uint8, self._may_share = np.ndarray, np.uint8, np.may_share_memory
         self._buffers = [
@@ -541,6 +547,7 @@ class HostCall:
     def launch(self, values: list[Any]) -> Any:
         """Copy the arrays to the device, launch, and copy those back that the kernel may write to."""
         device, stream, uint8 = self._device, self._stream, self._uint8
+        start = perf_counter()
         results = []
         for number, dtype, _, _, written in self._buffers:
             array = values[number]
@@ -550,10 +557,11 @@ class HostCall:
             if written:
                 results.append((memory, data))
         result = self._enqueue(values)
+        if self._is_long or not results:
+            stream.synchronize()  # an interrupt ends it, and not the wait of a copy
         for memory, data in results:
             device.read(memory, data, stream)
-        if not results:
-            stream.synchronize()
+        self._is_long = perf_counter() - start > _LONG
         return result
 
 

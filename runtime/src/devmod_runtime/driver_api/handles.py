@@ -10,8 +10,7 @@ import sys
 from _weakref import ref
 from collections import deque
 from contextlib import suppress
-from threading import RLock
-from time import perf_counter
+from threading import RLock, get_ident
 
 from devmod_runtime import fork_safe, lend, wait_interruptibly
 from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 
     from devmod_runtime import Lease
     from devmod_runtime.driver_api.driver import Driver
-
-
-#: The seconds for which a wait asks the driver whether it is over. Another thread takes as long to begin and end a wait.
-_SHORT_WAIT = 50e-6
 
 
 class Handle:
@@ -305,23 +300,31 @@ class Context:
     def wait(self, operation: str, *handles: int) -> None:
         """Call a function of the driver that waits for a stream, an event or the context. KeyboardInterrupt ends the wait at once.
 
-        Another thread waits if the device needs longer than `_SHORT_WAIT`. The context is current, and calls do not invalidate captures.
+        The context is current, and calls do not invalidate captures.
         """
 
-        def wait_elsewhere() -> None:
-            with self, self.driver.relaxed():
+        def wait() -> None:
+            if get_ident() == caller:
                 self.driver.call(operation, *handles)
+                return
+            try:
+                with self, self.driver.relaxed():
+                    self.driver.call(operation, *handles)
+            finally:
+                marks.clear()
 
+        def is_done() -> bool:
+            while unfinished and self.driver.is_done(query, unfinished[-1]):
+                unfinished.pop()
+            if unfinished and not marks:
+                marks.append(self.begin_wait())
+            return not unfinished
+
+        caller = get_ident()
+        marks: list[object] = []  # no capture begins during a wait in another thread, which may go on after an interrupt
         query = "is_event_done" if operation == "synchronize_event" else "is_stream_done"
         unfinished = [*(handles or self.streams_in_use())]
-        limit = perf_counter() + _SHORT_WAIT
-        while unfinished:
-            if self.driver.is_done(query, unfinished[-1]):
-                unfinished.pop()
-            elif perf_counter() > limit:
-                wait_interruptibly(wait_elsewhere)
-                return
-        self.driver.call(operation, *handles)  # it raises the error of a launch
+        wait_interruptibly(wait, is_done)
 
     def order(self, later: int, earlier: int) -> None:
         """Delay the later work of a stream until the present end of another one. The thread has the context as its current one."""
