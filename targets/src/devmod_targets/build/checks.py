@@ -275,8 +275,8 @@ class Checks:
                 if (source.path, language) in seen:
                     self._add(where, f"{source.path!r} is listed twice")
                 seen.add((source.path, language))
-                other = other_choice(chosen, names, index)
-                self._check_source(kernel, source, language, [kind for kind in chosen if chosen[kind][index]], other, where)
+                kinds = [kind for kind in chosen if chosen[kind][index]]
+                self._check_source(kernel, source, language, kinds, "" if kinds else other_choice(chosen, names, index), where)
         return len(self._problems) == before
 
     def _check_source(self, kernel: KernelEntry, source: Source, language: str, kinds: Sequence[str], other: str, keys: KeyPath) -> None:
