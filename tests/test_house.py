@@ -134,6 +134,12 @@ def test_a_part_of_the_runtime_imports_the_parts_below_it_alone(name: str) -> No
     assert wrong == []
 
 
+def test_nothing_of_a_call_imports_the_tools_of_the_runtime() -> None:
+    """`devmod_runtime` names their public functions, and imports a tool when a program uses its name."""
+    users = {name for name, found in imports().items() if any(to.startswith("devmod_runtime.tools") for to in found)}
+    assert {name for name in users if not name.startswith("devmod_runtime.tools.")} == {"devmod_pytest"}
+
+
 #: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a stranger.
 STARTS = {
     "devmod.worker",

@@ -278,7 +278,7 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
     for _, command in commands:  # what it imports at first is written to Python's own files
         assert call(capsys, *command)[0] == 0
     monkeypatch.setattr(sys, "frozen", True, raising=False)  # `run` launches in this process
-    for place in ("_run.write_array", "_bench.Benchmark.plot", "_profile.Profile.save"):
+    for place in ("tools.run.write_array", "tools.bench.Benchmark.plot", "_profile.Profile.save"):
         owner, _, name = f"devmod_runtime.{place}".rpartition(".")
         monkeypatch.setattr(f"{owner}.{name}", limited(pkgutil.resolve_name(f"{owner}.{name}")))
     for name, command in commands:
@@ -644,7 +644,7 @@ def test_verify_makes_no_input_of_a_size_that_fills_the_memory() -> None:
 def test_verify_names_the_temporary_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"{number}-0-0.npy").mkdir()  # it stands for a full folder
-    monkeypatch.setattr("devmod_runtime._verify.temporary_folder", lambda: nullcontext(str(tmp_path)))
+    monkeypatch.setattr("devmod_runtime.tools.verify.temporary_folder", lambda: nullcontext(str(tmp_path)))
     with pytest.raises(devmod.DevmodError) as caught:
         devmod.verify(saxpy("opencl"))
     text = "-0-0.npy: Is a directory. Free space there, or set TMPDIR to another folder"

@@ -316,15 +316,15 @@ def test_doctor_runs_a_kernel_on_each_device(broken_device: devmod.Device) -> No
 
 def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Vulkan the process may end with signal 6 when it frees memory that the kernel has overwritten."""
-    from devmod_runtime import _verify
+    from devmod_runtime.tools import verify
 
     def answers(_: str, items: list[dict[str, object]], *__: object, **___: object) -> Iterator[tuple[None, str]]:
         for item in items:
-            _verify._launch(item)
+            verify._launch(item)
             yield None, "ends the process with signal 6"
 
-    monkeypatch.setattr(_verify, "answers", answers)
-    monkeypatch.setattr(_verify, "device_problems", lambda _: {})
+    monkeypatch.setattr(verify, "answers", answers)
+    monkeypatch.setattr(verify, "device_problems", lambda _: {})
     given = {"y": "zeros:float32[100]", "n": 90}
     verification = devmod.verify(devmod.compile(OUTSIDE % "1", "opencl"), arguments=given, threads=64)
     (found,) = verification.functions["f"]

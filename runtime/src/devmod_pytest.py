@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" not in metafunc.fixturenames:
         pytest.fail(f"{metafunc.definition.nodeid} has the mark devices, so it needs the argument `device`", pytrace=False)
     from devmod.errors import DevmodError
-    from devmod_runtime.testing import device_parameters
+    from devmod_runtime.tools.testing import device_parameters
 
     problem, runs = "", []
     if mark.kwargs or not all(isinstance(each, str) for each in mark.args):

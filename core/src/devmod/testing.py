@@ -1,4 +1,4 @@
-"""Tests of kernels: this name is the module `devmod_runtime.testing`, which the wheel of each backend brings."""
+"""Tests of kernels: this name is the module `devmod_runtime.tools.testing`, which the wheel of each backend brings."""
 
 import sys
 
@@ -6,8 +6,8 @@ from devmod import _runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_runtime.testing import assert_kernel as assert_kernel
+    from devmod_runtime.tools.testing import assert_kernel as assert_kernel
 
 _runtime("devmod.testing")
-__import__("devmod_runtime.testing")  # by its name: core imports no other wheel
-sys.modules[__name__] = sys.modules["devmod_runtime.testing"]
+__import__("devmod_runtime.tools.testing")  # by its name: core imports no other wheel
+sys.modules[__name__] = sys.modules["devmod_runtime.tools.testing"]

@@ -13,8 +13,6 @@ from devmod.backend import environment_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_runtime._bench import Benchmark as Benchmark
-    from devmod_runtime._bench import bench as bench
     from devmod_runtime._compilers import has_compiler as has_compiler
     from devmod_runtime._compilers import run_compiler as run_compiler
     from devmod_runtime._compilers import set_compiler as set_compiler
@@ -70,8 +68,10 @@ if TYPE_CHECKING:
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
     from devmod_runtime._uninterrupted import has_uninterrupted_calls as has_uninterrupted_calls
     from devmod_runtime._uninterrupted import wait_interruptibly as wait_interruptibly
-    from devmod_runtime._verify import Verification as Verification
-    from devmod_runtime._verify import verify as verify
+    from devmod_runtime.tools.bench import Benchmark as Benchmark
+    from devmod_runtime.tools.bench import bench as bench
+    from devmod_runtime.tools.verify import Verification as Verification
+    from devmod_runtime.tools.verify import verify as verify
 
 #: Equal to `devmod.__version__`, because this wheel imports private modules of core.
 __version__ = "0.1.0.dev1"
@@ -88,7 +88,7 @@ _HOME = {
     "Argument": "_launch.arguments",
     "Attempt": "_libraries",
     "Batch": "_device.stream",
-    "Benchmark": "_bench",
+    "Benchmark": "tools.bench",
     "Device": "_device.device",
     "DeviceArray": "_device.device_array",
     "Event": "_device.stream",
@@ -111,8 +111,8 @@ _HOME = {
     "SetConstant": "_launch.constants",
     "Stream": "_device.stream",
     "Trial": "_trial",
-    "Verification": "_verify",
-    "bench": "_bench",
+    "Verification": "tools.verify",
+    "bench": "tools.bench",
     "block_packer": "_launch.arguments",
     "call_uninterrupted": "_uninterrupted",
     "check_driver": "_fork",
@@ -140,7 +140,7 @@ _HOME = {
     "source_text": "_module",
     "specialize_constants": "_launch.constants",
     "specialize_source": "_programs",
-    "verify": "_verify",
+    "verify": "tools.verify",
     "wait_interruptibly": "_uninterrupted",
     "was_killed": "_trial",
     "write_access": "_launch.arguments",

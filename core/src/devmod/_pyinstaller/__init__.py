@@ -25,7 +25,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     from devmod._plugins.discovery import distributions
 
     # A program needs neither the commands nor the cases of the conformance kit.
-    unused = ("devmod._cli", "devmod.__main__", "devmod._pyinstaller", "devmod_targets._cli", "devmod_runtime._devices_command")
+    unused = ("devmod._cli", "devmod.__main__", "devmod._pyinstaller", "devmod_targets._cli", "devmod_runtime.tools.devices_command")
     modules: list[str] = collect_submodules("devmod", filter=lambda name: not name.startswith(unused))
     # `devmod.compile`, the specs and `devmod.load` name modules of these wheels by strings, which PyInstaller cannot see.
     for package in ("devmod_readers", "devmod_runtime", "devmod_targets", "devmod_remote"):

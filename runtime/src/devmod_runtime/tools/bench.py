@@ -17,7 +17,8 @@ from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
-from devmod_runtime._inputs import (
+from devmod_runtime._profile import duration_text
+from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
     RandomImage,
@@ -27,8 +28,7 @@ from devmod_runtime._inputs import (
     parameters,
     read_counts,
 )
-from devmod_runtime._launches import describe_launch, launched, open_modules
-from devmod_runtime._profile import duration_text
+from devmod_runtime.tools.launches import describe_launch, launched, open_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Device, Function, Launch
-    from devmod_runtime._inputs import Arguments
+    from devmod_runtime.tools.inputs import Arguments
 
     Dims = int | str | Sequence[int] | None
 else:
@@ -403,7 +403,7 @@ def _times(launch: Launch, repeat: int, warmup: int) -> tuple[list[float], str]:
 
 
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the function that measures a combination, for `devmod_runtime._launches.launched`."""
+    """Return the function that measures a combination, for `devmod_runtime.tools.launches.launched`."""
     functions = [(label, name) for label, name in settings["functions"]]
     measure = Measure(open_modules(settings), functions, *(settings[each] for each in _SETTINGS))
 

@@ -25,10 +25,11 @@ from devmod._values.param import numpy_dtype
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.worker import answer_items, answers
-from devmod_runtime._difference import worst_difference
-from devmod_runtime._doctor import device_problems
 from devmod_runtime._guard import guard
-from devmod_runtime._inputs import (
+from devmod_runtime._module import source_text
+from devmod_runtime.tools.difference import worst_difference
+from devmod_runtime.tools.doctor import device_problems
+from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
     arguments_of,
@@ -39,8 +40,7 @@ from devmod_runtime._inputs import (
     results_of,
     threads_of_images,
 )
-from devmod_runtime._launches import kinds_here
-from devmod_runtime._module import source_text
+from devmod_runtime.tools.launches import kinds_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import click
 
 from devmod._cli._describe import open_file
 from devmod.commands import FiniteRange, complete_function, debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
-from devmod_runtime._inputs import read_counts, split_assignments
-from devmod_runtime._verify import verify
+from devmod_runtime.tools.inputs import read_counts, split_assignments
+from devmod_runtime.tools.verify import verify
 
 
 @click.command(

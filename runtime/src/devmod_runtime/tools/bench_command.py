@@ -19,9 +19,9 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import ArgumentError, list_names
-from devmod_runtime._bench import measure_elsewhere, plot_format
-from devmod_runtime._inputs import read_counts, split_assignments
-from devmod_runtime._launches import file_settings, open_modules
+from devmod_runtime.tools.bench import measure_elsewhere, plot_format
+from devmod_runtime.tools.inputs import read_counts, split_assignments
+from devmod_runtime.tools.launches import file_settings, open_modules
 
 
 @click.command(

@@ -18,8 +18,8 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import DevmodError
-from devmod_runtime._inputs import check_output, read_counts, split_assignments
-from devmod_runtime._launches import describe_launch, file_settings, launched
+from devmod_runtime.tools.inputs import check_output, read_counts, split_assignments
+from devmod_runtime.tools.launches import describe_launch, file_settings, launched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def command(
         "guard": guard,
     }
     with plugins_at_work():
-        ((result, end),) = launched("devmod_runtime._run", [options], timeout, file_settings([file]))
+        ((result, end),) = launched("devmod_runtime.tools.run", [options], timeout, file_settings([file]))
     if end is not None:
         advice = _advice(file, function, end, guard)
         raise DevmodError(f"{function!r} of {file}{f' on {device}' if device else ''}: {describe_launch(end, advice)}", function=function)

@@ -13,7 +13,7 @@ from devmod._plugins.devices import device_label, probe
 from devmod.backend import GRID_TAGS
 from devmod.errors import DevmodError, ToolchainNotFoundError, describe_error
 from devmod.worker import answer_items, answers
-from devmod_runtime._launches import kinds_here
+from devmod_runtime.tools.launches import kinds_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from devmod import guard as guard_arrays
 from devmod import profile
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_runtime._difference import Difference, worst_difference
-from devmod_runtime._inputs import PICTURES, arguments_of, on_device, parameters, read_array, results_of, write_array
-from devmod_runtime._launches import open_modules
 from devmod_runtime._profile import duration_text
+from devmod_runtime.tools.difference import Difference, worst_difference
+from devmod_runtime.tools.inputs import PICTURES, arguments_of, on_device, parameters, read_array, results_of, write_array
+from devmod_runtime.tools.launches import open_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Module
-    from devmod_runtime._inputs import Arguments
+    from devmod_runtime.tools.inputs import Arguments
 
 
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
