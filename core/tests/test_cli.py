@@ -71,7 +71,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == (0, f"devmod {devmod.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", ["", "compile", "inspect", "explain", "doctor", "devices", "run", "bench", "verify", "plugins", "cache"])
+@pytest.mark.parametrize("name", ["", "compile", "inspect", "doctor", "devices", "run", "bench", "verify", "plugins", "cache"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: str) -> None:
     code, out, _ = run(capsys, *filter(None, [name]), flag)
@@ -88,8 +88,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "init": "Write a manifest for the sources in a folder.",
         "build": "Build the kernels of a manifest into one file.",
         "bundle": "Join files into one.",
-        "inspect": "Show the modules of a file, and the runtimes that they need.",
-        "explain": "Show which candidate of each function runs, and why.",
+        "inspect": "Show the modules of a file, what they need, and what runs here.",
         "view": "Show a file in the browser. (pip install devmod-webgpu)",
         "doctor": "Check what of devmod works here, and what to do about the rest.",
         "devices": "List the devices of the installed runtimes.",
@@ -224,15 +223,16 @@ def test_the_shell_completes(words: str, wanted: set[str], name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ("devmod explain k.devmod ", ["plain,k", "plain,scale"]),
-        ("devmod explain k.devmod s", ["plain,scale"]),
-        ("devmod explain k.devmod scale --device open", ["plain,opencl"]),
+        ("devmod inspect k.devmod ", ["plain,k", "plain,scale"]),
+        ("devmod inspect k.devmod s", ["plain,scale"]),
+        ("devmod inspect k.devmod k s", ["plain,scale"]),
+        ("devmod inspect k.devmod scale --device open", ["plain,opencl"]),
         ("devmod run k.devmod s", ["plain,scale"]),
         ("devmod verify k.devmod s", ["plain,scale"]),
         ("devmod bench k.dev", ["file,k.dev"]),
         ("devmod bench k.devmod s", ["plain,scale"]),
-        ("devmod explain damaged.devmod ", []),
-        ("devmod explain missing.devmod ", []),
+        ("devmod inspect damaged.devmod ", []),
+        ("devmod inspect missing.devmod ", []),
     ],
 )
 def test_the_shell_completes_files_functions_and_devices(bundle: Path, words: str, wanted: list[str]) -> None:

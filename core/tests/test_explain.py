@@ -1,4 +1,4 @@
-"""`devmod.explain` and its command: the candidate that a call gets, and why the others are refused."""
+"""`devmod.explain` and `devmod inspect --here`: the candidate that a call gets, and why the others are refused."""
 
 from __future__ import annotations
 
@@ -133,14 +133,14 @@ def test_the_order_is_that_of_a_call(register: Register, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("cuda:sm_x", "explain(device='cuda:sm_x') describes no device: cuda has no architecture 'sm_x'"),
-        ("cuad:sm_80", "explain(device='cuad:sm_80') describes no device. Did you mean 'cuda'?"),
-        ("hexagon:sm_80", "explain(device='hexagon:sm_80') describes no device: hexagon has no architecture 'sm_80'"),
-        ("rocm:sm_80", "explain(device='rocm:sm_80') describes no device: rocm has no architecture 'sm_80'"),
-        ("vulkan:typo", "explain(device='vulkan:typo') describes no device: vulkan has no architecture 'typo'"),
+        ("cuda:sm_x", "'cuda:sm_x' describes no device: cuda has no architecture 'sm_x'"),
+        ("cuad:sm_80", "'cuad:sm_80' describes no device. Did you mean 'cuda'?"),
+        ("hexagon:sm_80", "'hexagon:sm_80' describes no device: hexagon has no architecture 'sm_80'"),
+        ("rocm:sm_80", "'rocm:sm_80' describes no device: rocm has no architecture 'sm_80'"),
+        ("vulkan:typo", "'vulkan:typo' describes no device: vulkan has no architecture 'typo'"),
         (
             "opencl:typo",
-            "explain(device='opencl:typo') describes no device: opencl has no architectures. `devmod devices` lists the devices of this "
+            "'opencl:typo' describes no device: opencl has no architectures. `devmod devices` lists the devices of this "
             "machine, such as opencl:0",
         ),
     ],
@@ -164,7 +164,7 @@ def test_unknown_functions_and_devices_are_errors(register: Register) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main(["explain", *map(str, arguments)])
+    code = main(["inspect", *map(str, arguments)])
     return code, *capsys.readouterr()
 
 
@@ -182,8 +182,32 @@ def test_the_command_prints_the_table_and_fails_without_a_candidate(
         "",
     )
     Runtime(register, "opencl", "")
-    code, out, _ = run(capsys, file, "f")
-    assert (code, out.splitlines()[1]) == (0, f"  best     opencl/cl                       it fits opencl device 0{THERE}")
+    for option in (["--here"], ["--device", "opencl:0"]):
+        code, out, _ = run(capsys, file, "f", *option)
+        assert (code, out.splitlines()[1]) == (0, f"  best     opencl/cl                       it fits opencl device 0{THERE}")
+
+
+def test_the_command_has_the_functions_that_are_named(register: Register, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.devmod"
+    devmod.save(made("opencl", "f", "g", "h"), file)
+    Runtime(register, "opencl", "")
+    for names, shown in (((), ["f", "g", "h"]), (("h", "f"), ["h", "f"])):
+        code, out, _ = run(capsys, file, *names, "--here")
+        assert (code, [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]) == (0, shown)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--here", "--device", "cuda"], "expected --here or --device, got both"),
+        (["--here", "--verify"], "--verify shows the modules of FILE, and --here what runs. Give one of them"),
+        (["--device", "cuda", "--source"], "--source shows the modules of FILE, and --device what runs. Give one of them"),
+        (["f"], "FUNCTION 'f' needs --here or --device: without them all of FILE is shown"),
+    ],
+)
+def test_options_that_exclude_each_other(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "k.devmod", *options)
+    assert (code, out, err.splitlines()[-1]) == (2, "", f"Error: {text}")
 
 
 def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,4 +230,4 @@ def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_the_command_reports_errors_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "k.devmod"
     devmod.save(devmod.create_with_fallback("opencl", b"k", "cl", {"f": INFO}), file)
-    assert run(capsys, file, "g") == (1, "", "devmod: error: the opencl module has no function 'g'; it has: 'f'\n")
+    assert run(capsys, file, "g", "--here") == (1, "", "devmod: error: the opencl module has no function 'g'; it has: 'f'\n")

@@ -106,7 +106,7 @@ Exit status:
 def group() -> None:
     """Compile device kernels on a machine without a device, ship one file, and run it where the wheel of a backend is installed.
 
-    Each command has a --help. For the file that `compile`, `inspect`, `explain`, `run`, `bench`, `verify` and `view` read, - is standard
+    Each command has a --help. For the file that `compile`, `inspect`, `run`, `bench`, `verify` and `view` read, - is standard
     input; for the file that `compile` writes, it is standard output.
     """
 

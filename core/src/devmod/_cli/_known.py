@@ -28,7 +28,7 @@ SYNONYMS = {
     **dict.fromkeys(("compress", "join", "link", "merge", "pack"), "bundle"),
     **dict.fromkeys(("dump", "info", "list", "show"), "inspect"),
     "open": "view",
-    "why": "explain",
+    **dict.fromkeys(("explain", "why"), "inspect --here"),
     "make": "build",
     "watch": "build --watch",
     **dict.fromkeys(("diagnose", "diagnostics", "env", "status"), "doctor"),
@@ -44,8 +44,7 @@ KNOWN = {
     "init": Entry("Write a manifest for the sources in a folder.", "devmod-targets"),
     "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
     "bundle": Entry("Join files into one.", "devmod-targets"),
-    "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
-    "explain": Entry("Show which candidate of each function runs, and why."),
+    "inspect": Entry("Show the modules of a file, what they need, and what runs here."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
     "doctor": Entry("Check what of devmod works here, and what to do about the rest."),
     "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU

@@ -64,7 +64,7 @@ def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str],
 
 
 def complete_function(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the functions of the files before the word, and let the shell complete files where the parameter takes them too."""
+    """Return the functions of the files before the word, and let the shell complete files if no parameter `file` has them."""
     from devmod._cli._describe import open_file
 
     given = context.params.get("file") or context.params.get(parameter.name or "") or ()
@@ -74,7 +74,7 @@ def complete_function(context: click.Context, parameter: click.Parameter, incomp
             with suppress(Exception):  # the command has the error
                 names |= dict.fromkeys(open_file(path)[1])
     found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")] if parameter.nargs == -1 else found
+    return found if found or "file" in context.params else [CompletionItem(incomplete, type="file")]
 
 
 def quiet_drivers() -> None:

@@ -1,4 +1,4 @@
-"""`devmod inspect`: show the modules of a file, and the runtimes to install. No backend is imported."""
+"""`devmod inspect`: show the modules of a file and the runtimes to install, or which candidate of each function a machine gets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from devmod._cli._describe import describe
+from devmod._cli._describe import describe, open_file
 from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option
-from devmod._cli._output import echo, echo_all, print_json, size
+from devmod._cli._options import complete_function, complete_kind, debug_option, quiet_drivers
+from devmod._cli._output import echo, echo_all, plugins_at_work, print_json, size
 from devmod._formats.index import COMPRESSION
 from devmod._plugins.discovery import shared_scan
 
@@ -34,20 +34,58 @@ Examples:
   devmod inspect https://example.com/k.devmod
   devmod inspect k.ptx              # a raw payload; k.tvm_meta.json is beside it
   devmod inspect k.tvmimports       # TVM's imports blob, or a library (.so) that TVM exported
+  devmod inspect k.devmod --here    # which candidate of each function runs on this machine, and why
+  devmod inspect k.devmod softmax --device vulkan:1    # of one function, on one device
+  devmod inspect k.devmod --device cuda:sm_90 --json   # on a device that is not here, as data
+
+\b
+Exit status:
+  0  done
+  1  an error, or with --here or --device a function without a candidate that can run there
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("functions", nargs=-1, metavar="[FUNCTION]...", shell_complete=complete_function)
+@click.option("--here", is_flag=True, help="Show which candidate of each function a call gets on this machine, and why not the others.")
+@click.option("--device", metavar="KIND[:NUMBER|:ARCH]", shell_complete=complete_kind("devmod.targets"),
+              help="The same for a device of this machine, or for another one's kind and architecture.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--verify", is_flag=True, help="Read every payload, compare it with its digest in the index, and check the launch tags.")
 @click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
 @click.option("--disasm", is_flag=True, help="Show the assembly of each payload, by the disassemblers that are installed.")
 @debug_option
-def command(file: str, as_json: bool, verify: bool, source: bool, disasm: bool) -> None:
+@click.pass_context
+def command(
+    context: click.Context,
+    file: str,
+    functions: tuple[str, ...],
+    here: bool,
+    device: str | None,
+    as_json: bool,
+    verify: bool,
+    source: bool,
+    disasm: bool,
+) -> None:
     """Show the modules in FILE: kinds, functions with signatures, sizes, origins, and the runtime that each needs.
 
     FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a
     bundle or an imports blob. Without --verify no digest is compared. No backend is imported.
+
+    With --here or --device, show for each FUNCTION, or for all, the candidate that a call gets, the others that fit, and why each
+    other one is refused. The drivers list their devices, unless --device describes one; no payload is loaded or compiled.
     """
+    if here or device is not None:
+        if here and device is not None:
+            raise click.UsageError("expected --here or --device, got both")
+        for option, is_given in (("--verify", verify), ("--source", source), ("--disasm", disasm)):
+            if is_given:
+                raise click.UsageError(
+                    f"{option} shows the modules of FILE, and {'--here' if here else '--device'} what runs. Give one of them"
+                )
+        _show_choice(context, file, functions, device, as_json)
+        return
+    if functions:
+        raise click.UsageError(f"FUNCTION {functions[0]!r} needs --here or --device: without them all of FILE is shown")
     with shared_scan():  # functions and sources are read during printing
         description = describe(file, verify=verify, source=source, disasm=disasm)
         if as_json:
@@ -61,6 +99,25 @@ def command(file: str, as_json: bool, verify: bool, source: bool, disasm: bool) 
         echo(f"Digests compared: {description['verified']}; all match.")
         echo()
     _print_missing(description)
+
+
+def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], device: str | None, as_json: bool) -> None:
+    """Show the candidates of functions, or of all. The exit status is 1 if one of the functions has none that can run."""
+    from devmod import Explanation, explain
+
+    quiet_drivers()
+    with plugins_at_work(), shared_scan():
+        module = open_file(file)[1]
+        parts = [explain(module, name, device) for name in functions or (None,)]
+    explanation = Explanation(parts[0].device, {name: found for each in parts for name, found in each.functions.items()})
+    if as_json:
+        print_json(explanation.to_dict())
+    else:
+        echo_all(str(explanation).splitlines() or ["The file has no functions."])
+    if any(candidates[0].outcome != "best" for candidates in explanation.functions.values()):
+        if not as_json:
+            echo("A function without a candidate that can run there is an error: the exit status is 1.")
+        context.exit(1)
 
 
 def _print_missing(description: dict[str, Any]) -> None:

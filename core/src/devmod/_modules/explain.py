@@ -201,4 +201,4 @@ def _parse(text: str) -> Device | _Described:
         why = f": {kind} has no architectures. `devmod devices` lists the devices of this machine, such as {kind}:0"
     else:
         why = f": {kind} has no architecture {arch!r}"
-    raise ArgumentError(f"explain(device={text!r}) describes no device{why}", argument="device")
+    raise ArgumentError(f"{text!r} describes no device{why}", argument="device")
