@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import gzip
 import json
 import shutil
 import subprocess
@@ -150,6 +151,7 @@ class FileServer(ThreadingHTTPServer):
         self.sent = 0
         self.asked: list[str] = []
         self.ranges = True
+        self.compresses = False
         self.url = f"http://127.0.0.1:{self.server_port}/"
 
 
@@ -183,6 +185,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{first + len(data) - 1}/{total}")
         else:
             self.send_response(200)
+            if self.server.compresses and "gzip" in self.headers.get("Accept-Encoding", ""):
+                data = gzip.compress(data)
+                self.send_header("Content-Encoding", "gzip")
         self.send_header("ETag", '"one"')
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))

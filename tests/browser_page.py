@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +12,14 @@ from typing import Any
 
 import numpy as np
 from browser_driver import Browser, decode_array
+from interruptible import interruptible_python
 
 import devmod
 from devmod_webgpu._page import page
 from devmod_webgpu._serve import Server
 
 PAGE = page()
+IDLE = "document.querySelector('.tree button, #alert p') && !document.querySelector('[aria-busy=true]')"
 DRAWN = "['mandelbrot', 'blur'].every((id) => Number(document.getElementById(id)?.dataset.drawn) >= 1)"
 
 
@@ -32,11 +36,25 @@ def served(file: Path) -> Iterator[str]:
         server.server_close()
 
 
+@contextmanager
+def viewed(file: Path) -> Iterator[str]:
+    """The URL of `devmod view` in a process of its own."""
+    command = interruptible_python("-u", "-m", "devmod", "view", str(file), "--no-open")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(300) == 0
+        process.stdout.close()
+
+
 def show(browser: Browser, file: Path, **options: Any) -> None:
     """Open the page with a file, as `devmod view` does, and wait until it is idle."""
     with served(file) as url:
         browser.open(url, options)
-        browser.wait("document.querySelector('.tree button, #alert p') && !document.querySelector('[aria-busy=true]')")
+        browser.wait(IDLE)
 
 
 def saved(path: Path, *modules: devmod.Module) -> Path:

@@ -768,6 +768,26 @@ def test_a_damaged_module_is_refused_before_it_is_used(page: Browser, server: Fi
     assert found == ["FormatError", message]
 
 
+def test_http_compresses_a_file_that_the_page_fetches_whole(page: Browser, server: FileServer, examples: bytes) -> None:
+    """What the error for compressed bytes says: write the file without, and let HTTP compress it."""
+    packed = devmod.dumps(devmod.loads(examples), compress="zstd")
+    server.files["packed.devmod"] = packed
+    use = 'return failure(async () => (await kit.open("packed.devmod")).getFunction("mandelbrot"))'
+    message = (
+        f"'{server.url}packed.devmod': the webgpu module with 'mandelbrot' is compressed with zstd, which browsers cannot decompress. "
+        "Write the file without compression: devmod bundle kernels.devmod -o plain.devmod --compress none. "
+        "HTTP compresses it on the way, if the page opens the whole response: await open(await (await fetch(url)).blob())"
+    )
+    assert run(page, use) == ["FormatError", message]
+    server.files["plain.devmod"] = devmod.dumps(devmod.loads(packed), compress="none")
+    assert server.files["plain.devmod"] == examples
+    server.compresses, server.sent = True, 0
+    whole = 'const bundle = await kit.open(await (await fetch("plain.devmod")).blob());'
+    assert run(page, f'{whole} return (await bundle.getFunction("mandelbrot")).name') == "mandelbrot"
+    assert server.sent < len(examples) / 2
+    assert run(page, 'return (await (await kit.open("plain.devmod")).getFunction("mandelbrot")).name') == "mandelbrot"
+
+
 def test_a_lost_device_raises_and_is_replaced(page: Browser, server: FileServer) -> None:
     server.files["k.devmod"] = compiled(
         "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"

@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
 import cases  # noqa: E402 - the demo's references
 from browser_driver import Browser, decode_array  # noqa: E402
 from browser_images import kernel  # noqa: E402
-from browser_page import DRAWN, PAGE, low_contrast, saved, served, show  # noqa: E402
+from browser_page import DRAWN, IDLE, PAGE, low_contrast, saved, served, show, viewed  # noqa: E402
 from build import compile_one_source  # noqa: E402
 
 
@@ -230,10 +230,14 @@ def test_modules_of_other_kinds(page: Browser) -> None:
 
 
 def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Path) -> None:
-    show(browser, ROOT / "tests" / "golden" / "v2" / "both.devmod")
+    """`devmod view` decompresses; a page that gets compressed bytes names the command that does so."""
+    file = ROOT / "tests" / "golden" / "v2" / "both.devmod"
+    with viewed(file) as url:
+        browser.open(url)
+        browser.wait(IDLE)
     details = browser.text(".details")
     assert "714 B (714 bytes)" in details
-    assert "117 B, compressed" in details
+    assert "compressed" not in details
     source = "return document.querySelector('[aria-label=Source] pre:last-child').textContent"
     assert browser.evaluate(source) == "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
     browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('hexagon')).click()")
@@ -241,6 +245,23 @@ def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Pa
     assert browser.evaluate(source) == "add_kernel:\n"
     browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
     browser.wait("document.querySelector('[aria-label=Source]')?.innerText.includes('kernel void')")
+    browser.files("#choose", [str(file)])
+    browser.wait("document.querySelector('.details [role=alert]')")
+    details = browser.text(".details")
+    assert "714 B (714 bytes)" in details
+    assert "117 B, compressed" in details
+    assert "devmod bundle kernels.devmod -o plain.devmod --compress none" in details
+    assert browser.messages() == []
+
+
+def test_a_compressed_kernel_runs_in_devmod_view(browser: Browser, bundle: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed.devmod"
+    devmod.save(devmod.load(bundle), packed, compress="zstd")
+    assert packed.stat().st_size < bundle.stat().st_size
+    with viewed(packed) as url:
+        browser.open(url)
+        browser.wait(DRAWN)
+        assert "packed.devmod" in browser.text("#file")
     assert browser.messages() == []
 
 

@@ -29,7 +29,7 @@ def command(file: Path, port: int, no_open: bool) -> None:
 
     The page shows the modules, their functions and their sources. Every WebGPU kernel has a form with its arguments: sizes, numbers, a
     fill or a file. The form runs the kernel, and shows the result as numbers and as a picture. Other kernels have the reason why they
-    cannot run in a browser.
+    cannot run in a browser. Compressed modules are decompressed into a temporary file.
     """
     from devmod.commands import STDIN, standard_input
 
@@ -45,13 +45,26 @@ def command(file: Path, port: int, no_open: bool) -> None:
 
 
 def _serve(file: Path, shown: str, port: int, no_open: bool) -> None:
-    """Serve a file, which `shown` names in messages, until Ctrl-C."""
+    """Serve a file, which `shown` names in messages, until Ctrl-C. Browsers cannot decompress zstd: a compressed file is decompressed."""
     import devmod
+    from devmod.backend import temporary_folder, walk
+
+    module = devmod.load(file)  # an error in the file is shown here, and not in a page
+    if not any(each.origin is not None and "compression" in each.origin.extra for each in walk(module)):
+        _serve_plain(file, shown, port, no_open)
+        return
+    with temporary_folder() as folder:
+        copy = Path(folder, file.resolve().name)
+        devmod.save(module, copy, compress="none")
+        _serve_plain(copy, shown, port, no_open)
+
+
+def _serve_plain(file: Path, shown: str, port: int, no_open: bool) -> None:
+    """Serve a file without compressed bytes until Ctrl-C."""
     from devmod.commands import echo
     from devmod_webgpu._page import page
     from devmod_webgpu._serve import Server
 
-    devmod.load(file)  # an error in the file is shown here, and not in a page
     server = Server(file.resolve(), page(), port, secrets.token_urlsafe(16))
     echo(f"{shown} is shown at {server.url}")
     echo("Ctrl-C ends it.")

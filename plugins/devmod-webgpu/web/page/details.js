@@ -33,10 +33,7 @@ export async function showDetails(place, module, current, variantOf, select) {
   if (module.format) fact("Format", brief(module.format));
   if (module.variant) fact("Architecture", brief(module.variant));
   if (module.offset !== null) fact("Size", `${size(module.size)} (${module.size.toLocaleString("en")} bytes)`);
-  if (module.storedSize < module.size) {
-    const forms = [module.storedSize < module.unpackedSize && "compressed", module.unpackedSize < module.size && "equal shaders once"];
-    fact("In the file", [size(module.storedSize), ...forms.filter(Boolean)].join(", "));
-  }
+  if (module.storedSize < module.size) fact("In the file", `${size(module.storedSize)}, ${module.compressed ? "compressed" : "equal shaders once"}`);
   if (module.kind === "webgpu") fact("Runs", "in this browser, if it supports WebGPU");
   else if (KNOWN.includes(module.kind)) fact("Runs", "in Python, with ", el("code", {}, `pip install devmod-${module.kind}`));
   else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with a runtime for this kind");
@@ -55,8 +52,8 @@ export async function showDetails(place, module, current, variantOf, select) {
   place.replaceChildren(title, ...(Object.hasOwn(NODES, module.kind) ? [el("p", { class: "quiet" }, NODES[module.kind])] : []), ...(facts.children.length ? [facts] : []), rest);
   if (module.offset === null) return;
   rest.append(functionList(module.functionNames.map((name) => [name, null])));
-  if (module.unpackedSize > READ_AT_ONCE) {
-    const button = el("button", { class: "plain", type: "button" }, `Read its ${size(module.unpackedSize)} to show signatures and source`);
+  if (module.storedSize > READ_AT_ONCE) {
+    const button = el("button", { class: "plain", type: "button" }, `Read its ${size(module.storedSize)} to show signatures and source`);
     const prompt = el("p", {}, button);
     rest.append(prompt);
     await new Promise((resolve) => button.addEventListener("click", resolve, { once: true }));

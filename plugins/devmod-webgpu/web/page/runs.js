@@ -97,7 +97,7 @@ async function fits(bundle, functions) {
 async function runnable(modules, device) {
   const result = [];
   for (const module of modules.slice(0, MOST_MARKED)) {
-    if (module.unpackedSize > READ_AT_ONCE) continue;
+    if (module.storedSize > READ_AT_ONCE) continue;
     const functions = await module.functions().catch(() => new Map());
     if ([...functions.values()].some((info) => !whyNot(info, device))) result.push(module);
   }

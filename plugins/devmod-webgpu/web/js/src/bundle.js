@@ -11,10 +11,9 @@ import { describeValue } from "./scalars.js";
 import { expand, repeatedSize } from "./repeats.js";
 import { sourceOf } from "./source.js";
 import { decode, readSources, sourceText } from "./wire.js";
-import { decompress } from "./zstd.js";
 
 /** @import { Value } from "./function.js" */
-/** @import { Blob as FileBytes, Entry, Origin } from "./head.js" */
+/** @import { Entry, Origin } from "./head.js" */
 /** @import { FetchOptions, Source } from "./source.js" */
 /** @import { Contents, FunctionInfo } from "./wire.js" */
 
@@ -177,11 +176,11 @@ export class Module {
     /** The offset of its bytes in the file; null for a node without bytes. */
     this.offset = entry.offset;
     /** The number of its bytes. */
-    this.size = (entry.unpacked ? entry.unpacked.size : entry.size) + repeatedSize(entry.repeats);
-    /** The number of its bytes in memory, which have equal shaders once. */
-    this.unpackedSize = entry.unpacked ? entry.unpacked.size : entry.size;
+    this.size = (entry.unpacked ?? entry.size) + repeatedSize(entry.repeats);
     /** The number of its bytes in the file, which may be compressed, and have equal shaders once. */
     this.storedSize = entry.size;
+    /** Whether its bytes in the file are compressed. They then cannot be read here. */
+    this.compressed = entry.unpacked !== null;
     /** The imported modules. @type {readonly Module[]} */
     this.imports = [];
   }
@@ -215,13 +214,11 @@ export class Module {
     const { place } = this.#source;
     const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
     const subject = `the ${this.kind} module${names}`;
+    if (unpacked !== null) throw this.#compressedError(`${place}: ${subject} is`);
     const data = await this.#source.read(offset, size);
     if (data.length < size) {
       throw new FormatError(`${place} is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`, { kind: this.kind });
     }
-    const result = unpacked && decompress(data, unpacked.size);
-    // The digest of the result needs no check of the frame's own digest, which tells a damaged file from other failures.
-    if (result && sameBytes(await sha256(result), unpacked.digest)) return result;
     if (!sameBytes(await sha256(data), digest)) {
       throw new FormatError(
         `${place}: ${subject} is damaged: its SHA-256 is not the one in the index. ` +
@@ -229,18 +226,15 @@ export class Module {
         { kind: this.kind },
       );
     }
-    if (unpacked) throw this.#unpackingError(unpacked, `${place}: ${subject}`);
     return data;
   }
 
-  /**
-   * @param {NonNullable<FileBytes["unpacked"]>} unpacked
-   * @param {string} subject
-   */
-  #unpackingError(unpacked, subject) {
+  /** @param {string} subject */
+  #compressedError(subject) {
     return new FormatError(
-      `${subject} cannot be read: the compressed bytes do not unpack to the ${unpacked.size} bytes with the SHA-256 in the index. ` +
-        "Nothing of them was used",
+      `${subject} compressed with zstd, which browsers cannot decompress. Write the file without compression: ` +
+        "devmod bundle kernels.devmod -o plain.devmod --compress none. HTTP compresses it on the way, if the page opens the whole " +
+        "response: await open(await (await fetch(url)).blob())",
       { kind: this.kind },
     );
   }
@@ -261,16 +255,12 @@ export class Module {
     if (!blob) return new Map();
     const { place } = this.#source;
     const subject = `${place}: the sources of the ${this.kind} module`;
+    if (blob.unpacked !== null) throw this.#compressedError(`${subject} are`);
     const data = await this.#source.read(blob.offset, blob.size);
     if (data.length < blob.size || !sameBytes(await sha256(data), blob.digest)) {
       throw new FormatError(`${subject} are damaged: their SHA-256 is not the one in the index. Get the file again`, { kind: this.kind });
     }
-    const { unpacked } = blob;
-    const text = unpacked ? decompress(data, unpacked.size) : data;
-    if (!text || (unpacked && !sameBytes(await sha256(text), unpacked.digest))) {
-      throw this.#unpackingError(/** @type {NonNullable<typeof unpacked>} */ (unpacked), subject);
-    }
-    return readSources(text, subject, this.kind, blob.size);
+    return readSources(data, subject, this.kind);
   }
 
   /**
@@ -287,7 +277,7 @@ export class Module {
   }
 
   async #decode() {
-    const result = decode(this.kind, await this.#storedBytes(), this.#entry.repeats, this.#entry.size);
+    const result = decode(this.kind, await this.#storedBytes(), this.#entry.repeats);
     if (result && result.functions) {
       const names = [...result.functions.keys()];
       if (names.length !== this.functionNames.length || names.some((name, at) => name !== this.functionNames[at])) {

@@ -27,12 +27,12 @@ const MAX_INT64 = 2n ** 63n - 1n;
  */
 
 /**
- * Bytes in the file. `offset` counts from the first byte of the file. `unpacked` is the size and the digest of what zstd compressed to them.
+ * Bytes in the file. `offset` counts from the first byte of the file. `unpacked` is the size of what zstd compressed to them.
  * @typedef {object} Blob
  * @property {number} offset
  * @property {number} size
  * @property {Uint8Array} digest
- * @property {{ size: number, digest: Uint8Array } | null} unpacked
+ * @property {number | null} unpacked
  * @property {Repeats} repeats The ranges of the (unpacked) bytes that a module's bytes have several times.
  */
 
@@ -156,7 +156,7 @@ function readIndex(index, start, available, place, version) {
   checkTree(roots, entries, place);
   checkSources(entries, sources, place);
   const blobs = checkBlobs([...entries, ...sources], start, available, place);
-  if (version < 2 && (sources.length || entries.some(({ unpacked }) => unpacked))) {
+  if (version < 2 && (sources.length || entries.some(({ unpacked }) => unpacked !== null))) {
     throw new FormatError(`the index of ${place} has compressed bytes or sources, which version ${version} of the format does not have`);
   }
   if (version < 3 && entries.some(({ repeats }) => repeats.length)) {
@@ -174,7 +174,7 @@ function readIndex(index, start, available, place, version) {
   };
 }
 
-/** @typedef {{ kind: string, offset: number | bigint | null, size: number | bigint, digest: Uint8Array, unpacked: { size: number | bigint, digest: Uint8Array } | null, repeats: bigint[][] }} RawBlob */
+/** @typedef {{ kind: string, offset: number | bigint | null, size: number | bigint, digest: Uint8Array, unpacked: number | bigint | null, repeats: bigint[][] }} RawBlob */
 /** @typedef {Omit<Entry, keyof RawBlob | "sources"> & RawBlob & { sources: number | null }} RawEntry */
 
 /**
@@ -256,13 +256,12 @@ function readSources(reader, number) {
   return result;
 }
 
-/** @param {Reader} reader */
+/** Read the size of what was compressed. Its digest is not used here. @param {Reader} reader */
 function readUnpacked(reader) {
   const start = reader.at;
   if (reader.readArray() === 2) {
     const size = reader.readBig(0, MAX_INT64);
-    const digest = reader.readBin().slice();
-    if (digest.length === 32) return { size, digest };
+    if (reader.readBin().length === 32) return size;
   }
   throw reader.error("expected an array of a size and a SHA-256", start);
 }
@@ -383,8 +382,8 @@ function checkBlobs(blobs, start, available, place) {
   const result = blobs.map(({ kind, offset, size, digest, unpacked, repeats }, number) => {
     if (offset === null) return { offset: 0, size: 0, digest, unpacked: null, repeats: [] };
     const subject = `the index of ${place}: the bytes of ${kind ? `module ${number} (${kind})` : "sources"}`;
-    const stored = BigInt(unpacked ? unpacked.size : size);
-    const beyond = unpacked ? stored - BigInt(size) * BigInt(MAX_RATIO) : 0n;
+    const stored = BigInt(unpacked ?? size);
+    const beyond = unpacked !== null ? stored - BigInt(size) * BigInt(MAX_RATIO) : 0n;
     if (beyond > free) {
       throw new FormatError(`${subject} unpack from ${size} to ${stored} bytes; the limit is ${free + BigInt(size) * BigInt(MAX_RATIO)}`);
     }
@@ -400,8 +399,7 @@ function checkBlobs(blobs, start, available, place) {
     }
     if (stop > Number.MAX_SAFE_INTEGER - ALIGN) throw new FormatError(`${subject} end at ${stop}, beyond any file`);
     end = Number(stop);
-    const result = unpacked && { size: Number(unpacked.size), digest: unpacked.digest };
-    return { offset: start + Number(offset), size: Number(size), digest, unpacked: result, repeats: checked };
+    return { offset: start + Number(offset), size: Number(size), digest, unpacked: unpacked === null ? null : Number(unpacked), repeats: checked };
   });
   if (available >= 0 && end !== available) {
     throw new FormatError(`${place}: ${available - end} more bytes than its index describes`);

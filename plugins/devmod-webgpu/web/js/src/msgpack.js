@@ -18,8 +18,6 @@ const FREE_CONTAINERS = 1024;
 const BYTES_A_CONTAINER = 8;
 /** The number of cached objects. Comparing with all of them must cost less than reading. */
 const MAX_KNOWN = 4;
-/** Compressed bytes of n bytes unpack to at most so many objects, and n more. Elsewhere each object takes a byte of the file. */
-export const FREE_VALUES = 2 ** 20;
 
 /** @type {Record<number, number>} */
 const STR = { 0xd9: 1, 0xda: 2, 0xdb: 4 };
@@ -42,8 +40,6 @@ const INT = {
 
 /** Reads a sequence of msgpack objects. `field` is the current field, `at` the offset of the next byte; messages name both. */
 export class Reader {
-  #left;
-  #most;
   #room;
   #size;
   #view;
@@ -52,16 +48,14 @@ export class Reader {
    * @param {Uint8Array} data
    * @param {string} subject The name of the bytes in messages: "the bytes of the opencl module".
    * @param {string} [kind] The kind in errors.
-   * @param {number} [most] The most objects that are read.
    * @param {number} [size] The size to which the limit on arrays and maps is proportional.
    */
-  constructor(data, subject, kind = "", most = FREE_VALUES + data.length, size = data.length) {
+  constructor(data, subject, kind = "", size = data.length) {
     this.data = data;
     this.subject = subject;
     this.kind = kind;
     this.field = "";
     this.at = 0;
-    this.#left = this.#most = most;
     this.#size = size;
     this.#room = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
     this.#view = new DataView(data.buffer, data.byteOffset, data.byteLength);
@@ -226,24 +220,22 @@ export class Reader {
    * Return the result of `read` for the next objects, or its cached result for equal bytes. An object of msgpack determines its own end,
    * so equal bytes are equal objects. Most functions of 1,000 shaders have arguments that another function has.
    * @template T
-   * @param {{ bytes: Uint8Array, values: number, containers: number, result: T }[]} known The newest first.
+   * @param {{ bytes: Uint8Array, containers: number, result: T }[]} known The newest first.
    * @param {() => T} read
    * @returns {T}
    */
   shared(known, read) {
     const at = this.at;
-    for (const { bytes, values, containers, result } of known) {
-      if (values <= this.#left && containers <= this.#room && this.#startsWith(bytes)) {
+    for (const { bytes, containers, result } of known) {
+      if (containers <= this.#room && this.#startsWith(bytes)) {
         this.at += bytes.length;
-        this.#left -= values;
         this.#room -= containers;
         return result;
       }
     }
-    const left = this.#left;
     const room = this.#room;
     const result = read();
-    known.unshift({ bytes: this.data.subarray(at, this.at), values: left - this.#left, containers: room - this.#room, result });
+    known.unshift({ bytes: this.data.subarray(at, this.at), containers: room - this.#room, result });
     known.length = Math.min(known.length, MAX_KNOWN);
     return result;
   }
@@ -269,8 +261,6 @@ export class Reader {
 
   /** Read the first byte of the next object. */
   #mark() {
-    this.#left -= 1;
-    if (this.#left < 0) throw this.error(`more than ${this.#most} objects`);
     const mark = this.data[this.at];
     if (mark === undefined) throw this.error("the bytes end where an object should begin");
     this.at += 1;

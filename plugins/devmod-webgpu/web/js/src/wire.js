@@ -3,7 +3,7 @@
 import { dtypeName } from "./dtypes.js";
 import { FormatError, listNames, repr, quoteName } from "./errors.js";
 import { readInterface } from "./interface.js";
-import { FREE_VALUES, Reader } from "./msgpack.js";
+import { Reader } from "./msgpack.js";
 import { readShaders, repeatedSize } from "./repeats.js";
 
 /** @import { DType } from "./dtypes.js" */
@@ -53,11 +53,10 @@ const MAX_DIMENSIONS = 64;
  * @param {string} kind
  * @param {Uint8Array} data
  * @param {Repeats} [repeats]
- * @param {number} [stored] The number of bytes in the file from which `data` was decompressed.
  * @returns {Contents | null}
  */
-export function decode(kind, data, repeats = [], stored = data.length) {
-  const reader = new Reader(data, `the bytes of the ${kind} module`, kind, FREE_VALUES + stored, data.length + repeatedSize(repeats));
+export function decode(kind, data, repeats = []) {
+  const reader = new Reader(data, `the bytes of the ${kind} module`, kind, data.length + repeatedSize(repeats));
   /** @type {Contents} */
   const result = { format: "", functions: new Map(), code: null, shaders: new Map(), constants: new Map(), symbols: new Map() };
   const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
@@ -97,10 +96,9 @@ export function sourceText(kind, contents) {
  * @param {Uint8Array} data
  * @param {string} subject
  * @param {string} kind
- * @param {number} stored The number of bytes in the file from which `data` was decompressed.
  */
-export function readSources(data, subject, kind, stored) {
-  const reader = new Reader(data, subject, kind, FREE_VALUES + stored);
+export function readSources(data, subject, kind) {
+  const reader = new Reader(data, subject, kind);
   /** @type {Map<string, string | Uint8Array>} */
   const sources = new Map();
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
@@ -114,7 +112,7 @@ export function readSources(data, subject, kind, stored) {
   return sources;
 }
 
-/** @typedef {Record<4 | 5, { bytes: Uint8Array, values: number, containers: number, result: Omit<FunctionInfo, "name"> }[]>} Known */
+/** @typedef {Record<4 | 5, { bytes: Uint8Array, containers: number, result: Omit<FunctionInfo, "name"> }[]>} Known */
 
 /**
  * @param {Reader} reader
