@@ -4,7 +4,7 @@ import { ArgumentError, listNames, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
 import { label, signature } from "./plan.js";
 import { BlockBytes } from "./records.js";
-import { ConversionError, describeValue } from "./scalars.js";
+import { ConversionError, describeValue, isRecord } from "./scalars.js";
 
 /** @import { Argument, BlockRecord, Plan } from "./plan.js" */
 
@@ -130,15 +130,4 @@ function wrongCount(plan, count) {
  */
 function failure(plan, text, argument = "") {
   return new ArgumentError(`${plan.description} ${text}`, { kind: "webgpu", function: plan.name, argument });
-}
-
-/**
- * Return whether a value is a plain object, and not an array, a buffer or another object of a class.
- * @param {unknown} value
- * @returns {value is Record<string, unknown>}
- */
-export function isRecord(value) {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
