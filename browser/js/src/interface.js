@@ -1,4 +1,4 @@
-// The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/test_browser_interface.py).
+// The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/golden/bad).
 
 import { isCount, readCount, readType, show, typeName } from "./checks.js";
 import { isMap } from "./msgpack.js";
