@@ -42,6 +42,15 @@ def test_no_modules_need_the_types_of_each_other() -> None:
     assert circles({name: set() if name in LAZY else found for name, found in imports(types=True).items()}) == []
 
 
+@pytest.mark.parametrize("folder", ["page", "js/src"])
+def test_no_files_of_javascript_import_each_other_in_a_circle(folder: str) -> None:
+    statement = re.compile(r'^(?:import |export |\}).* from "\./([\w.]+)"', re.MULTILINE)  # none in a comment, which imports types
+    files = (ROOT / "browser" / folder).glob("*.js")
+    graph = {path.name: set(statement.findall(path.read_text())) for path in files}
+    assert sum(map(len, graph.values())) > len(graph)
+    assert circles(graph) == []
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_imports_the_layers_below_it_alone(name: str) -> None:
     wrong = [

@@ -107,7 +107,7 @@ def test_the_places_to_change_are_there() -> None:
 def test_the_browser_has_the_table_of_types() -> None:
     from devmod._values import dtypes
 
-    script = (ROOT / "plugins" / "devmod-webgpu" / "web" / "js" / "src" / "dtypes.js").read_text()
+    script = (ROOT / "browser" / "js" / "src" / "dtypes.js").read_text()
     sized, named = (script.partition(f"const {name} = new Map([")[2].partition("]);")[0] for name in ("SIZED", "NAMED"))
     assert {int(code): name for code, name in re.findall(r'\[(\d+), "(\w+)"\]', sized)} == dtypes._SIZED
     assert {(int(code), int(bits)): name for code, bits, name in re.findall(r'\["(\d+),(\d+)", "(\w+)"\]', named)} == dtypes._NAMED
@@ -116,7 +116,7 @@ def test_the_browser_has_the_table_of_types() -> None:
 def test_the_browser_has_the_numbers_of_the_header() -> None:
     from devmod._formats import index
 
-    script = (ROOT / "plugins" / "devmod-webgpu" / "web" / "js" / "src" / "head.js").read_text()
+    script = (ROOT / "browser" / "js" / "src" / "head.js").read_text()
     found = {
         name: int(number) for name, number in re.findall(r"^const (VERSION|HEADER|ALIGN|MAX_DEPTH|MAX_BARE) = (\d+);", script, re.MULTILINE)
     }
@@ -129,7 +129,7 @@ def test_the_browser_has_the_numbers_of_the_header() -> None:
 def test_the_browser_has_the_launch_tags() -> None:
     from devmod._values import tags
 
-    script = (ROOT / "plugins" / "devmod-webgpu" / "web" / "js" / "src" / "tags.js").read_text()
+    script = (ROOT / "browser" / "js" / "src" / "tags.js").read_text()
     lists = dict(re.findall(r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[(.*)\]\)?;", script, re.MULTILINE))
     scopes, flags = (tuple(re.findall(r'"([^"]*)"', lists[name])) for name in ("SCOPES", "FLAGS"))
     (shared,) = re.findall(r'^export const DYNAMIC_SHARED_MEMORY = "(.*)";', script, re.MULTILINE)

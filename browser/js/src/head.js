@@ -1,7 +1,7 @@
 // The head of a `.devmod` file: magic, version, digest and index. docs/formats.md has the layout.
 
 import { FormatError } from "./errors.js";
-import { Reader } from "./msgpack.js";
+import { isMap, Reader } from "./msgpack.js";
 import { checkRepeats } from "./repeats.js";
 
 /** @import { Repeats } from "./repeats.js" */
@@ -303,15 +303,6 @@ function readOrigin(reader) {
     throw reader.error("the sources of an origin are a map of strings", start);
   }
   return /** @type {Origin} */ (result);
-}
-
-/**
- * Return whether a value of msgpack is a map.
- * @param {unknown} value
- * @returns {value is Record<string, unknown>}
- */
-export function isMap(value) {
-  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null;
 }
 
 /**

@@ -43,6 +43,46 @@ export function textInput(value, properties = {}) {
   return el("input", { type: "text", autocomplete: "off", spellcheck: false, value, ...properties });
 }
 
+/**
+ * Return a field for a file. Its `load` returns the result of `decode` for the file, which is called once for each file and `key()`. `use`
+ * is called with that when the user chooses a file.
+ */
+export function fileField(text, properties, hint, decode, use, key = () => "") {
+  const field = labelled(text, el("input", { type: "file", ...properties }), hint);
+  let loaded = null;
+  const load = async () => {
+    const [file] = field.input.files;
+    if (!file) throw new FieldError(field, "choose a file");
+    const wanted = key();
+    try {
+      if (loaded?.file !== file || loaded.key !== wanted) loaded = { file, key: wanted, contents: await decode(file) };
+    } catch (error) {
+      throw new FieldError(field, error.message);
+    }
+    return loaded.contents;
+  };
+  field.input.addEventListener("change", async () => {
+    try {
+      use(await load());
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      field.fail(error.message);
+    }
+  });
+  return { ...field, load };
+}
+
+/** Return the group of an argument's fields, with its name and a description. */
+export function argumentGroup(name, description, fields) {
+  const legend = el("legend", {}, el("code", {}, brief(name, 80)), " ", el("span", { class: "quiet" }, description));
+  return el("fieldset", { class: "array" }, legend, el("div", { class: "fields" }, fields.map(({ element }) => element)));
+}
+
+/** Return the words of a text such as 64 × 64, which may have ×, x, * or a comma between them. */
+export function lengthsIn(text) {
+  return text.trim().split(/\s*[×x*,;]\s*|\s+/i);
+}
+
 /** Return a function that replaces the suggested value of an input. A value that the user has entered stays. */
 export function suggestionOf(input) {
   let last = input.value;

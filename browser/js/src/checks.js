@@ -2,7 +2,7 @@
 
 import { parseDtype } from "./dtypes.js";
 import { repr } from "./errors.js";
-import { isMap } from "./head.js";
+import { isMap } from "./msgpack.js";
 
 /** @import { FormatError } from "./errors.js" */
 

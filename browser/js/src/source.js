@@ -28,7 +28,7 @@ const FIRST_REQUEST = 2 ** 16;
  * @param {string} [place]
  * @returns {Source}
  */
-export function memorySource(data, place = "the bundle in memory") {
+function memorySource(data, place = "the bundle in memory") {
   const copy = data.slice(); // checked bytes must not change
   return {
     place,
@@ -42,7 +42,7 @@ export function memorySource(data, place = "the bundle in memory") {
  * @param {Blob} blob
  * @returns {Source}
  */
-export function blobSource(blob) {
+function blobSource(blob) {
   const place = blob instanceof File ? repr(blob.name) : "the bundle in a Blob";
   return {
     place,
@@ -65,7 +65,7 @@ export function blobSource(blob) {
  * @param {FetchOptions} [options]
  * @returns {Promise<Source>}
  */
-export async function urlSource(address, options = {}) {
+async function urlSource(address, options = {}) {
   let url;
   try {
     url = new URL(address, globalThis.document?.baseURI ?? globalThis.location?.href); // in a page or a worker

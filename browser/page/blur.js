@@ -1,7 +1,7 @@
 // The Gaussian blur on a canvas: two launches, for rows and for columns. The intermediate picture stays on the device in floats.
 
 import { el } from "./dom.js";
-import { newest } from "./runs.js";
+import { newest } from "./gpu.js";
 
 /** Larger pictures are scaled down to this many pixels a side, so that the blur takes about one frame. */
 const LARGEST = 1600;

@@ -69,7 +69,7 @@ function shorten(text) {
  * Escape all characters that do not print, except newlines and tabs. Parts of the text may come from an untrusted file.
  * @param {string} text
  */
-export function escaped(text) {
+function escaped(text) {
   if (/^[\n\t -~]*$/.test(text)) return text; // the usual case
   let result = "";
   for (const char of text.replaceAll("\r\n", "\n")) result += char === "\n" || char === "\t" || prints(char) ? char : escape(char);

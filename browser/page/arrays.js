@@ -1,7 +1,7 @@
 // The fields of an array in a form: its shape, and a fill, a file of raw numbers or an image.
 
-import { brief, el, visible } from "./dom.js";
-import { FieldError, labelled, selection, textInput } from "./fields.js";
+import { visible } from "./dom.js";
+import { argumentGroup, FieldError, fileField, labelled, lengthsIn, selection, textInput } from "./fields.js";
 import { elementOf, filled, fromFile, unitOf } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out", "": "in and out" };
@@ -25,7 +25,11 @@ export function arrayField(param, known) {
   const fill = labelled("Fill", selection(fills));
   if (access === "r" && !element().opaque) fill.input.value = "random";
   const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }), "floats from 0 to 1, integers from 0 to 255");
-  const file = labelled("File", el("input", { type: "file" }), "little-endian; an image gives the shape");
+  const suggest = ({ shape: found }) => {
+    if (countOf(shape.input.value) !== countOf(found.join(" "))) shape.input.value = found.join(" × ");
+  };
+  const decode = (file) => fromFile(element(), file);
+  const file = fileField("File", {}, "little-endian; an image gives the shape", decode, suggest, () => types?.input.value);
   const update = () => {
     seed.element.hidden = fill.input.value !== "random";
     file.element.hidden = fill.input.value !== "file";
@@ -33,29 +37,6 @@ export function arrayField(param, known) {
   };
   fill.input.addEventListener("change", update);
   update();
-  const loaded = { file: null, key: "" };
-  const load = async () => {
-    const [chosen] = file.input.files;
-    if (!chosen) throw new FieldError(file, "choose a file");
-    const key = types?.input.value ?? "";
-    if (loaded.file !== chosen || loaded.key !== key) {
-      try {
-        Object.assign(loaded, { file: chosen, key, ...(await fromFile(element(), chosen)) });
-      } catch (error) {
-        throw new FieldError(file, error.message);
-      }
-    }
-    return loaded;
-  };
-  file.input.addEventListener("change", async () => {
-    try {
-      const found = await load();
-      if (countOf(shape.input.value) !== found.shape.reduce((product, length) => product * length, 1)) shape.input.value = found.shape.join(" × ");
-    } catch (error) {
-      if (!(error instanceof FieldError)) throw error;
-      error.field.fail(error.message);
-    }
-  });
   const read = async ({ limits }) => {
     const lengths = readShape(shape);
     const count = lengths.reduce((product, length) => product * length, 1);
@@ -64,7 +45,7 @@ export function arrayField(param, known) {
     if (bytes > most) throw new FieldError(shape, `takes ${bytes.toLocaleString("en")} bytes, but the limit of this device is ${most.toLocaleString("en")}`);
     if (bytes < least) throw new FieldError(shape, `takes ${bytes} bytes, and the kernel declares ${least}`);
     if (fill.input.value === "file") {
-      const { data } = await load();
+      const { data } = await file.load();
       if (data.byteLength !== bytes) throw new FieldError(shape, `takes ${bytes} bytes, and the file has ${data.byteLength}`);
       return { data: data.slice(), shape: lengths, element: element() };
     }
@@ -76,10 +57,9 @@ export function arrayField(param, known) {
     }
   };
   const structs = align ? `structs of ${unitOf(element())} bytes` : type;
-  const legend = el("legend", {}, el("code", {}, brief(name, 80)), " ", el("span", { class: "quiet" }, `${structs ? `array of ${visible(structs)}` : "array"}, ${ACCESS[access]}`));
   const all = [types, shape, fill, seed, file].filter(Boolean);
   return {
-    element: el("fieldset", { class: "array" }, legend, el("div", { class: "fields" }, all.map((each) => each.element))),
+    element: argumentGroup(name, `${structs ? `array of ${visible(structs)}` : "array"}, ${ACCESS[access]}`, all),
     fields: all,
     main: shape,
     read,
@@ -89,8 +69,7 @@ export function arrayField(param, known) {
 
 /** Return the lengths of a shape: one number, or two or more with ×, x, * or a comma between them. */
 function readShape(field) {
-  const words = field.input.value.trim().split(/\s*[×x*,;]\s*|\s+/i);
-  const lengths = words.map((word) => (/^\d{1,15}$/.test(word) ? Number(word) : NaN));
+  const lengths = lengthsIn(field.input.value).map((word) => (/^\d{1,15}$/.test(word) ? Number(word) : NaN));
   if (lengths.some(Number.isNaN)) throw new FieldError(field, "expected a length such as 1024, or rows × columns such as 64 × 64");
   return lengths;
 }

@@ -3,7 +3,7 @@
 import { readCount, readCounts, readType, typeName } from "./checks.js";
 import { parseDtype } from "./dtypes.js";
 import { quoteName, repr } from "./errors.js";
-import { isMap } from "./head.js";
+import { isMap } from "./msgpack.js";
 
 /** @import { Refuse } from "./checks.js" */
 /** @import { Value } from "./msgpack.js" */

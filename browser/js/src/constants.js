@@ -2,7 +2,7 @@
 
 import { CONSTANT_TYPES } from "./dtypes.js";
 import { ArgumentError, FormatError, listNames, repr, quoteName } from "./errors.js";
-import { isMap } from "./head.js";
+import { isMap } from "./msgpack.js";
 import { packerOf, ConversionError } from "./scalars.js";
 
 /** @import { Interface } from "./interface.js" */

@@ -349,6 +349,15 @@ export class Reader {
 }
 
 /**
+ * Return whether a value is a map, as `readMapObject` returns it.
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isMap(value) {
+  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null;
+}
+
+/**
  * Return the number of valid UTF-8 bytes before the first invalid one.
  * @param {Uint8Array} bytes
  */

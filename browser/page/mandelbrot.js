@@ -1,7 +1,7 @@
 // The Mandelbrot kernel on a canvas, with zoom by clicks, the wheel, buttons and keys.
 
 import { el } from "./dom.js";
-import { newest } from "./runs.js";
+import { newest } from "./gpu.js";
 
 const WIDTH = 720;
 const HEIGHT = 480;

@@ -1,7 +1,7 @@
-// The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/test_browser_interface.py).
+// The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/golden/bad).
 
 import { isCount, readCount, readType, show, typeName } from "./checks.js";
-import { isMap } from "./head.js";
+import { isMap } from "./msgpack.js";
 import { checkMembers, readMember } from "./members.js";
 import { parseDtype } from "./dtypes.js";
 
@@ -9,7 +9,7 @@ import { parseDtype } from "./dtypes.js";
 /** @import { Member } from "./members.js" */
 /** @import { Value } from "./msgpack.js" */
 
-export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
+const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
 const IMAGE_TYPES = /** @type {readonly unknown[]} */ (["", "1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer"]);
 const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"]);
 

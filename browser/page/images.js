@@ -3,8 +3,7 @@
 import { image as createImage, sampler as createSampler } from "./devmod-webgpu/index.js";
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { halfOf } from "./devmod-webgpu/scalars.js";
-import { brief, el } from "./dom.js";
-import { FieldError, labelled, selection, suggestionOf, textInput } from "./fields.js";
+import { argumentGroup, FieldError, fileField, labelled, lengthsIn, selection, suggestionOf, textInput } from "./fields.js";
 import { pixelsOf, randomNumbers } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out" };
@@ -36,7 +35,7 @@ export function imageField(param, suggest) {
   const fill = labelled("Fill", selection(fills));
   if (access !== "w") fill.input.value = "gradient";
   const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }));
-  const file = labelled("Picture", el("input", { type: "file", accept: "image/*" }), "it gives the size");
+  const file = fileField("Picture", { accept: "image/*" }, "it gives the size", pixelsOf, ({ width, height }) => suggest([width, height]));
   const update = () => {
     seed.element.hidden = fill.input.value !== "random";
     file.element.hidden = fill.input.value !== "file";
@@ -44,52 +43,31 @@ export function imageField(param, suggest) {
   };
   fill.input.addEventListener("change", update);
   update();
-  const loaded = { file: null, picture: null };
-  const load = async () => {
-    const [chosen] = file.input.files;
-    if (!chosen) throw new FieldError(file, "choose a file");
-    try {
-      if (loaded.file !== chosen) Object.assign(loaded, { file: chosen, picture: await pixelsOf(chosen) });
-    } catch (error) {
-      throw new FieldError(file, error.message);
-    }
-    return loaded.picture;
-  };
-  file.input.addEventListener("change", async () => {
-    try {
-      const { width, height } = await load();
-      suggest([width, height]);
-    } catch (error) {
-      if (!(error instanceof FieldError)) throw error;
-      error.field.fail(error.message);
-    }
-  });
   const suggestSize = suggestionOf(size.input);
   const resize = (lengths) => type === "2d" && suggestSize(lengths.join(" × "));
   const read = async (device) => {
-    const isFile = fill.input.value === "file";
-    const lengths = isFile ? await load().then(({ width, height }) => [width, height]) : readSize(size, imageSize(param).length);
+    const picture = fill.input.value === "file" ? await file.load() : null;
+    const lengths = picture ? [picture.width, picture.height] : readSize(size, imageSize(param).length);
     if (!/^\d{1,10}$/.test(seed.input.value.trim())) throw new FieldError(seed, "expected a whole number");
     const layers = type === "2d_array" ? lengths.pop() : 0;
     let made = null;
     try {
       made = await createImage(lengths, format || formats.input.value, { layers, device });
-      if (isFile && made.format === "rgba8unorm") await made.copyFrom(loaded.picture);
+      if (picture && made.format === "rgba8unorm") await made.copyFrom(picture);
       else if (fill.input.value !== "zeros") {
-        const colour = isFile ? colourOf(loaded.picture.data) : FILLS[fill.input.value](made, Number(seed.input.value));
+        const colour = picture ? colourOf(picture.data) : FILLS[fill.input.value](made, Number(seed.input.value));
         await made.copyFrom(texels(made, colour));
       }
       return made;
     } catch (error) {
       made?.destroy();
       if (error instanceof RangeError) throw new FieldError(size, "takes more memory than this browser can allocate");
-      throw new FieldError(isFile ? file : size, error.message);
+      throw new FieldError(picture ? file : size, error.message);
     }
   };
-  const legend = el("legend", {}, el("code", {}, brief(name, 80)), " ", el("span", { class: "quiet" }, `image ${type} of ${format || sample}, ${ACCESS[access]}`));
   const all = [formats, size, fill, seed, file].filter(Boolean);
   return {
-    element: el("fieldset", { class: "array" }, legend, el("div", { class: "fields" }, all.map((each) => each.element))),
+    element: argumentGroup(name, `image ${type} of ${format || sample}, ${ACCESS[access]}`, all),
     fields: all,
     main: size,
     read,
@@ -101,9 +79,8 @@ export function imageField(param, suggest) {
 export function samplerField({ name }) {
   const filter = labelled("Filter", selection({ linear: "linear", nearest: "nearest" }), "between the texels");
   const address = labelled("Address", selection({ clamp: "clamp", repeat: "repeat", mirror: "mirror" }), "outside of the image");
-  const legend = el("legend", {}, el("code", {}, brief(name, 80)), " ", el("span", { class: "quiet" }, "sampler"));
   return {
-    element: el("fieldset", { class: "array" }, legend, el("div", { class: "fields" }, filter.element, address.element)),
+    element: argumentGroup(name, "sampler", [filter, address]),
     fields: [filter, address],
     main: filter,
     read: (device) => createSampler({ filter: filter.input.value, address: address.input.value, device }),
@@ -111,7 +88,7 @@ export function samplerField({ name }) {
 }
 
 function readSize(field, count) {
-  const words = field.input.value.trim().split(/\s*[×x*,;]\s*|\s+/i);
+  const words = lengthsIn(field.input.value);
   if (words.length !== count || !words.every((word) => /^\d{1,15}$/.test(word) && Number(word))) {
     throw new FieldError(field, count === 1 ? "expected a width such as 1024" : `expected ${count} lengths such as ${new Array(count).fill(64).join(" × ")}`);
   }

@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 
 import { ChangedError, FetchError, FormatError, open } from "../src/index.js";
 
-const SMALL = readFileSync(new URL("../../../../../tests/golden/v1/program.devmod", import.meta.url));
+const SMALL = readFileSync(new URL("../../../tests/golden/v1/program.devmod", import.meta.url));
 
 /** Return a bundle of two modules. The first one is large and has wrong bytes, which shows if it is read. */
 function large(size) {

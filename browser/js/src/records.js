@@ -3,8 +3,7 @@
 import { listNames, quoteName } from "./errors.js";
 import { elementBytes, isValue } from "./members.js";
 import { didYouMean } from "./near.js";
-import { isRecord } from "./order.js";
-import { ConversionError, describeValue, packerOf, viewOf } from "./scalars.js";
+import { ConversionError, describeValue, isRecord, packerOf, viewOf } from "./scalars.js";
 
 /** @import { Member } from "./members.js" */
 /** @import { Packer, Scalar } from "./scalars.js" */

@@ -1,8 +1,8 @@
 // The shape of a launch: from grid and block, or from TVM's launch values after the arguments.
 
-import { ArgumentError, LaunchError, repr } from "./errors.js";
+import { LaunchError, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
-import { arrange } from "./order.js";
+import { arrange, callError } from "./order.js";
 import { SHARED_MEMORY } from "./tags.js";
 import { describeValue } from "./scalars.js";
 
@@ -51,18 +51,18 @@ export function readShape(plan, args, options, fixed, most) {
 export function readConfig(plan, options, fixed) {
   const { grid, block, threads, ...others } = options ?? {};
   const [other] = Object.keys(others);
-  if (other) throw failure(plan, other, `has no option ${repr(other)} of a launch; there is: ${OPTIONS.join(", ")}${didYouMean(other, OPTIONS)}`);
+  if (other) throw callError(plan, `has no option ${repr(other)} of a launch; there is: ${OPTIONS.join(", ")}${didYouMean(other, OPTIONS)}`, other);
   if (grid !== undefined && threads !== undefined) {
     const given = `was given grid=${describeDims(grid)} and threads=${describeDims(threads)}`;
-    throw failure(plan, "threads", `${given}: give grid, the number of blocks, or threads, the number of threads`);
+    throw callError(plan, `${given}: give grid, the number of blocks, or threads, the number of threads`, "threads");
   }
   if (grid === undefined && threads === undefined) {
-    throw failure(plan, "grid", "needs threads, the number of threads, or grid, the number of blocks: a number, or up to three numbers for x, y, z");
+    throw callError(plan, "needs threads, the number of threads, or grid, the number of blocks: a number, or up to three numbers for x, y, z", "grid");
   }
   const requested = threads === undefined ? readTriple(plan, "grid", grid, 0) : readTriple(plan, "threads", threads, 0);
   const size = readBlock(plan, block === undefined ? null : readTriple(plan, "block", block, 1), fixed);
   if (threads === undefined) return { grid: /** @type {Triple} */ (requested), block: size };
-  if (!size) throw failure(plan, "block", "needs block, the number of threads in a block: a number, or up to three numbers for x, y, z");
+  if (!size) throw callError(plan, "needs block, the number of threads in a block: a number, or up to three numbers for x, y, z", "block");
   return { grid: /** @type {Triple} */ (requested.map((part, axis) => Math.ceil(part / /** @type {number} */ (size[axis])))), block: size };
 }
 
@@ -76,7 +76,7 @@ export function readConfig(plan, options, fixed) {
 function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   if (grid !== undefined || block !== undefined || threads !== undefined) {
     const word = grid !== undefined ? "grid" : block !== undefined ? "block" : "threads";
-    throw failure(plan, word, `is called with ${word === "threads" ? "threads" : "grid or block"} and with launch values after its arguments; give one of them`);
+    throw callError(plan, `is called with ${word === "threads" ? "threads" : "grid or block"} and with launch values after its arguments; give one of them`, word);
   }
   /** @type {Triple[]} */
   const triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0]];
@@ -86,7 +86,7 @@ function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   });
   const [requested, threadsOf, cluster, , shared] = /** @type {[Triple, Triple, Triple, Triple, Triple]} */ (triples);
   if (shared[0]) {
-    throw failure(plan, "shared_memory", `cannot be given ${shared[0]} bytes of shared memory: the shader fixes the size of its workgroup memory`);
+    throw callError(plan, `cannot be given ${shared[0]} bytes of shared memory: the shader fixes the size of its workgroup memory`, "shared_memory");
   }
   const size = readBlock(plan, plan.launch.some(({ triple }) => triple === 1) ? threadsOf : null, fixed);
   if (!requested.includes(0) && cluster.some((part) => part !== 1)) {
@@ -102,7 +102,7 @@ function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
  */
 function readBlock(plan, given, fixed) {
   if (given && fixed && given.some((part, axis) => part !== fixed[axis])) {
-    throw failure(plan, "block", `is built for blocks of (${fixed.join(", ")}) threads, and (${given.join(", ")}) was given; omit block`);
+    throw callError(plan, `is built for blocks of (${fixed.join(", ")}) threads, and (${given.join(", ")}) was given; omit block`, "block");
   }
   return fixed ?? given;
 }
@@ -159,7 +159,7 @@ function launchError({ name, description }, argument, text) {
 function readTriple(plan, word, value, least) {
   const parts = Array.isArray(value) ? value : [value];
   const subject = `${word}=${describeDims(/** @type {Dims} */ (value))}`;
-  if (parts.length < 1 || parts.length > 3) throw failure(plan, word, `was given ${subject}: expected a number, or up to three numbers for x, y, z`);
+  if (parts.length < 1 || parts.length > 3) throw callError(plan, `was given ${subject}: expected a number, or up to three numbers for x, y, z`, word);
   const [x = 1, y = 1, z = 1] = parts.map((part) => readCount(plan, word, part, subject, least));
   return [x, y, z];
 }
@@ -173,18 +173,9 @@ function readTriple(plan, word, value, least) {
  */
 function readCount(plan, word, value, subject, least) {
   const number = typeof value === "bigint" ? Number(value) : value;
-  if (!Number.isSafeInteger(number)) throw failure(plan, word, `was given ${subject}: ${describeValue(value)} is not a whole number`);
-  if (Number(number) < least) throw failure(plan, word, `was given ${subject}: ${number} is not a count of ${least} or more`);
+  if (!Number.isSafeInteger(number)) throw callError(plan, `was given ${subject}: ${describeValue(value)} is not a whole number`, word);
+  if (Number(number) < least) throw callError(plan, `was given ${subject}: ${number} is not a count of ${least} or more`, word);
   return Number(number);
-}
-
-/**
- * @param {Plan} plan
- * @param {string} argument
- * @param {string} text
- */
-function failure({ name, description }, argument, text) {
-  return new ArgumentError(`${description} ${text}`, { kind: "webgpu", function: name, argument });
 }
 
 /**

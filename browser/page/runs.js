@@ -108,25 +108,3 @@ async function runnable(modules, device) {
 function visibleLines(text) {
   return text.split("\n").map(visible).join("\n");
 }
-
-/** Wrap `work` so that only one run is active. Of several calls during a run, only the last one runs afterwards. */
-export function newest(work, failed) {
-  let busy = false;
-  let again = false;
-  return async function run() {
-    if (busy) {
-      again = true;
-      return;
-    }
-    busy = true;
-    do {
-      again = false;
-      try {
-        await work();
-      } catch (error) {
-        failed(error);
-      }
-    } while (again);
-    busy = false;
-  };
-}

@@ -4,7 +4,7 @@ import { ArgumentError, listNames, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
 import { label, signature } from "./plan.js";
 import { BlockBytes } from "./records.js";
-import { ConversionError, describeValue } from "./scalars.js";
+import { ConversionError, describeValue, isRecord } from "./scalars.js";
 
 /** @import { Argument, BlockRecord, Plan } from "./plan.js" */
 
@@ -18,7 +18,7 @@ import { ConversionError, describeValue } from "./scalars.js";
 export function arrange(plan, given) {
   if (Array.isArray(given)) return checkCount(plan, given);
   if (!isRecord(given)) {
-    throw failure(plan, `takes its arguments as a record by name or as an array: run({ … }, { grid }), run([…], { grid }); got ${describeValue(given)}`);
+    throw callError(plan, `takes its arguments as a record by name or as an array: run({ … }, { grid }), run([…], { grid }); got ${describeValue(given)}`);
   }
   /** By argument, the name in the call that gives it. @type {Map<Argument, string>} */
   const byName = new Map();
@@ -26,7 +26,7 @@ export function arrange(plan, given) {
   const records = new Map();
   for (const name of Object.keys(given)) {
     const named = name ? plan.args.filter((each) => each.name === name) : [];
-    if (named.length > 1) throw failure(plan, `has several arguments ${repr(name)}: give them by position`, name);
+    if (named.length > 1) throw callError(plan, `has several arguments ${repr(name)}: give them by position`, name);
     const record = named.length ? undefined : plan.records().get(name);
     if (!named.length && !record) throw unknown(plan, name);
     if (record) records.set(name, record);
@@ -34,7 +34,7 @@ export function arrange(plan, given) {
       const other = byName.get(argument);
       if (other !== undefined) {
         const text = `got ${label(argument)} twice: by name and in the record ${record ? name : other}; ${takes(plan)}`;
-        throw failure(plan, text, argument.name);
+        throw callError(plan, text, argument.name);
       }
       byName.set(argument, name);
     }
@@ -60,7 +60,7 @@ function blockOf(plan, name, record, value) {
   } catch (error) {
     if (!(error instanceof ConversionError)) throw error;
     const [member] = error.path.slice(name.length + 1).split(/[.[]/, 1);
-    throw failure(plan, `got an invalid record ${name}: ${error.message}`, member || name);
+    throw callError(plan, `got an invalid record ${name}: ${error.message}`, member || name);
   }
 }
 
@@ -70,7 +70,7 @@ function blockOf(plan, name, record, value) {
  */
 function unknown(plan, name) {
   const names = [...plan.args.map((each) => each.name).filter(Boolean), ...plan.records().keys()];
-  return failure(plan, `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names)}`, name);
+  return callError(plan, `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names)}`, name);
 }
 
 /**
@@ -80,7 +80,7 @@ function unknown(plan, name) {
 function checkCount(plan, given) {
   const count = plan.args.length;
   if (given.length === count || (plan.launch.length && given.length === count + plan.launch.length)) return given;
-  if (given.length > count) throw failure(plan, wrongCount(plan, given.length));
+  if (given.length > count) throw callError(plan, wrongCount(plan, given.length));
   checkMissing(plan, plan.args.slice(given.length), given);
   return given;
 }
@@ -94,12 +94,12 @@ function checkMissing(plan, missing, given) {
   const [first] = missing;
   if (!first) return;
   const byName = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
-  if (!byName && !plan.known) throw failure(plan, wrongCount(plan, given.length));
+  if (!byName && !plan.known) throw callError(plan, wrongCount(plan, given.length));
   const listed = byName ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
   const [keyword, record] = [...plan.records()].find(([, each]) => missing.some((argument) => each.args.includes(argument))) ?? [];
   const hasRecord = given.some((each) => Object.getPrototypeOf(each ?? 0) === Object.prototype);
   const hint = hasRecord && record ? `. A record is given by name: ${keyword}: {…} in place of ${listNames(record.args.map(({ name }) => name))}` : "";
-  throw failure(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}${hint}`, first.name);
+  throw callError(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}${hint}`, first.name);
 }
 
 /** @param {Plan} plan */
@@ -124,21 +124,11 @@ function wrongCount(plan, count) {
 }
 
 /**
+ * Return the error for a wrong call.
  * @param {Plan} plan
  * @param {string} text
  * @param {string} [argument]
  */
-function failure(plan, text, argument = "") {
+export function callError(plan, text, argument = "") {
   return new ArgumentError(`${plan.description} ${text}`, { kind: "webgpu", function: plan.name, argument });
-}
-
-/**
- * Return whether a value is a plain object, and not an array, a buffer or another object of a class.
- * @param {unknown} value
- * @returns {value is Record<string, unknown>}
- */
-export function isRecord(value) {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

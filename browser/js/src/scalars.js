@@ -180,6 +180,17 @@ export function viewOf(value) {
 }
 
 /**
+ * Return whether a value is a plain object, and not an array, a buffer or another object of a class.
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isRecord(value) {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/**
  * Describe a value for a message: numbers by value, others by type.
  * @param {unknown} value
  */
