@@ -427,11 +427,6 @@ class ClangBuild:
         self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, ("-S",), "devmod.ll")
         return Path(self._folder, "devmod.ll").read_text(encoding="utf-8", errors="replace")
 
-    def llvm_bitcode(self, flags: Sequence[str], defines: Mapping[str, str]) -> bytes:
-        """Return the result of `llvm_ir` as bitcode, without the text."""
-        self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, ("-c",), "devmod.bc")
-        return Path(self._folder, "devmod.bc").read_bytes()
-
     def bitcode(self) -> bytes:
         """Return the result of `llvm_ir` as bitcode."""
         arguments = [

@@ -1,16 +1,14 @@
-"""The built-in functions of OpenCL C compute on cuda, rocm and as SPIR-V what NumPy and Python do, one by one."""
+"""The built-in functions of OpenCL C compute as source and as SPIR-V what NumPy and Python do, one by one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-from test_opencl_everywhere import run
-from test_opencl_everywhere import target as target  # the fixture
+from test_il_kernels import run
+from test_il_kernels import target as target  # the fixture
 
 #: Expressions of a float v from -7 to 7, with the exact value of a double, and the error relative to 1 + |exact|.
 FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
@@ -109,7 +107,7 @@ FLOATS: dict[str, tuple[Callable[[Any], Any], float]] = {
 }
 
 
-def test_the_functions_of_floats(target: str, tmp_path: Path) -> None:
+def test_the_functions_of_floats(target: str) -> None:
     values = np.array([-7, -6.125, -4.5, -3.3, -2.5, -1.7, -1, -0.3, 0.2, 0.5, 1, 1.5, 2.25, 3.9, 5.5, 7], "float32")
     # PoCL 3 has neither sub-groups nor the functions of work-groups of OpenCL C 2.0, and no conversion from float to half.
     calls = {
@@ -121,7 +119,7 @@ def test_the_functions_of_floats(target: str, tmp_path: Path) -> None:
         f"int i = get_global_id(0); float v = x[i]; global float *o = out + i * {len(calls)};\n{stores}}}\n"
     )
     out = np.zeros((16, len(calls)), "float32")
-    run(target, tmp_path, "f", values, out, np.zeros(4, "float16"), grid=1, block=16, text=text)
+    run(target, "f", values, out, np.zeros(4, "float16"), grid=1, block=16, text=text)
     problems = []
     for number, (expression, (exact, bound)) in enumerate(calls.items()):
         expected = np.asarray(exact(values.astype("float64")), "float64")
@@ -129,18 +127,3 @@ def test_the_functions_of_floats(target: str, tmp_path: Path) -> None:
         if not error <= max(bound, 6e-8 * (bound > 0)):
             problems.append(f"{expression}: {error:.1e} at {values[np.argmax(np.abs(out[:, number] - expected))]}")
     assert problems == []
-
-
-@pytest.mark.parametrize("name", ["atomic_fetch_add_explicit", "atomic_compare_exchange_strong", "atomic_exchange"])
-def test_atomics_of_opencl_c_2(name: str, target: str, tmp_path: Path) -> None:
-    if target in ("source", "SPIR-V"):
-        pytest.skip("PoCL 3.0 compiles OpenCL C 1.2, and Intel's CPU runtime has no atomics in SPIR-V by pointers to any address space")
-    body = {
-        "atomic_fetch_add_explicit": "atomic_fetch_add_explicit(c, i, memory_order_relaxed, memory_scope_device);",
-        "atomic_compare_exchange_strong": "int e = atomic_load(c); while (!atomic_compare_exchange_strong(c, &e, e + i)) {}",
-        "atomic_exchange": "atomic_fetch_add(c, atomic_exchange(d, 0) + i);",
-    }[name]
-    text = f"//devmod: -cl-std=CL2.0\nkernel void f(global atomic_int *c, global atomic_int *d) {{ int i = get_global_id(0); {body} }}\n"
-    counts, other = np.zeros(1, "int32"), np.full(1, 7, "int32")
-    run(target, tmp_path, "f", counts, other, grid=2, block=16, text=text)
-    assert counts[0] == sum(range(32)) + 7 * (name == "atomic_exchange")

@@ -1,4 +1,4 @@
-// Kernels that run on opencl (source and SPIR-V), cuda and rocm.
+// Kernels that compute the same as source and as SPIR-V.
 struct Wave { float height; int period; };
 struct Mixed { char tag; double weight; short pair[2]; };
 constant float weights[5] = {1, 4, 6, 4, 1};

@@ -1,4 +1,4 @@
-"""Read the built-in functions of OpenCL C that a module in LLVM IR text calls without a definition."""
+"""Read the built-in functions of OpenCL C that a module of clang for SPIR-V, in LLVM IR text, calls without a definition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devmod_targets._text import split_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Sequence
 
 _DECLARE = re.compile(
     r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE
@@ -37,6 +37,8 @@ _BASES = {
 }
 _LLVM = {"i1": "bool", "i8": "char", "i16": "short", "i32": "int", "i64": "long", "half": "half", "float": "float", "double": "double"}
 _RESULT = re.compile(r"<(\d+) x (\w+)>")
+#: The keywords of the address spaces of SPIR-V.
+_SPACES = {0: "private", 1: "global", 2: "constant", 3: "local", 4: "generic"}
 
 
 class Type(NamedTuple):
@@ -78,17 +80,17 @@ class UnknownName(Exception):
     """The symbol is not that of a built-in function."""
 
 
-def read_builtins(text: str, spaces: Mapping[int, str]) -> list[Builtin]:
+def read_builtins(text: str) -> list[Builtin]:
     """Return the functions that a module declares and does not define, without LLVM's own.
 
-    A function without a mangled name, such as printf, has no parameters in the result. `spaces` has the keywords of the address spaces.
+    A function without a mangled name, such as printf, has no parameters in the result.
     """
     results = []
     for match in _DECLARE.finditer(text):
         symbol = match["symbol"]
         if symbol.startswith("llvm."):
             continue
-        name, params = _parse(symbol, len(split_arguments(text, match.end()) or ()), spaces)
+        name, params = _parse(symbol, len(split_arguments(text, match.end()) or ()))
         vector = _RESULT.fullmatch(match["result"])
         result = Type(_LLVM[vector[2]], int(vector[1])) if vector else Type(_LLVM.get(match["result"], match["result"]))
         results.append(Builtin(name, params, result, symbol))
@@ -98,32 +100,14 @@ def read_builtins(text: str, spaces: Mapping[int, str]) -> list[Builtin]:
 def rename(text: str, builtins: Sequence[Builtin]) -> tuple[str, list[Builtin]]:
     """Return a module with other symbols of built-in functions, and the functions with these symbols.
 
-    LLVM knows OpenCL's symbols. For SPIR-V it compiles a call by its symbol, also if the function has a definition. For amdgcn it replaces
-    calls of one function by calls of another, such as pow by powr, though another pass may have specialized the definition of that.
+    LLVM knows OpenCL's symbols: for SPIR-V it compiles a call by its symbol, also if the function has a definition.
     """
     renamed = [each._replace(symbol=each.symbol.replace("_Z", "devmod_", 1)) for each in builtins]
     symbols = {old.symbol: new.symbol for old, new in zip(builtins, renamed, strict=True)}
     return re.sub(r"@(_Z[\w.$]+)(?=\()", lambda match: f"@{symbols.get(match[1], match[1])}", text), renamed
 
 
-#: What a program defines with a name of devmod's functions, or of those of CUDA's driver.
-_OWN = re.compile(r"^(?:define [^\n@]*)?@(devmod_\w+|vprintf|malloc|free|__assertfail)(?:\(| = )", re.MULTILINE)
-
-
-def rename_own(text: str, kernels: Container[str]) -> str:
-    """Return a module with other names for its functions and constants, but kernels, that have a name of those that are linked to it."""
-    names = {match[1]: f"own_{match[1]}" for match in _OWN.finditer(text) if match[1] not in kernels}
-    if not names:
-        return text
-    for name in names:
-        while f"@{names[name]}" in text:
-            names[name] = f"own_{names[name]}"
-    parts = re.split(r'(c"[^"\n]*")', text)  # strings are every second part
-    parts[::2] = [re.sub(r"@([\w.$]+)", lambda match: f"@{names.get(match[1], match[1])}", part) for part in parts[::2]]
-    return "".join(parts)
-
-
-def _parse(symbol: str, count: int, spaces: Mapping[int, str]) -> tuple[str, tuple[Type, ...]]:
+def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
     start = _NAME.match(symbol)
     if not start:
         return symbol, ()
@@ -133,7 +117,7 @@ def _parse(symbol: str, count: int, spaces: Mapping[int, str]) -> tuple[str, tup
     seen: list[Type] = []
     try:
         while at < len(symbol):
-            at, type_ = _parse_type(symbol, at, seen, spaces)
+            at, type_ = _parse_type(symbol, at, seen)
             params.append(type_)
     except UnknownName:
         return name, ()
@@ -141,7 +125,7 @@ def _parse(symbol: str, count: int, spaces: Mapping[int, str]) -> tuple[str, tup
     return name, tuple(params) if len(params) == count else ()
 
 
-def _parse_type(symbol: str, at: int, seen: list[Type], spaces: Mapping[int, str], depth: int = 0) -> tuple[int, Type]:
+def _parse_type(symbol: str, at: int, seen: list[Type], depth: int = 0) -> tuple[int, Type]:
     """Return the end of a type and the type. `seen` has the candidates of substitutions, in order."""
     if depth > 8:
         raise UnknownName
@@ -156,14 +140,14 @@ def _parse_type(symbol: str, at: int, seen: list[Type], spaces: Mapping[int, str
             raise UnknownName
         return substitution.end(), seen[index]
     if vector:
-        at, element = _parse_type(symbol, vector.end(), seen, spaces, depth + 1)
+        at, element = _parse_type(symbol, vector.end(), seen, depth + 1)
         result = element._replace(lanes=int(vector[1]))
     elif symbol[at : at + 1] == "P":
         is_plain = symbol[at + 1 : at + 2] not in ("U", "V", "K")
-        at, target = _parse_type(symbol, at + 1, seen, spaces, depth + 1)
+        at, target = _parse_type(symbol, at + 1, seen, depth + 1)
         if is_plain:
             seen.append(target)  # the type in its address space, which has no mark
-        result = target._replace(space=target.space or spaces[0])
+        result = target._replace(space=target.space or _SPACES[0])
     elif symbol[at : at + 1].isdigit():
         number = re.match(r"\d{1,3}", symbol[at:])
         assert number is not None
@@ -174,14 +158,14 @@ def _parse_type(symbol: str, at: int, seen: list[Type], spaces: Mapping[int, str
         # The qualifiers of a pointer's target are one candidate with it.
         space, atomic, first = "", False, at
         while match := _SPACE.match(symbol, at) or _ATTRIBUTE.match(symbol, at):
-            space = spaces.get(int(match[1]), "") if match.re is _SPACE else space
+            space = _SPACES.get(int(match[1]), "") if match.re is _SPACE else space
             at = match.end()
             if match[0] == "U7_Atomic":
                 atomic = True
                 break
         if at == first:
             raise UnknownName
-        at, target = _parse_type(symbol, at, seen, spaces, depth + 1)
+        at, target = _parse_type(symbol, at, seen, depth + 1)
         if atomic:
             seen.append(target)
         result = target._replace(space=space or target.space, atomic=atomic or target.atomic)
