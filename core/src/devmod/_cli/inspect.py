@@ -29,7 +29,6 @@ Examples:
   devmod inspect k.devmod --json
   devmod inspect k.devmod --verify  # reads all of it, and compares the digests
   devmod inspect k.devmod --source  # with the sources
-  devmod inspect k.devmod --disasm  # with the assembly
   devmod inspect - < k.devmod       # standard input
   devmod inspect https://example.com/k.devmod
   devmod inspect k.ptx              # a raw payload; k.tvm_meta.json is beside it
@@ -40,16 +39,15 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--verify", is_flag=True, help="Read every payload, compare it with its digest in the index, and check the launch tags.")
 @click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
-@click.option("--disasm", is_flag=True, help="Show the assembly of each payload, by the disassemblers that are installed.")
 @debug_option
-def command(file: str, as_json: bool, verify: bool, source: bool, disasm: bool) -> None:
+def command(file: str, as_json: bool, verify: bool, source: bool) -> None:
     """Show the modules in FILE: kinds, functions with signatures, sizes, origins, and the runtime that each needs.
 
     FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a
     bundle or an imports blob. Without --verify no digest is compared. No backend is imported.
     """
     with shared_scan():  # functions and sources are read during printing
-        description = describe(file, verify=verify, source=source, disasm=disasm)
+        description = describe(file, verify=verify, source=source)
         if as_json:
             print_json(description)
             return
@@ -118,12 +116,6 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
             yield f"{inner}  of the {_head(modules[text])} module above"
         else:
             yield f"{inner}  {size(len(text))} of binary"
-    if "disassembly" in module:
-        problem = f"no installed plugin disassembles {module['format']}; most formats: {KNOWN['compile'].install}"
-        assembly = module["disassembly"]() or {module["format"]: {"problem": problem}}
-        for name, part in assembly.items():
-            yield f"{inner}assembly {name}: {part.get('problem', '')}".rstrip()
-            yield from (f"{inner}  | {line}" for line in _lines_of_text(part.get("text", "")))
     again: dict[str, None] = {}
     for child in module["imports"]:
         if isinstance(child, int):
