@@ -26,7 +26,6 @@ import devmod.worker
 import devmod_conformance
 import devmod_conformance.checks
 import devmod_readers.amdgpu
-import devmod_readers.dwarf
 import devmod_readers.elf
 import devmod_readers.nvidia
 import devmod_readers.offload
@@ -78,7 +77,6 @@ PUBLIC = (
     devmod_targets.interop.triton,
     devmod_targets.interop.warp,
     devmod_readers.amdgpu,
-    devmod_readers.dwarf,
     devmod_readers.elf,
     devmod_readers.nvidia,
     devmod_readers.offload,

@@ -270,7 +270,7 @@ def test_every_language_gives_the_same_shared_object(language: str) -> None:
     check_error(
         devmod.CompileError,
         lambda: devmod.compile(module.source[key], TARGET, language=language),
-        f"the signatures of {name} are unknown: {language} without debug information has no types. Declare the functions: devmod.compile(..., "
+        f"the signatures of {name} are unknown: {language} has no types of arguments. Declare the functions: devmod.compile(..., "
         "fmap={name: devmod.FunctionInfo(name, arg_types)}) for apply, total",
     )
     check_error(

@@ -148,7 +148,7 @@ def test_a_missing_compiler_is_no_reason_to_leave_a_kind_out() -> None:
 def test_the_comments_are_keys_of_a_manifest() -> None:
     """Each commented key is accepted when it is in use."""
     write_files({"NAME.cu": CUDA, "NAME.cl": CL, "weights.npz": "", "include/x.h": ""})
-    assert main(["init", "-q", "--no-schema"]) == 0
+    assert main(["init", "-q"]) == 0
     lines = Path("devmod.toml").read_text().splitlines()
     kernel = lines.index("[kernels.NAME]")
     more = lines.index("# [kernels.NAME]")

@@ -137,7 +137,6 @@ def manifest_text(
     targets: Sequence[str] = (),
     *,
     output: str = "kernels.devmod",
-    schema: bool = True,
     failures: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
     """Return the manifest of some sources.
@@ -152,8 +151,6 @@ def manifest_text(
         The targets. Default: one for each kind that takes a source, with the architectures of its spec's example where it needs some.
     output
         The bundle.
-    schema
-        Whether the first line names the JSON schema for editors.
     failures
         The kernels and the kinds that are left out, with the reasons.
     """
@@ -191,7 +188,7 @@ def manifest_text(
     first = {kind: text for (_, kind), text in reversed([*failures.items()])}
     absent_targets = {text: first[kind] for text in targets if (kind := parse_target(text).kind) in absent}
     texts = {"output": _quote(output), "targets": _array(targets, 88, absent_targets), "kernels": "\n".join(kernels)}
-    return (f"#:schema ./{SCHEMA_NAME}\n" if schema else "") + Template(_resource("skeleton.toml")).substitute(texts)
+    return f"#:schema ./{SCHEMA_NAME}\n" + Template(_resource("skeleton.toml")).substitute(texts)
 
 
 def example_target(source: str) -> str:
