@@ -506,7 +506,7 @@ def test_declared_functions_are_compared_with_the_source() -> None:
     )
 
 
-def test_a_layout_that_the_image_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layout_that_the_binary_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """libclang reads another size than NVRTC compiled: the error has both, and a declared signature replaces the reading."""
     text = _prelude.text("").replace("typedef unsigned long size_t;", "typedef unsigned int size_t;")
     monkeypatch.setattr(_prelude, "text", lambda _: text)

@@ -166,21 +166,21 @@ def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") ->
 
 
 def global_types(
-    declared: Iterable[tuple[str, Any]], image: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
+    declared: Iterable[tuple[str, Any]], binary: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
 ) -> dict[str, list[Any]]:
-    """Return the element type and the lengths of the global variables that an image has, by name, for `Interface.extra`.
+    """Return the element type and the lengths of the global variables that a binary has, by name, for `Interface.extra`.
 
     Parameters
     ----------
     declared
         The `declarations` of the source.
-    image
-        The image, as `read_variables` takes it.
+    binary
+        The binary, as `read_variables` takes it.
     number_type
         Returns what `element_type` returns, for the types of one language.
     """
     found: dict[str, list[Any]] = {}
-    variables = read_variables(image)
+    variables = read_variables(binary)
     for scope, cursor in declared if variables else ():
         if cursor.kind.name != "VAR_DECL" or scope + cursor.spelling not in variables:
             continue
@@ -338,9 +338,9 @@ class CFunctions:
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
 
-    def with_globals(self, functions: dict[str, ReflectedFunction], image: bytes) -> dict[str, ReflectedFunction]:
+    def with_globals(self, functions: dict[str, ReflectedFunction], binary: bytes) -> dict[str, ReflectedFunction]:
         """Return functions whose interfaces have the types of the global variables of the linked file."""
-        types = global_types(declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header), image, self._type)
+        types = global_types(declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header), binary, self._type)
         return with_globals(functions, types)
 
     @staticmethod

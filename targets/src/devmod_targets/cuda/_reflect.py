@@ -1,6 +1,6 @@
 """Read the signatures of the kernels of a CUDA C++ program.
 
-libclang reads the types in the source. The image (PTX) has the symbols, the sizes of the parameters, and the limits of the block and the
+libclang reads the types in the source. The binary (PTX) has the symbols, the sizes of the parameters, and the limits of the block and the
 cluster. All types are compared with it. If libclang lacks a header, NVRTC returns the types: it compiles the text a second time with the
 name expression ``&devmod_signature<decltype(k)>``. The mangled name of that variable contains the types of the parameters.
 """
@@ -53,12 +53,12 @@ def read_kernels(
     request: CompileRequest,
     source: SelfContainedSource,
     options: Iterable[str],
-    images: Sequence[tuple[str, Mapping[str, str]]],
+    binaries: Sequence[tuple[str, Mapping[str, str]]],
     version: tuple[int, int],
     preprocessed: PreprocessedSource | None = None,
     early: SourceKernels | None = None,
 ) -> tuple[list[dict[str, ReflectedFunction]], str]:
-    """Read the kernels of a program for each of its images.
+    """Read the kernels of a program for each of its binaries.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def read_kernels(
         The request, and its self-contained source.
     options
         NVRTC's options, without the architecture.
-    images
+    binaries
         For each architecture the PTX and the mangled name of each name expression, as `compile_program` returns them.
     version
         The version of the compiler.
@@ -78,7 +78,7 @@ def read_kernels(
     Returns
     -------
     list of dict of str to ReflectedFunction
-        For each image its kernels: by name expression, or by qualified name; overloads with the types of their parameters.
+        For each binary its kernels: by name expression, or by qualified name; overloads with the types of their parameters.
     str
         The toolchain, such as "libclang 18.1.1".
 
@@ -87,13 +87,13 @@ def read_kernels(
     ToolchainNotFoundError
         libclang is not installed, or cannot be loaded.
     CompileError
-        The signature of a kernel contradicts its image.
+        The signature of a kernel contradicts its binary.
     """
     options = list(options)
-    expressions = list(images[0][1]) if images else []
-    target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
-    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx, _ in images]
-    named = {symbol for _, lowered in images for symbol in lowered.values()}
+    expressions = list(binaries[0][1]) if binaries else []
+    target = next((match[1] for ptx, _ in binaries if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
+    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx, _ in binaries]
+    named = {symbol for _, lowered in binaries for symbol in lowered.values()}
     expressions += source_instances(sorted({symbol for kernels in entries for symbol in kernels} - named))
     if early is not None and {*expressions} <= {*_expected_instances(request, source)}:
         source_kernels = early
@@ -103,8 +103,8 @@ def read_kernels(
             request, source, standard=_standard(options), macros=macros, expressions=expressions, preprocessed=preprocessed
         )
     if preprocessed is not None:
-        images = [(ptx, source_kernels.lowered(lowered, kernels)) for (ptx, lowered), kernels in zip(images, entries, strict=True)]
-    matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, images, strict=True)]
+        binaries = [(ptx, source_kernels.lowered(lowered, kernels)) for (ptx, lowered), kernels in zip(binaries, entries, strict=True)]
+    matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, binaries, strict=True)]
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
     types = _probe(request, source, [*options, f"-arch=sm_{target}"], doubtful) if doubtful and preprocessed is None else {}
     open_names = open_kernels(source.text) if source_kernels.is_complete else set()
@@ -114,7 +114,7 @@ def read_kernels(
             {name: kernel.function(types.get(kernel.expression), open_names, declared, uses) for name, kernel in kernels.items()},
             source_kernels.global_types(ptx),
         )
-        for kernels, (ptx, _), uses in zip(matched, images, [object_uses(ptx) for ptx, _ in images], strict=True)
+        for kernels, (ptx, _), uses in zip(matched, binaries, [object_uses(ptx) for ptx, _ in binaries], strict=True)
     ]
     return functions, source_kernels.toolchain
 
@@ -152,7 +152,7 @@ _OF_HEADERS = re.compile(r"_ZN(?:3cub|6thrust)\d")
 
 
 def own_kernels(ptx: str, *, is_nvcc: bool) -> dict[str, KernelEntry]:
-    """Return the kernels of an image by symbol, for nvcc without those that the host code of NVIDIA's headers launches."""
+    """Return the kernels of a binary by symbol, for nvcc without those that the host code of NVIDIA's headers launches."""
     return {symbol: entry for symbol, entry in read_ptx(ptx).items() if not (is_nvcc and _OF_HEADERS.match(symbol))}
 
 
@@ -185,11 +185,11 @@ def _probe(
     return {name: each for name, each in types.items() if each is not None}
 
 
-# -- Join what the source declares about a kernel with what its image contains.
+# -- Join what the source declares about a kernel with what its binary contains.
 
 
-class ImageKernel:
-    """A kernel of an image with its declaration in the source.
+class CompiledKernel:
+    """A kernel of a binary with its declaration in the source.
 
     Attributes
     ----------
@@ -240,12 +240,12 @@ class ImageKernel:
             The symbols of the kernels whose types the caller declares, with the number of arguments. A contradiction makes their types
             unknown here. An object of a texture stays a number if the caller declares an argument for each parameter.
         uses
-            The uses of the objects of textures and surfaces in the image.
+            The uses of the objects of textures and surfaces in the binary.
 
         Raises
         ------
         CompileError
-            The types in the source contradict the image.
+            The types in the source contradict the binary.
         """
         entry, declaration = self._entry, self._declaration
         arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
@@ -260,14 +260,14 @@ class ImageKernel:
             entry.name,
             ["handle" if each.is_tensor_map else each.type for each in fitted],
             [each.param for each in fitted],
-            location=declaration.location if declaration is not None else "the image",
+            location=declaration.location if declaration is not None else "the binary",
             open_block=declaration is not None and declaration.cursor.spelling in open_names,
             extra_tags=[TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
         )
         return with_entry(function, entry)
 
     def _fit(self, arguments: Sequence[Argument] | None, is_declared: bool) -> list[Argument]:
-        """Return the arguments with the sizes of the image."""
+        """Return the arguments with the sizes of the binary."""
         places = self._entry.params or ()
         is_certain = self._is_certain and not is_declared
         if arguments is None or (len(arguments) != len(places) and not is_certain):
@@ -316,13 +316,13 @@ class ImageKernel:
         )
 
 
-def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str], source: SourceKernels) -> dict[str, ImageKernel]:
-    """Return the kernels of an image by the names for callers, in the order of the source.
+def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str], source: SourceKernels) -> dict[str, CompiledKernel]:
+    """Return the kernels of a binary by the names for callers, in the order of the source.
 
     Parameters
     ----------
     entries
-        The kernels of the image by symbol.
+        The kernels of the binary by symbol.
     lowered
         The symbol of each name expression. Those of variables are ignored.
     source
@@ -341,7 +341,7 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     for kernel in source.by_signature.values():
         if id(kernel) not in matched:
             unmatched.setdefault((kernel.name, len(kernel.arguments)), []).append(kernel)
-    results: dict[str, ImageKernel] = {}
+    results: dict[str, CompiledKernel] = {}
     named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
     for symbol, kernel in ordered:
         named.setdefault(kernel.name, []).append((symbol, kernel, parse_function(symbol)))
@@ -356,10 +356,10 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
         keys = [parts.signature() if len(overloads) > 1 and parts is not None else name for _, _, parts in overloads]
         for key, (symbol, declaration, _) in zip(keys, overloads, strict=True):
             # Instances for two overloads of a function have one spelling, such as ``map<&twice>(float*, int)``.
-            results[symbol if keys.count(key) > 1 else key] = ImageKernel(entries[symbol], "", declaration, source)
+            results[symbol if keys.count(key) > 1 else key] = CompiledKernel(entries[symbol], "", declaration, source)
     for expression, symbol in expressions.items():
         name = function_name(expression)
-        results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)
+        results[name] = CompiledKernel(entries[symbol], name, source.by_expression.get(expression), source)
     return results
 
 
@@ -378,7 +378,7 @@ def _join(arguments: Sequence[Argument] | None, nodes: Sequence[TypeNode] | None
 
 
 def _place(argument: Argument, place: ParamPlace) -> Argument:
-    """Return an argument with the alignment, and where it is unknown the type, of the image."""
+    """Return an argument with the alignment, and where it is unknown the type, of the binary."""
     param = argument.param
     is_struct = place.type in ("b8", "") and place.size > 0
     if not argument.type and is_struct:

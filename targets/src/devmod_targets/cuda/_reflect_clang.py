@@ -192,11 +192,11 @@ class SourceKernels:
         return written_parameters(self.library, (each for _, each in declarations(self._with_bodies().cursor, is_in(self._main))))
 
     def global_types(self, ptx: str) -> dict[str, list[Any]]:
-        """Return the types of the global variables of an image, if they are the compiler's."""
+        """Return the types of the global variables of a binary, if they are the compiler's."""
         return global_types(self._declarations, ptx.encode(), cuda_element_type) if self.is_complete else {}
 
     def lowered(self, expressions: Iterable[str], symbols: Iterable[str]) -> dict[str, str]:
-        """Return the symbol of each name expression among those of an image; "" for another one, such as that of a variable."""
+        """Return the symbol of each name expression among those of a binary; "" for another one, such as that of a variable."""
         by_signature = {signature_key(symbol): symbol for symbol in symbols}
         kernels = {each: self.by_expression.get(each) for each in expressions}
         return {each: by_signature.get(kernel.signature(), "") if kernel is not None else "" for each, kernel in kernels.items()}

@@ -81,7 +81,7 @@ class Argument(NamedTuple):
 
 
 def bytes_argument(place: ParamPlace, name: str = "") -> Argument:
-    """Return the argument of a struct of which the image has the bytes alone."""
+    """Return the argument of a struct of which the binary has the bytes alone."""
     dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
     return Argument(dtype, Param(name, "scalar", dtype, align=place.align or 1))
 

@@ -18,10 +18,10 @@ from devmod_targets._included import unresolved_names
 from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
+from devmod_targets.cuda._binary import join, wrap_binary
 from devmod_targets.cuda._checks import check_program, wide_shuffle
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._headers import has_header
-from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import own_kernels, read_early, read_kernels
 from devmod_targets.cuda._reflect_clang import DIALECT
@@ -78,7 +78,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
         payload, warnings = compile_ir(request)
     elif request.language in ("PTX", "cubin", "fatbin"):
-        (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
+        (payload, reports), warnings = wrap_binary(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
             raise request.error(
@@ -134,8 +134,8 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     if fmt == "cuda":
         check_visible(request, ptx[0], programs[0].lowered)
     _check_equal(archs, [dict.fromkeys(own_kernels(text, is_nvcc=is_nvcc)) for text in ptx] if len(ptx) > 1 else [{}])
-    images = [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)]
-    fmaps, reader = _functions(request, source, images, programs[0].version, preprocessed[0] if preprocessed else None, early)
+    binaries = [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)]
+    fmaps, reader = _functions(request, source, binaries, programs[0].version, preprocessed[0] if preprocessed else None, early)
     _check_equal(archs, fmaps)
     toolchain = [compiler.toolchain(preprocessed) if preprocessed else nvrtc.toolchain(), *filter(None, [reader])]
     if fmt == "fatbin":
@@ -172,20 +172,20 @@ def _of_hip(text: str) -> str:
 def _functions(
     request: CompileRequest,
     source: SelfContainedSource,
-    images: Sequence[tuple[str, Mapping[str, str]]],
+    binaries: Sequence[tuple[str, Mapping[str, str]]],
     version: tuple[int, int],
     preprocessed: PreprocessedSource | None,
     early: SourceKernels | None,
 ) -> tuple[list[dict[str, FunctionInfo]], str]:
-    """Return the functions of each image, and the reader of their types."""
+    """Return the functions of each binary, and the reader of their types."""
     try:
-        kernels, reader = read_kernels(request, source, source.options, images, version, preprocessed, early)
+        kernels, reader = read_kernels(request, source, source.options, binaries, version, preprocessed, early)
     except ToolchainNotFoundError:
         # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no symbols of name expressions.
         if not request.fmap or not all(info.arg_types for info in request.fmap.values()) or (preprocessed and request.name_expressions):
             raise
-        entries = [own_kernels(ptx, is_nvcc=preprocessed is not None).values() for ptx, _ in images]
-        kernels = [declared_kernels(request, each, lowered) for each, (_, lowered) in zip(entries, images, strict=True)]
+        entries = [own_kernels(ptx, is_nvcc=preprocessed is not None).values() for ptx, _ in binaries]
+        kernels = [declared_kernels(request, each, lowered) for each, (_, lowered) in zip(entries, binaries, strict=True)]
         reader = ""
     if not all(kernels):
         raise request.error(
@@ -193,7 +193,7 @@ def _functions(
             "such as name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
-    for fmap, (ptx, _) in zip(fmaps, images, strict=True):
+    for fmap, (ptx, _) in zip(fmaps, binaries, strict=True):
         _check_sizes(request, fmap, ptx)
     return fmaps, reader
 
