@@ -13,8 +13,8 @@ from devmod.targets.cuda.architecture import architecture, rank
 from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
-from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, without_types
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
+from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, without_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,31 +11,35 @@ import re
 from contextlib import suppress
 
 from devmod import Param
-from devmod.errors import CompileError
-from devmod_readers.nvidia import TENSOR_MAP_TAG, read_ptx
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
+from devmod.targets.cuda import SPEC
+from devmod_readers.nvidia import TENSOR_MAP_TAG, check_declared, read_ptx
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import split_arguments
+from devmod_targets.authoring import merge_declared
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.c_functions import with_globals
 from devmod_targets.authoring.const_casts import written_param
 from devmod_targets.authoring.instances import function_name, source_instances
-from devmod_targets.cuda._declared_kernels import with_entry
-from devmod_targets.cuda._reflect_clang import read_source, signature_key
-from devmod_targets.cuda._reflect_types import Argument, bytes_argument, clang_argument, mangled_argument
 from devmod_targets.cuda._textures import object_params, object_type, object_uses, use_of
 from devmod_targets.cuda.nvrtc import compile_program
+from devmod_targets.cuda.signatures.declared import declared_kernels, with_entry
+from devmod_targets.cuda.signatures.source import read_source, signature_key
+from devmod_targets.cuda.signatures.types import Argument, bytes_argument, clang_argument, mangled_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from devmod import FunctionInfo
     from devmod_readers.nvidia import KernelEntry, ParamPlace
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring._mangled import MangledName, TypeNode
-    from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
     from devmod_targets.cuda._textures import ObjectUse
     from devmod_targets.cuda.nvcc import PreprocessedSource
+    from devmod_targets.cuda.nvrtc import Program
+    from devmod_targets.cuda.signatures.source import SourceKernel, SourceKernels
 
 
 #: The variable of the probe.
@@ -49,27 +53,21 @@ _DEFAULT_STANDARD, _DEFAULT_ARCH = "c++17", "90"
 _OLD_STANDARDS, _OLDEST_STANDARD = ("c++98", "c++03"), "c++11"
 
 
-def read_kernels(
+def read_functions(
     request: CompileRequest,
     source: SelfContainedSource,
-    options: Iterable[str],
-    binaries: Sequence[tuple[str, Mapping[str, str]]],
-    version: tuple[int, int],
+    programs: Sequence[Program],
     preprocessed: PreprocessedSource | None = None,
     early: SourceKernels | None = None,
-) -> tuple[list[dict[str, ReflectedFunction]], str]:
-    """Read the kernels of a program for each of its binaries.
+) -> tuple[list[dict[str, FunctionInfo]], str]:
+    """Return the functions of a source in each of its programs.
 
     Parameters
     ----------
     request, source
         The request, and its self-contained source.
-    options
-        NVRTC's options, without the architecture.
-    binaries
-        For each architecture the PTX and the mangled name of each name expression, as `compile_program` returns them.
-    version
-        The version of the compiler.
+    programs
+        The result of the compiler for each architecture.
     preprocessed
         The preprocessed program of nvcc; None for NVRTC. libclang then reads the symbols of the expressions, and nothing is compiled again.
     early
@@ -77,46 +75,83 @@ def read_kernels(
 
     Returns
     -------
-    list of dict of str to ReflectedFunction
-        For each binary its kernels: by name expression, or by qualified name; overloads with the types of their parameters.
+    list of dict of str to FunctionInfo
+        For each program its functions: by name expression, or by qualified name; overloads with the types of their parameters.
     str
-        The toolchain, such as "libclang 18.1.1".
+        The reader of their types, such as "libclang 18.1.1"; "" if they are all declared.
 
     Raises
     ------
     ToolchainNotFoundError
-        libclang is not installed, or cannot be loaded.
+        libclang is not installed, or cannot be loaded, and types are not declared.
     CompileError
-        The signature of a kernel contradicts its binary.
+        The source has no kernel, or the signature of a kernel contradicts its PTX.
     """
-    options = list(options)
-    expressions = list(binaries[0][1]) if binaries else []
-    target = next((match[1] for ptx, _ in binaries if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
-    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx, _ in binaries]
-    named = {symbol for _, lowered in binaries for symbol in lowered.values()}
-    expressions += source_instances(sorted({symbol for kernels in entries for symbol in kernels} - named))
+    texts = [program.ptx.decode() for program in programs]
+    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx in texts]
+    symbols = [program.lowered for program in programs]
+    try:
+        kernels, reader = _read_kernels(request, source, list(zip(texts, symbols, entries, strict=True)), programs, preprocessed, early)
+    except ToolchainNotFoundError:
+        # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no symbols of name expressions.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()) or (preprocessed and request.name_expressions):
+            raise
+        kernels = [declared_kernels(request, each.values(), lowered) for each, lowered in zip(entries, symbols, strict=True)]
+        reader = ""
+    if not all(kernels):
+        raise request.error(
+            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, "
+            "such as name_expressions=['scale<float>']"
+        )
+    fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
+    for fmap, ptx in zip(fmaps, texts, strict=True):
+        _check_sizes(request, fmap, ptx)
+    return fmaps, reader
+
+
+def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], ptx: str) -> None:
+    """Raise CompileError for a declared function whose arguments have other sizes than those of the PTX."""
+    declared = {info.name for info in (request.fmap or {}).values()}
+    entries = read_ptx(ptx, declared) if declared else {}
+    for name, info in fmap.items():
+        if info.name in entries:
+            try:
+                check_declared(info, entries[info.name])
+            except FormatError as error:
+                raise request.error(str(error), function=name) from None
+
+
+def _read_kernels(
+    request: CompileRequest,
+    source: SelfContainedSource,
+    binaries: Sequence[tuple[str, Mapping[str, str], Mapping[str, KernelEntry]]],
+    programs: Sequence[Program],
+    preprocessed: PreprocessedSource | None,
+    early: SourceKernels | None,
+) -> tuple[list[dict[str, ReflectedFunction]], str]:
+    """Return the kernels of each binary by name, and the version of libclang. `binaries` has PTX, symbols of expressions, and kernels."""
+    expressions = list(programs[0].lowered)
+    target = next((match[1] for ptx, _, _ in binaries if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
+    named = {symbol for _, lowered, _ in binaries for symbol in lowered.values()}
+    expressions += source_instances(sorted({symbol for _, _, kernels in binaries for symbol in kernels} - named))
     if early is not None and {*expressions} <= {*_expected_instances(request, source)}:
         source_kernels = early
     else:
-        macros = _macros(target, version)
-        source_kernels = read_source(
-            request, source, standard=_standard(options), macros=macros, expressions=expressions, preprocessed=preprocessed
-        )
+        macros, standard = _macros(target, programs[0].version), _standard(source.options)
+        source_kernels = read_source(request, source, standard=standard, macros=macros, expressions=expressions, preprocessed=preprocessed)
     if preprocessed is not None:
-        binaries = [(ptx, source_kernels.lowered(lowered, kernels)) for (ptx, lowered), kernels in zip(binaries, entries, strict=True)]
-    matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, binaries, strict=True)]
+        binaries = [(ptx, source_kernels.lowered(lowered, kernels), kernels) for ptx, lowered, kernels in binaries]
+    matched = [match_kernels(kernels, lowered, source_kernels) for _, lowered, kernels in binaries]
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
-    types = _probe(request, source, [*options, f"-arch=sm_{target}"], doubtful) if doubtful and preprocessed is None else {}
+    types = _probe(request, source, [*source.options, f"-arch=sm_{target}"], doubtful) if doubtful and preprocessed is None else {}
     open_names = open_kernels(source.text) if source_kernels.is_complete else set()
     declared = {info.name: len(info.arg_types) for info in (request.fmap or {}).values() if info.arg_types}
-    functions = [
-        with_globals(
-            {name: kernel.function(types.get(kernel.expression), open_names, declared, uses) for name, kernel in kernels.items()},
-            source_kernels.global_types(ptx),
-        )
-        for kernels, (ptx, _), uses in zip(matched, binaries, [object_uses(ptx) for ptx, _ in binaries], strict=True)
-    ]
-    return functions, source_kernels.toolchain
+    results = []
+    for kernels, (ptx, _, _) in zip(matched, binaries, strict=True):
+        uses = object_uses(ptx)
+        functions = {name: each.function(types.get(each.expression), open_names, declared, uses) for name, each in kernels.items()}
+        results.append(with_globals(functions, source_kernels.global_types(ptx)))
+    return results, source_kernels.toolchain
 
 
 def read_early(request: CompileRequest, source: SelfContainedSource, preprocessed: PreprocessedSource) -> SourceKernels | None:

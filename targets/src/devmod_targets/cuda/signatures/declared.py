@@ -11,7 +11,7 @@ from devmod.errors import CompileError
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring._declared import value_groups
 from devmod_targets.authoring._mangled import parse_function
-from devmod_targets.cuda._reflect_types import Argument, bytes_argument, mangled_argument
+from devmod_targets.cuda.signatures.types import Argument, bytes_argument, mangled_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
