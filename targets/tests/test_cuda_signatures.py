@@ -369,7 +369,7 @@ def test_a_kernel_that_a_macro_of_an_unknown_header_declares(
         '#define VENDOR_KERNEL(name, T) extern "C" __global__ void name(T *first, const T *second, T third)\n'
     )
     folders = (str(include), *nvrtc.include_folders())
-    monkeypatch.setattr(nvrtc, "include_folders", lambda **_: folders)
+    monkeypatch.setattr(nvrtc, "include_folders", lambda: folders)
     compile_program = nvrtc.compile_program
     for module in (reader, nvrtc):
         monkeypatch.setattr(module, "compile_program", lambda *args, **options: compile_program(*args, **{**options, "folders": folders}))
