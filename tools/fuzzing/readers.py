@@ -437,8 +437,8 @@ def read_cuda(data: bytes) -> None:
     """Read a CUDA C++ source with libclang, without NVRTC."""
     from devmod_readers.nvidia import KernelEntry
     from devmod_targets.authoring import CompileRequest, complete_source
-    from devmod_targets.cuda._reflect import match_kernels
-    from devmod_targets.cuda._reflect_clang import read_source as read_kernels
+    from devmod_targets.cuda.signatures.reader import match_kernels
+    from devmod_targets.cuda.signatures.source import read_source as read_kernels
 
     text = data.decode("utf-8", "replace").replace("\0", " ")
     if _OPEN_TEMPLATES.search(text):

@@ -12,7 +12,7 @@ from devmod_targets.authoring import Payload, merge_declared, options_and_define
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.cuda._checks import unresolved_function
-from devmod_targets.cuda._declared_kernels import with_entry
+from devmod_targets.cuda.signatures.declared import with_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

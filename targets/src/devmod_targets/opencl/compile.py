@@ -107,14 +107,15 @@ _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only"
 #: kernels, and an attribute of a vendor's subgroups in 32. No other warning is in more than two of the files of ggml, MNN and CLBlast.
 _COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
-#: The functions of extensions that clang does not declare: those of vendors and compilers by the prefix or suffix that Khronos's registry
-#: gives a vendor, and those of Khronos.
+#: The prefixes and suffixes that Khronos's registry gives vendors, in names of functions and types that clang does not declare.
+_VENDORS = "altera|amd|arm|img|intel|nv|qcom"
+#: The functions of extensions: those of vendors and compilers, and those of Khronos.
 _EXTENSIONS = re.compile(
-    r"(?:__|amd_|arm_|img_|intel_|qcom_)\w+|\w+_(?:altera|amd|arm|ext|img|intel|nv|qcom)|(?:sub_group|work_group|clock_read)_\w+"
+    rf"__\w+|(?:{_VENDORS})_\w+|\w+_(?:{_VENDORS}|ext)|(?:sub_group|work_group|clock_read)_\w+"
     r"|get_sub_group_\w+|async_work_group_copy_[23]D[23]D|dot_acc_sat(?:_\w+)?|dot_4x8packed_\w+|bit_reverse|bitfield_\w+"
 )
 #: An unknown name that is a type of a vendor's devices: Qualcomm's vectors of 32 lanes, and names with a vendor's prefix.
-_VENDOR_TYPE = re.compile(r"'(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:qcom|intel|arm|amd|img|nv)_\w+)'", re.IGNORECASE)
+_VENDOR_TYPE = re.compile(rf"'(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:{_VENDORS})_\w+)'", re.IGNORECASE)
 _OF_A_VENDOR = (
     ". It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: put its kernels under a macro of these devices, "
     "such as #ifdef cl_qcom_vector_image_ops"

@@ -170,7 +170,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             reflected = {**(reflected or {}), **ir_kernels(request, ir, read)}
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
-        tags = (DYNAMIC_SHARED_MEMORY,)  # an image does not contain this
+        tags = (DYNAMIC_SHARED_MEMORY,)  # a binary does not contain this
         waves = {name: kernel.wave for name, kernel in kernels.items() if has_host}
         reflected = {
             name: each.replace(tags=tags if each.symbol in dynamic else each.tags, subgroup=waves.get(each.symbol))

@@ -1,4 +1,4 @@
-"""`devmod.compile` of images that other compilers made: PTX, cubins and fatbins."""
+"""`devmod.compile` of binaries that other compilers made: PTX, cubins and fatbins."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def test_mangled_names_contain_the_types() -> None:
     __global__ void over(char *x, float) { *x = 2; }
     """
     program = compile_program(text, "k.cu", ["-arch=sm_80"])
-    for image, fmt in ((program.ptx, "ptx"), (program.cubin, "cubin")):
-        module = devmod.compile(image, "cuda")
+    for binary, fmt in ((program.ptx, "ptx"), (program.cubin, "cubin")):
+        module = devmod.compile(binary, "cuda")
         assert module.format == fmt
         assert {name: str(info.interface) for name, info in module.functions.items()} == {
             "ns::scale": "<Interface (float32* rw, float64* r, uint32, uint8x16, int64)>",
@@ -154,7 +154,7 @@ def test_a_declaration_selects_the_kernels() -> None:
     [
         (
             {"fill": FunctionInfo("fill", ("handle",))},
-            "the declared fmap has 1 arguments for the cuda function 'fill'; its image has 3",
+            "the declared fmap has 1 arguments for the cuda function 'fill'; its binary has 3",
         ),
         (
             {"fill": FunctionInfo("fill", ("handle", "float64", "int32"))},
@@ -167,7 +167,7 @@ def test_a_declaration_selects_the_kernels() -> None:
         ),
     ],
 )
-def test_a_declaration_that_contradicts_the_image(path: Path, fmap: dict[str, FunctionInfo], expected: str) -> None:
+def test_a_declaration_that_contradicts_the_binary(path: Path, fmap: dict[str, FunctionInfo], expected: str) -> None:
     assert refused(path, fmap=fmap) == expected
 
 
@@ -205,7 +205,7 @@ def test_a_target_that_does_not_fit_a_binary() -> None:
     )
 
 
-def test_damaged_images(tmp_path: Path) -> None:
+def test_damaged_binaries(tmp_path: Path) -> None:
     cubin, fatbin = (VECTORS / "triton/add.cuda.cubin").read_bytes(), FATBIN.read_bytes()
     assert refused(cubin[:1000], fmap=ADD) == (
         "the cubin <bytes> is not stored: the cubin is invalid: its table of sections is outside of the file"
@@ -264,13 +264,13 @@ def test_the_error_without_nvjitlink(path: Path, monkeypatch: pytest.MonkeyPatch
     )
 
 
-def test_images_of_a_fatbin_with_different_kernels() -> None:
+def test_binaries_of_a_fatbin_with_different_kernels() -> None:
     pytest.importorskip("cuda.bindings.nvfatbin")
-    from devmod_targets.cuda._image import join
+    from devmod_targets.cuda._binary import join
 
     one, other = FILL.encode(), FILL.replace("fill", "other").replace("sm_80", "sm_90").encode()
     data, _ = join([("compute_80", one), ("compute_90", other)], "k")
     assert refused(data, fmap=INFO) == (
-        "the image for compute_90:ptx8.0 in the fatbin <bytes> has no kernel 'fill', which another image has. Declare the kernels that all "
-        "images have in fmap=, or load the images as variants: devmod.interop.offload.load(path, fmap)"
+        "the binary for compute_90:ptx8.0 in the fatbin <bytes> has no kernel 'fill', which another binary has. Declare the kernels that all "
+        "binaries have in fmap=, or load the binaries as variants: devmod.interop.offload.load(path, fmap)"
     )

@@ -1,6 +1,6 @@
 """Read the signatures of the kernels of a CUDA C++ program.
 
-libclang reads the types in the source. The image (PTX) has the symbols, the sizes of the parameters, and the limits of the block and the
+libclang reads the types in the source. The binary (PTX) has the symbols, the sizes of the parameters, and the limits of the block and the
 cluster. All types are compared with it. If libclang lacks a header, NVRTC returns the types: it compiles the text a second time with the
 name expression ``&devmod_signature<decltype(k)>``. The mangled name of that variable contains the types of the parameters.
 """
@@ -11,31 +11,35 @@ import re
 from contextlib import suppress
 
 from devmod import Param
-from devmod.errors import CompileError
-from devmod_readers.nvidia import TENSOR_MAP_TAG, read_ptx
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
+from devmod.targets.cuda import SPEC
+from devmod_readers.nvidia import TENSOR_MAP_TAG, check_declared, read_ptx
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import split_arguments
+from devmod_targets.authoring import merge_declared
 from devmod_targets.authoring._mangled import parse_function, parse_signature
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.c_functions import with_globals
 from devmod_targets.authoring.const_casts import written_param
 from devmod_targets.authoring.instances import function_name, source_instances
-from devmod_targets.cuda._declared_kernels import with_entry
-from devmod_targets.cuda._reflect_clang import read_source, signature_key
-from devmod_targets.cuda._reflect_types import Argument, bytes_argument, clang_argument, mangled_argument
 from devmod_targets.cuda._textures import object_params, object_type, object_uses, use_of
 from devmod_targets.cuda.nvrtc import compile_program
+from devmod_targets.cuda.signatures.declared import declared_kernels, with_entry
+from devmod_targets.cuda.signatures.source import read_source, signature_key
+from devmod_targets.cuda.signatures.types import Argument, bytes_argument, clang_argument, mangled_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from devmod import FunctionInfo
     from devmod_readers.nvidia import KernelEntry, ParamPlace
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring._mangled import MangledName, TypeNode
-    from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
     from devmod_targets.cuda._textures import ObjectUse
     from devmod_targets.cuda.nvcc import PreprocessedSource
+    from devmod_targets.cuda.nvrtc import Program
+    from devmod_targets.cuda.signatures.source import SourceKernel, SourceKernels
 
 
 #: The variable of the probe.
@@ -49,27 +53,21 @@ _DEFAULT_STANDARD, _DEFAULT_ARCH = "c++17", "90"
 _OLD_STANDARDS, _OLDEST_STANDARD = ("c++98", "c++03"), "c++11"
 
 
-def read_kernels(
+def read_functions(
     request: CompileRequest,
     source: SelfContainedSource,
-    options: Iterable[str],
-    images: Sequence[tuple[str, Mapping[str, str]]],
-    version: tuple[int, int],
+    programs: Sequence[Program],
     preprocessed: PreprocessedSource | None = None,
     early: SourceKernels | None = None,
-) -> tuple[list[dict[str, ReflectedFunction]], str]:
-    """Read the kernels of a program for each of its images.
+) -> tuple[list[dict[str, FunctionInfo]], str]:
+    """Return the functions of a source in each of its programs.
 
     Parameters
     ----------
     request, source
         The request, and its self-contained source.
-    options
-        NVRTC's options, without the architecture.
-    images
-        For each architecture the PTX and the mangled name of each name expression, as `compile_program` returns them.
-    version
-        The version of the compiler.
+    programs
+        The result of the compiler for each architecture.
     preprocessed
         The preprocessed program of nvcc; None for NVRTC. libclang then reads the symbols of the expressions, and nothing is compiled again.
     early
@@ -77,46 +75,83 @@ def read_kernels(
 
     Returns
     -------
-    list of dict of str to ReflectedFunction
-        For each image its kernels: by name expression, or by qualified name; overloads with the types of their parameters.
+    list of dict of str to FunctionInfo
+        For each program its functions: by name expression, or by qualified name; overloads with the types of their parameters.
     str
-        The toolchain, such as "libclang 18.1.1".
+        The reader of their types, such as "libclang 18.1.1"; "" if they are all declared.
 
     Raises
     ------
     ToolchainNotFoundError
-        libclang is not installed, or cannot be loaded.
+        libclang is not installed, or cannot be loaded, and types are not declared.
     CompileError
-        The signature of a kernel contradicts its image.
+        The source has no kernel, or the signature of a kernel contradicts its PTX.
     """
-    options = list(options)
-    expressions = list(images[0][1]) if images else []
-    target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
-    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx, _ in images]
-    named = {symbol for _, lowered in images for symbol in lowered.values()}
-    expressions += source_instances(sorted({symbol for kernels in entries for symbol in kernels} - named))
+    texts = [program.ptx.decode() for program in programs]
+    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx in texts]
+    symbols = [program.lowered for program in programs]
+    try:
+        kernels, reader = _read_kernels(request, source, list(zip(texts, symbols, entries, strict=True)), programs, preprocessed, early)
+    except ToolchainNotFoundError:
+        # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no symbols of name expressions.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()) or (preprocessed and request.name_expressions):
+            raise
+        kernels = [declared_kernels(request, each.values(), lowered) for each, lowered in zip(entries, symbols, strict=True)]
+        reader = ""
+    if not all(kernels):
+        raise request.error(
+            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, "
+            "such as name_expressions=['scale<float>']"
+        )
+    fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
+    for fmap, ptx in zip(fmaps, texts, strict=True):
+        _check_sizes(request, fmap, ptx)
+    return fmaps, reader
+
+
+def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], ptx: str) -> None:
+    """Raise CompileError for a declared function whose arguments have other sizes than those of the PTX."""
+    declared = {info.name for info in (request.fmap or {}).values()}
+    entries = read_ptx(ptx, declared) if declared else {}
+    for name, info in fmap.items():
+        if info.name in entries:
+            try:
+                check_declared(info, entries[info.name])
+            except FormatError as error:
+                raise request.error(str(error), function=name) from None
+
+
+def _read_kernels(
+    request: CompileRequest,
+    source: SelfContainedSource,
+    binaries: Sequence[tuple[str, Mapping[str, str], Mapping[str, KernelEntry]]],
+    programs: Sequence[Program],
+    preprocessed: PreprocessedSource | None,
+    early: SourceKernels | None,
+) -> tuple[list[dict[str, ReflectedFunction]], str]:
+    """Return the kernels of each binary by name, and the version of libclang. `binaries` has PTX, symbols of expressions, and kernels."""
+    expressions = list(programs[0].lowered)
+    target = next((match[1] for ptx, _, _ in binaries if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
+    named = {symbol for _, lowered, _ in binaries for symbol in lowered.values()}
+    expressions += source_instances(sorted({symbol for _, _, kernels in binaries for symbol in kernels} - named))
     if early is not None and {*expressions} <= {*_expected_instances(request, source)}:
         source_kernels = early
     else:
-        macros = _macros(target, version)
-        source_kernels = read_source(
-            request, source, standard=_standard(options), macros=macros, expressions=expressions, preprocessed=preprocessed
-        )
+        macros, standard = _macros(target, programs[0].version), _standard(source.options)
+        source_kernels = read_source(request, source, standard=standard, macros=macros, expressions=expressions, preprocessed=preprocessed)
     if preprocessed is not None:
-        images = [(ptx, source_kernels.lowered(lowered, kernels)) for (ptx, lowered), kernels in zip(images, entries, strict=True)]
-    matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, images, strict=True)]
+        binaries = [(ptx, source_kernels.lowered(lowered, kernels), kernels) for ptx, lowered, kernels in binaries]
+    matched = [match_kernels(kernels, lowered, source_kernels) for _, lowered, kernels in binaries]
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
-    types = _probe(request, source, [*options, f"-arch=sm_{target}"], doubtful) if doubtful and preprocessed is None else {}
+    types = _probe(request, source, [*source.options, f"-arch=sm_{target}"], doubtful) if doubtful and preprocessed is None else {}
     open_names = open_kernels(source.text) if source_kernels.is_complete else set()
     declared = {info.name: len(info.arg_types) for info in (request.fmap or {}).values() if info.arg_types}
-    functions = [
-        with_globals(
-            {name: kernel.function(types.get(kernel.expression), open_names, declared, uses) for name, kernel in kernels.items()},
-            source_kernels.global_types(ptx),
-        )
-        for kernels, (ptx, _), uses in zip(matched, images, [object_uses(ptx) for ptx, _ in images], strict=True)
-    ]
-    return functions, source_kernels.toolchain
+    results = []
+    for kernels, (ptx, _, _) in zip(matched, binaries, strict=True):
+        uses = object_uses(ptx)
+        functions = {name: each.function(types.get(each.expression), open_names, declared, uses) for name, each in kernels.items()}
+        results.append(with_globals(functions, source_kernels.global_types(ptx)))
+    return results, source_kernels.toolchain
 
 
 def read_early(request: CompileRequest, source: SelfContainedSource, preprocessed: PreprocessedSource) -> SourceKernels | None:
@@ -152,7 +187,7 @@ _OF_HEADERS = re.compile(r"_ZN(?:3cub|6thrust)\d")
 
 
 def own_kernels(ptx: str, *, is_nvcc: bool) -> dict[str, KernelEntry]:
-    """Return the kernels of an image by symbol, for nvcc without those that the host code of NVIDIA's headers launches."""
+    """Return the kernels of a binary by symbol, for nvcc without those that the host code of NVIDIA's headers launches."""
     return {symbol: entry for symbol, entry in read_ptx(ptx).items() if not (is_nvcc and _OF_HEADERS.match(symbol))}
 
 
@@ -185,11 +220,11 @@ def _probe(
     return {name: each for name, each in types.items() if each is not None}
 
 
-# -- Join what the source declares about a kernel with what its image contains.
+# -- Join what the source declares about a kernel with what its binary contains.
 
 
-class ImageKernel:
-    """A kernel of an image with its declaration in the source.
+class CompiledKernel:
+    """A kernel of a binary with its declaration in the source.
 
     Attributes
     ----------
@@ -240,12 +275,12 @@ class ImageKernel:
             The symbols of the kernels whose types the caller declares, with the number of arguments. A contradiction makes their types
             unknown here. An object of a texture stays a number if the caller declares an argument for each parameter.
         uses
-            The uses of the objects of textures and surfaces in the image.
+            The uses of the objects of textures and surfaces in the binary.
 
         Raises
         ------
         CompileError
-            The types in the source contradict the image.
+            The types in the source contradict the binary.
         """
         entry, declaration = self._entry, self._declaration
         arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
@@ -260,14 +295,14 @@ class ImageKernel:
             entry.name,
             ["handle" if each.is_tensor_map else each.type for each in fitted],
             [each.param for each in fitted],
-            location=declaration.location if declaration is not None else "the image",
+            location=declaration.location if declaration is not None else "the binary",
             open_block=declaration is not None and declaration.cursor.spelling in open_names,
             extra_tags=[TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
         )
         return with_entry(function, entry)
 
     def _fit(self, arguments: Sequence[Argument] | None, is_declared: bool) -> list[Argument]:
-        """Return the arguments with the sizes of the image."""
+        """Return the arguments with the sizes of the binary."""
         places = self._entry.params or ()
         is_certain = self._is_certain and not is_declared
         if arguments is None or (len(arguments) != len(places) and not is_certain):
@@ -316,13 +351,13 @@ class ImageKernel:
         )
 
 
-def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str], source: SourceKernels) -> dict[str, ImageKernel]:
-    """Return the kernels of an image by the names for callers, in the order of the source.
+def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str], source: SourceKernels) -> dict[str, CompiledKernel]:
+    """Return the kernels of a binary by the names for callers, in the order of the source.
 
     Parameters
     ----------
     entries
-        The kernels of the image by symbol.
+        The kernels of the binary by symbol.
     lowered
         The symbol of each name expression. Those of variables are ignored.
     source
@@ -341,7 +376,7 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     for kernel in source.by_signature.values():
         if id(kernel) not in matched:
             unmatched.setdefault((kernel.name, len(kernel.arguments)), []).append(kernel)
-    results: dict[str, ImageKernel] = {}
+    results: dict[str, CompiledKernel] = {}
     named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
     for symbol, kernel in ordered:
         named.setdefault(kernel.name, []).append((symbol, kernel, parse_function(symbol)))
@@ -356,10 +391,10 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
         keys = [parts.signature() if len(overloads) > 1 and parts is not None else name for _, _, parts in overloads]
         for key, (symbol, declaration, _) in zip(keys, overloads, strict=True):
             # Instances for two overloads of a function have one spelling, such as ``map<&twice>(float*, int)``.
-            results[symbol if keys.count(key) > 1 else key] = ImageKernel(entries[symbol], "", declaration, source)
+            results[symbol if keys.count(key) > 1 else key] = CompiledKernel(entries[symbol], "", declaration, source)
     for expression, symbol in expressions.items():
         name = function_name(expression)
-        results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)
+        results[name] = CompiledKernel(entries[symbol], name, source.by_expression.get(expression), source)
     return results
 
 
@@ -378,7 +413,7 @@ def _join(arguments: Sequence[Argument] | None, nodes: Sequence[TypeNode] | None
 
 
 def _place(argument: Argument, place: ParamPlace) -> Argument:
-    """Return an argument with the alignment, and where it is unknown the type, of the image."""
+    """Return an argument with the alignment, and where it is unknown the type, of the binary."""
     param = argument.param
     is_struct = place.type in ("b8", "") and place.size > 0
     if not argument.type and is_struct:

@@ -1,6 +1,6 @@
-"""The kernels of an image whose source is not read.
+"""The kernels of a binary whose source is not read.
 
-The caller declares their types, or the image has them: in the mangled name of a C++ kernel, or as the types of PTX's parameters.
+The caller declares their types, or the binary has them: in the mangled name of a C++ kernel, or as the types of PTX's parameters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from devmod.errors import CompileError
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring._declared import value_groups
 from devmod_targets.authoring._mangled import parse_function
-from devmod_targets.cuda._reflect_types import Argument, bytes_argument, mangled_argument
+from devmod_targets.cuda.signatures.types import Argument, bytes_argument, mangled_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ _MAX_PROPOSED = 8
 def declared_kernels(
     request: CompileRequest, entries: Iterable[KernelEntry], lowered: Mapping[str, str] | None = None
 ) -> dict[str, ReflectedFunction]:
-    """Return the kernels of an image by name, with the types of the declared fmap.
+    """Return the kernels of a binary by name, with the types of the declared fmap.
 
     Parameters
     ----------
     request
         The request.
     entries
-        The kernels of the image.
+        The kernels of the binary.
     lowered
         The symbol of each name expression of a source. The other names are symbols, and types that are not declared are "". None: there
-        is no source. Names are qualified C++ names, and a kernel that is not declared has the types that its image contains.
+        is no source. Names are qualified C++ names, and a kernel that is not declared has the types that its binary contains.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def declared_kernels(
 
 
 def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunction:
-    """Return a function with what its image contains: the block, the limits of a launch, and the use of dynamic shared memory."""
+    """Return a function with what its binary contains: the block, the limits of a launch, and the use of dynamic shared memory."""
     extra: dict[str, object] = {}
     if entry.max_threads:
         extra["max_threads"] = entry.max_threads
@@ -94,11 +94,11 @@ def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedF
     Parameters
     ----------
     name
-        The image, for the message.
+        The binary, for the message.
     symbol
         The kernel.
     functions, entries
-        The kernels of the image by name, and by symbol.
+        The kernels of the binary by name, and by symbol.
     """
     declarations = []
     for key, function in list(functions.items())[:_MAX_PROPOSED]:
@@ -108,9 +108,9 @@ def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedF
         )
         declarations.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
     more = ["…"] if len(functions) > _MAX_PROPOSED else []
-    image = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in entries[symbol].params or ())
+    binary = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in entries[symbol].params or ())
     return (
-        f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({image or 'unknown parameters'}). "
+        f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({binary or 'unknown parameters'}). "
         f"Declare the kernels that you call: fmap={{{', '.join([*declarations, *more])}}}. "
         "Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', 'uint64' or 'float64', "
         "4 bytes 'int32', 'uint32' or 'float32'"
@@ -118,7 +118,7 @@ def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedF
 
 
 def _arguments(entry: KernelEntry, nodes: tuple[TypeNode, ...] | None, *, is_source: bool) -> list[Argument]:
-    """Return the arguments of a kernel. The type of one is "" if the image does not contain it."""
+    """Return the arguments of a kernel. The type of one is "" if the binary does not contain it."""
     places = entry.params or ()
     if is_source:
         return [Argument("", Param("", "scalar")) for _ in places]
@@ -152,7 +152,7 @@ def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: lis
     groups = value_groups(info, [place.size for place in entry.params or ()])
     if entry.params is not None and len(groups) != len(entry.params):
         raise CompileError(
-            f"the declared fmap has {len(info.arg_types)} arguments for the cuda function {entry.name!r}; its image has "
+            f"the declared fmap has {len(info.arg_types)} arguments for the cuda function {entry.name!r}; its binary has "
             f"{len(entry.params)}",
             kind="cuda",
             function=entry.name,

@@ -1,4 +1,4 @@
-"""Modules of images that other compilers made: PTX, cubins and fatbins. The image is stored as it is, or PTX is assembled to cubins."""
+"""Modules of binaries that other compilers made: PTX, cubins and fatbins. The binary is stored as it is, or PTX is assembled to cubins."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from devmod.targets.cuda.architecture import architecture, rank
 from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
-from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, without_types
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
+from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, without_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
 
-def wrap_image(request: CompileRequest, requested: str) -> tuple[Payload, list[str]]:
-    """Return the payload of an image: the image itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
+def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[str]]:
+    """Return the payload of a binary: the binary itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
 
     `requested` is the value of ``-format=``, "" without it.
 
@@ -43,7 +43,7 @@ def wrap_image(request: CompileRequest, requested: str) -> tuple[Payload, list[s
     ToolchainNotFoundError
         PTX becomes a cubin, and nvJitLink is not installed; or a member of a fatbin has a compression that Python cannot read.
     CompileError
-        The image is damaged, has no kernel, contradicts the target or the declaration, or does not contain the types of the arguments
+        The binary is damaged, has no kernel, contradicts the target or the declaration, or does not contain the types of the arguments
         and they are not declared.
     """
     fmt = request.language.lower()
@@ -57,8 +57,8 @@ def wrap_image(request: CompileRequest, requested: str) -> tuple[Payload, list[s
     if fmt == "ptx" and not architecture(fmt, data):
         raise request.error(f"{name} is invalid: expected the directives .version and .target with an architecture")
     try:
-        images = _images(fmt, data)
-        fmap = _functions(request, name, images)
+        binaries = _binaries(fmt, data)
+        fmap = _functions(request, name, binaries)
     except FormatError as error:
         raise request.error(f"{name} is not stored: {error}") from None
     reports: list[str] = []
@@ -71,18 +71,18 @@ def wrap_image(request: CompileRequest, requested: str) -> tuple[Payload, list[s
     return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
 
 
-def _images(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
-    """Return the architecture and the kernels of each image. PTX precedes cubins, which have no types."""
+def _binaries(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
+    """Return the architecture and the kernels of each binary. PTX precedes cubins, which have no types."""
     if fmt != "fatbin":
         return [(architecture(fmt, data), _READERS[fmt](data))]
     members = [member for kind in _READERS for member in fatbin_members(data) if member.kind == kind]
     return [(member.arch, _READERS[member.kind](member.data)) for member in members]
 
 
-def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, Mapping[str, KernelEntry]]]) -> dict[str, FunctionInfo]:
-    """Return the declared functions, or without a declaration all kernels, whose types the image then has."""
+def _functions(request: CompileRequest, name: str, binaries: Sequence[tuple[str, Mapping[str, KernelEntry]]]) -> dict[str, FunctionInfo]:
+    """Return the declared functions, or without a declaration all kernels, whose types the binary then has."""
     entries: dict[str, KernelEntry] = {}
-    for _, kernels in images:
+    for _, kernels in binaries:
         for symbol, entry in kernels.items():
             entries.setdefault(symbol, entry)
     if not entries:
@@ -95,12 +95,12 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
                 function=key,
             )
     chosen = {symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared}
-    for arch, kernels in images:
+    for arch, kernels in binaries:
         missing = next((symbol for symbol in chosen if symbol not in kernels), "")
         if missing:
             raise request.error(
-                f"the image for {arch} in {name} has no kernel {missing!r}, which another image has. Declare the kernels that all images "
-                "have in fmap=, or load the images as variants: devmod.interop.offload.load(path, fmap)",
+                f"the binary for {arch} in {name} has no kernel {missing!r}, which another binary has. Declare the kernels that all "
+                "binaries have in fmap=, or load the binaries as variants: devmod.interop.offload.load(path, fmap)",
                 function=missing,
             )
     functions = declared_kernels(request, chosen.values())
@@ -108,7 +108,7 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
     if unknown:
         raise request.error(declaration_error(name, unknown, functions, chosen), function=unknown)
     fmap = merge_declared(SPEC, functions, request.fmap)
-    for _, kernels in images:
+    for _, kernels in binaries:
         for info in fmap.values():
             check_declared(info, kernels[info.name])
     return fmap
@@ -235,7 +235,7 @@ def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
     Parameters
     ----------
     members
-        The architecture and the image of each member: a cubin for ``sm_``, PTX for ``compute_``.
+        The architecture and the binary of each member: a cubin for ``sm_``, PTX for ``compute_``.
     name
         The name of the program, which tools show.
 
@@ -254,12 +254,12 @@ def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
         ) from error
     handle = library.create(_OPTIONS, len(_OPTIONS))
     try:
-        for arch, image in members:
+        for arch, binary in members:
             prefix, _, number = arch.partition("_")
             if prefix == "sm":
-                library.add_cubin(handle, image, len(image), number, name)
+                library.add_cubin(handle, binary, len(binary), number, name)
             else:
-                library.add_ptx(handle, image + b"\0", len(image) + 1, number, name, "")
+                library.add_ptx(handle, binary + b"\0", len(binary) + 1, number, name, "")
         data = bytearray(library.size(handle))
         library.get(handle, data)
     except Exception as error:

@@ -30,10 +30,14 @@ _FIXED_ARRAY = 112
 #: The types that `element_type` does not name: char16_t, char32_t, wchar_t, and long double, which is a double on the device.
 _OTHER_TYPES = {6: "uint16", 7: "uint32", 15: "int32", 23: "float64"}
 _QUALIFIERS = re.compile(r"\b(?:const|volatile) ")
-#: The inline namespaces of CCCL are in its mangled names.
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 _COMPLEX = {"cuda::std::complex<float>": "complex64", "cuda::std::complex<double>": "complex128"}
 _BUILTINS = dict(BUILTINS.values()) | {"_Complex float": "complex64", "_Complex double": "complex128"}
+
+
+def without_inline(name: str) -> str:
+    """Return a name without the inline namespaces of CCCL, which compilers' symbols have and the stubs of its headers lack."""
+    return _INLINE.sub("cuda::std::", name)
 
 
 class Argument(NamedTuple):
@@ -81,7 +85,7 @@ class Argument(NamedTuple):
 
 
 def bytes_argument(place: ParamPlace, name: str = "") -> Argument:
-    """Return the argument of a struct of which the image has the bytes alone."""
+    """Return the argument of a struct of which the binary has the bytes alone."""
     dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
     return Argument(dtype, Param(name, "scalar", dtype, align=place.align or 1))
 
@@ -118,7 +122,7 @@ def incomplete_name(type_: Any) -> str:
 
 
 def _named(name: str) -> str:
-    name = _INLINE.sub("cuda::std::", name)
+    name = without_inline(name)
     return DTYPES.get(name) or _COMPLEX.get(name, "")
 
 
@@ -207,7 +211,7 @@ def mangled_argument(name: str, node: TypeNode) -> Argument:
 
 
 def _node_name(node: TypeNode) -> str:
-    return _INLINE.sub("cuda::std::", node.text) if node.kind == "name" and not _named(node.text) else ""
+    return without_inline(node.text) if node.kind == "name" and not _named(node.text) else ""
 
 
 def _node_type(node: TypeNode) -> str:
@@ -223,7 +227,7 @@ def buffer_param(name: str, element: str, is_const: bool, align: int = 0, size: 
     return Param(name, "buffer", element, "r" if is_const else "rw", align=align, size=size)
 
 
-# -- The types of CUDA's headers: the type of devmod for each. The folders ``prelude`` and ``stubs`` have their layout in C++.
+# -- The types of CUDA's headers: the type of devmod for each. The folders ``predeclared`` and ``stubs`` have their layout in C++.
 #
 # Source: vector_types.h, cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_fp6.h, cuda_fp4.h and cuda.h of CUDA 13.5. A test compares the
 # layouts with NVRTC's.

@@ -45,7 +45,7 @@ def text(program: str) -> str:
     if not any("##" in each for each in texts):  # a macro may form each name
         words = set[str]().union(*map(_WORD.findall, texts))
         names = filter(words.__contains__, declarations)
-    return "\n".join([header_text(__package__, "prelude/macros.h"), *(declarations[name] for name in names)]) + "\n"
+    return "\n".join([header_text(__package__, "predeclared/macros.h"), *(declarations[name] for name in names)]) + "\n"
 
 
 @cache
@@ -55,7 +55,7 @@ def _declarations() -> Mapping[str, str]:
         name: f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
         for name in (*math_functions(), *_FUNCTIONS)
     }
-    vectors = header_text(__package__, "prelude/vectors.h").splitlines()
+    vectors = header_text(__package__, "predeclared/vectors.h").splitlines()
     return {line.split()[2]: line for line in vectors} | functions
 
 

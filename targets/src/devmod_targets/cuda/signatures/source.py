@@ -12,14 +12,14 @@ from functools import cached_property
 
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
-from devmod_targets.authoring.c_functions import declarations, global_types, is_in
+from devmod_targets.authoring.c_functions import declarations, global_types, is_in, qualified_name
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.authoring.const_casts import may_cast, written_parameters
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
-from devmod_targets.cuda import _prelude
 from devmod_targets.cuda._headers import predefined
-from devmod_targets.cuda._prelude import conditions_agree, include_names
-from devmod_targets.cuda._reflect_types import cuda_element_type, incomplete_name
+from devmod_targets.cuda.signatures import prelude
+from devmod_targets.cuda.signatures.prelude import conditions_agree, include_names
+from devmod_targets.cuda.signatures.types import cuda_element_type, incomplete_name, without_inline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring.clang import Libclang
-    from devmod_targets.cuda._reflect_types import Argument
     from devmod_targets.cuda.nvcc import PreprocessedSource
+    from devmod_targets.cuda.signatures.types import Argument
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
 _LANGUAGE = ("-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "--target=x86_64-unknown-linux-gnu", "-nocudainc", "-nocudalib")
@@ -44,7 +44,6 @@ _PLAIN = re.compile(
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 #: The type of undeclared names in the bodies of functions.
 _STAND_IN = "\nstruct devmod_any { unsigned x, y, z; template <class T> operator T() const; };\n"
-_INLINE = re.compile(r"\bcuda::std::__\w+::")
 
 
 class SourceKernel:
@@ -96,8 +95,7 @@ class SourceKernel:
 def signature_key(symbol: str) -> str:
     """Return the name and the types in a mangled name; the symbol itself if they are unknown."""
     parts = parse_function(symbol)
-    # The inline namespaces of CCCL are in the compiler's symbols, and not in the stubs of its headers.
-    return _INLINE.sub("cuda::std::", parts.signature()) if parts is not None else symbol
+    return without_inline(parts.signature()) if parts is not None else symbol
 
 
 class SourceKernels:
@@ -155,7 +153,7 @@ class SourceKernels:
             # All headers and conditions are the compiler's. libclang has errors in the headers, and at each use of an unknown type.
             self.is_certain = self.is_complete = not fatal
         else:
-            known = _prelude.headers()
+            known = prelude.headers()
             self.is_certain = not fatal and conditions_agree(text, options, known)
             self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
         self._main, self._program, self._unit = main, text.encode(), unit
@@ -163,11 +161,11 @@ class SourceKernels:
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
 
-        def kernel(scope: str, cursor: Any, is_template: bool = False) -> SourceKernel:
+        def kernel(name: str, cursor: Any, is_template: bool = False) -> SourceKernel:
             file, line, _ = library.location(cursor.location)
             place = f"{names.get(file, os.path.basename(file))}:{line}"
             symbol = cursor.mangled_name
-            return SourceKernel(scope + cursor.spelling, symbol, cursor, place, symbol == cursor.spelling, is_template)
+            return SourceKernel(name, symbol, cursor, place, symbol == cursor.spelling, is_template)
 
         self._declarations = list(declarations(unit.cursor, is_in(main)))
         for scope, cursor in self._declarations:
@@ -175,10 +173,10 @@ class SourceKernels:
                 number = expression_number(cursor)
                 target = referenced_function(cursor, library) if number is not None else None
                 if number is not None and target is not None and _is_kernel(target, library):
-                    self.by_expression[expressions[number]] = kernel(_scope(target), target, is_template=True)
+                    self.by_expression[expressions[number]] = kernel(qualified_name(target), target, is_template=True)
             elif cursor.kind.name == "FUNCTION_DECL" and _is_kernel(cursor, library):
                 is_template = template_of(cursor, library) is not None
-                entry = kernel(scope, cursor, is_template)
+                entry = kernel(scope + cursor.spelling, cursor, is_template)
                 # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
                 key = entry.signature()
                 if key not in self.by_signature or all(entry.parameter_names(library)):
@@ -192,11 +190,11 @@ class SourceKernels:
         return written_parameters(self.library, (each for _, each in declarations(self._with_bodies().cursor, is_in(self._main))))
 
     def global_types(self, ptx: str) -> dict[str, list[Any]]:
-        """Return the types of the global variables of an image, if they are the compiler's."""
+        """Return the types of the global variables of a binary, if they are the compiler's."""
         return global_types(self._declarations, ptx.encode(), cuda_element_type) if self.is_complete else {}
 
     def lowered(self, expressions: Iterable[str], symbols: Iterable[str]) -> dict[str, str]:
-        """Return the symbol of each name expression among those of an image; "" for another one, such as that of a variable."""
+        """Return the symbol of each name expression among those of a binary; "" for another one, such as that of a variable."""
         by_signature = {signature_key(symbol): symbol for symbol in symbols}
         kernels = {each: self.by_expression.get(each) for each in expressions}
         return {each: by_signature.get(kernel.signature(), "") if kernel is not None else "" for each, kernel in kernels.items()}
@@ -245,26 +243,26 @@ def read_source(
     """
     library = load_libclang(SPEC, "CUDA C++")
     main = os.path.join(VIRTUAL_FOLDER, "program.cu")
-    prelude = os.path.join(VIRTUAL_FOLDER, _prelude.NAME)
+    head_path = os.path.join(VIRTUAL_FOLDER, prelude.NAME)
     appended = instance_variables(expressions)
     if preprocessed is not None:
         text, head = _restored(preprocessed.main), _RESTORED
         headers = {name: _restored(header) for name, header in preprocessed.headers.items()}
     else:
         text = source.text
-        headers = dict(_prelude.program_headers(text))
+        headers = dict(prelude.program_headers(text))
         for name in include_names(text):
             headers.setdefault(name, "")  # after a missing file libclang reports no further error
-        head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text) + _prelude.text(text + appended)
+        head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text) + prelude.text(text + appended)
     files = [
         (main, text + appended),
-        (prelude, head),
+        (head_path, head),
         *((os.path.join(_HEADERS, *name.split("/")), content) for name, content in headers.items() if _is_plain(name)),
     ]
     arguments = [*_LANGUAGE, "-nostdinc", "-undef"]
     # The functions of a preprocessed program have no attributes of the host and the device: clang overloads functions by them.
     arguments += ["-Xclang", "-fno-cuda-host-device-constexpr"] if preprocessed is not None else []
-    arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
+    arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", head_path]
 
     def parse(flags: int = 0) -> Any:
         return library.parse(main, arguments, files, kind="cuda", description=f"the CUDA C++ source {request.name}", options=flags)
@@ -272,13 +270,13 @@ def read_source(
     def parse_bodies() -> Any:
         # The functions of a preprocessed program are the host's, which no kernel calls.
         own = head.replace("__attribute__((global))", "") if preprocessed is not None else head
-        files[1] = (prelude, own)
+        files[1] = (head_path, own)
         unit = parse()
         names = {match[1] for each in unit.diagnostics if (match := _UNDECLARED.match(each.spelling))}
         if not names:
             return unit
         # clang drops a statement with an unknown name, such as threadIdx.
-        files[1] = (prelude, own + _STAND_IN + "".join(f"extern devmod_any {name};\n" for name in sorted(names)))
+        files[1] = (head_path, own + _STAND_IN + "".join(f"extern devmod_any {name};\n" for name in sorted(names)))
         return parse()
 
     def read() -> SourceKernels:
@@ -321,10 +319,3 @@ def _is_plain(name: str) -> bool:
 def _is_kernel(cursor: Any, library: Libclang) -> bool:
     pattern = template_of(cursor, library)
     return any(each.kind.name == "CUDAGLOBAL_ATTR" for of in (cursor, pattern) if of is not None for each in of.get_children())
-
-
-def _scope(cursor: Any) -> str:
-    parent = cursor.semantic_parent
-    if parent is None or parent.kind.name not in ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL"):
-        return ""
-    return _scope(parent) + (f"{parent.spelling}::" if parent.kind.name == "NAMESPACE" and parent.spelling else "")
