@@ -11,7 +11,7 @@ from itertools import count
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Capabilities, Once
+from devmod.backend import FEATURES, Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
@@ -403,20 +403,9 @@ def _images() -> Any:
     return _image
 
 
-#: The extensions of each feature, of which a device has one.
-_FEATURES = {
-    "fp16": ("cl_khr_fp16",),
-    "fp64": ("cl_khr_fp64", "cl_amd_fp64"),
-    "image_writes_3d": ("cl_khr_3d_image_writes",),
-    "int64_atomics": ("cl_khr_int64_base_atomics",),
-    "subgroup_size": ("cl_intel_required_subgroup_size",),
-    "subgroups": ("cl_khr_subgroups", "cl_intel_subgroups"),
-}
-
-
 def _features(handle: Any) -> frozenset[str]:
     extensions = set(handle.extensions.split())
-    features = {name for name, names in _FEATURES.items() if not extensions.isdisjoint(names)}
+    features = {name for name, feature in FEATURES.items() if not extensions.isdisjoint(feature.opencl)}
     if handle.image_support:
         features.add("images")
     if handle.version.startswith("OpenCL 2."):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from devmod import Origin
+from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
 from devmod.targets.opencl import SPEC
 from devmod_readers.spirv import read_imports, read_kernels, read_module
@@ -29,8 +30,6 @@ _VERSIONS = ("1.0", "1.4")
 #: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which SPIR-V does not allow.
 _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
 _SPACES = {"buffer": ("GLOBAL", "CONSTANT"), "local": ("LOCAL",), "scalar": ("PRIVATE",), "image": ("GLOBAL",), "sampler": ("PRIVATE",)}
-#: What a device must have for a capability, by its number.
-_NEEDS = {9: "fp16", 10: "fp64", 12: "int64_atomics", 13: "images", 14: "images", 15: "images", 58: "subgroups", 61: "subgroups"}
 
 
 def compile_il(
@@ -73,7 +72,7 @@ def compile_il(
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
     program.warn(warnings, frames=1)
-    needs = {_NEEDS[number] for number in module.capabilities if number in _NEEDS}
+    needs = {name for name, feature in FEATURES.items() if not set(feature.spirv).isdisjoint(module.capabilities)}
     kernels = {name: each.replace(needs=tuple(sorted({*each.needs, *needs}))) for name, each in kernels.items()}
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), f"{program.toolchain}, {reader}", options, source.sources)
