@@ -892,8 +892,8 @@ WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @comput
             "the interface of the webgpu function 'k' is invalid: argument 1 'x' has the place 3, expected a group below 8 and a binding up to 65535",
         ),
         (
-            create(WRITES, Interface([Param("x", "buffer", "uint32", "rw", (9, 0))])),
-            "the interface of the webgpu function 'k' is invalid: argument 1 'x' has the place (9, 0), expected a group below 8 and a binding up to 65535",
+            create(WRITES, Interface([Param("x", "buffer", "uint32", "rw", (0, 1 << 16))])),
+            "the interface of the webgpu function 'k' is invalid: argument 1 'x' has the place (0, 65536), expected a group below 8 and a binding up to 65535",
         ),
         (
             create(WRITES, Interface([Param("x", "local", "uint32")])),
@@ -916,8 +916,8 @@ WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @comput
             "the interface of the webgpu function 'k' is invalid: argument 1 'x' has the least size -1, expected a number of bytes",
         ),
         (
-            create(WRITES, Interface([], [Block((0, 0), 1 << 40)]), ()),
-            f"the interface of the webgpu function 'k' is invalid: block 0 has {1 << 40} bytes, expected 1 to {1 << 20}",
+            create(WRITES, Interface([], [Block((0, 0), 0)]), ()),
+            f"the interface of the webgpu function 'k' is invalid: block 0 has 0 bytes, expected 1 to {1 << 20}",
         ),
     ],
 )

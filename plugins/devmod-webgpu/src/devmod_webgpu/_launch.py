@@ -47,13 +47,12 @@ class WebGPULauncher(Launcher):
         #: The constants that are set: by their names in the source, and by the names that WebGPU uses.
         self._values: dict[str, bool | int | float] = {}
         self._constants: dict[str, bool | int | float] = {}
+        self._access: dict[tuple[int, int], str] = {}
         shader = reflected.get(info.name)
         if info.interface is None:
-            self.interface, access = tvm_interface(name, info, shader)
-            self._bindings = Bindings(name, info, self.interface, access)
+            self.interface, self._access = tvm_interface(name, info, shader)
             return
         self.interface = info.interface
-        self._bindings = Bindings(name, info, self.interface, {})
         block = info.interface.block
         if block is not None and shader is not None and shader.block is not None and block != shader.block:
             raise FormatError(
@@ -81,13 +80,14 @@ class WebGPULauncher(Launcher):
         return [number for number in buffers if self.interface.params[number].at in read]
 
     def kernel(self, device: WebGPUDevice) -> WebGPUKernel:
+        bindings = Bindings(self._name, self._info, self.interface, self._access)
         constants = None if self.unset_constants else self._constants
         kernel_type = WebGPUKernel
         if any(param.kind in ("image", "sampler") for param in self.interface.params):
             from devmod_webgpu._image_kernel import ImageKernel
 
             kernel_type = ImageKernel
-        return kernel_type(self._name, self._info, self.interface, self._bindings, self._text, self._compile, device, constants)
+        return kernel_type(self._name, self._info, self.interface, bindings, self._text, self._compile, device, constants)
 
     def specialize(self, constants: Mapping[str, object]) -> WebGPULauncher:
         new = specialize_constants("webgpu", self._name, self.interface, constants)
