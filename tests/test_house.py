@@ -229,7 +229,6 @@ TAKEN = {
     "_values.param.numpy_dtype",
     "_values.param.struct_dtype",
     "_values.info.block_text",
-    "_values.info.unmet_needs",
     "_values.param.kind_text",
     "_values.param.type_text",
     "_values.tags.DIMENSIONS",

@@ -138,6 +138,17 @@ def test_the_browser_has_the_launch_tags() -> None:
     assert {*flags, shared} == tags._KNOWN - tags.DIMENSIONS.keys()
 
 
+def test_the_documents_have_the_tables_of_features_and_limits() -> None:
+    from devmod.backend import FEATURES, LIMITS
+
+    def names(page: str, heading: str) -> set[str]:
+        table = (ROOT / "docs" / page).read_text().partition(heading)[2].partition("\n\n")[0]
+        return {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+
+    assert names("devices.md", "| name | meaning |\n|---|---|\n") == set(FEATURES)
+    assert names("backend.md", "| name | limits | unit |\n|---|---|---|\n") == set(LIMITS)
+
+
 def test_no_file_names_a_machine_or_a_registry_host() -> None:
     process = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if process.returncode:

@@ -697,7 +697,7 @@ def test_a_size_of_subgroups_that_the_device_does_not_have(device: Any, monkeypa
     )
     monkeypatch.setattr(device, "subgroup_sizes", ())
     assert refused(lambda: required(32)["k"], devmod.DeviceNotFoundError) == (
-        f"the vulkan function 'k' requires subgroups of 32 threads, but {device} cannot be required to have a size (missing "
+        f"the vulkan function 'k' needs subgroups of 32 threads, but {device} cannot be required to have a size (missing "
         "feature: subgroupSizeControl)"
     )
     assert devmod.bundle(required(32), compiled(SIZES, target="vulkan -arch=vulkan1.1"))["k"]  # a bundle skips the candidate

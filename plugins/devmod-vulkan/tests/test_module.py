@@ -269,7 +269,7 @@ N = Param("n", "scalar", "int32", at=(0, 0))
         (
             "maxBoundDescriptorSets",
             lambda most: add_info_with(Param("d", "buffer", at=(most, 0)), N),
-            lambda most: f"uses descriptor set {most}",
+            lambda most: f"uses {most + 1}",
         ),
         (
             "maxPerStageDescriptorStorageBuffers",

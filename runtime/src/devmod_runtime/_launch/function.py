@@ -19,9 +19,9 @@ from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
-from devmod._values.info import block_text, unmet_needs
+from devmod._values.info import block_text
 from devmod._values.param import type_text
-from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
+from devmod.backend import Once, constants_of, environment_text, escape, fits, requirements, tag_problem
 from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
@@ -598,7 +598,7 @@ class Function(ProcessLocal):
         return kernel
 
     def _build(self, device: Device) -> Kernel:
-        if problem := unmet_needs(self._signature.interface, device):
+        if problem := fits(requirements(self._signature.interface), device.capabilities):
             raise DeviceNotFoundError(f"{self.label} {problem}", kind=self._launcher.kind, function=self.name)
         return self._launcher.kernel(device)
 

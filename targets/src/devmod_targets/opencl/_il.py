@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from devmod import Origin
+from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
 from devmod.targets.opencl import SPEC
 from devmod_readers.spirv import read_imports, read_kernels, read_module
@@ -34,8 +35,6 @@ _OUTPUT = [
     *("-Xclang", "-mlink-builtin-bitcode", "-Xclang", "definitions.bc"),
 ]
 _SPACES = {"buffer": ("GLOBAL", "CONSTANT"), "local": ("LOCAL",), "scalar": ("PRIVATE",), "image": ("GLOBAL",), "sampler": ("PRIVATE",)}
-#: What a device must have for a capability, by its number.
-_NEEDS = {9: "fp16", 10: "fp64", 12: "int64_atomics", 13: "images", 14: "images", 15: "images", 58: "subgroups", 61: "subgroups"}
 
 
 def compile_il(
@@ -78,7 +77,7 @@ def compile_il(
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
     program.warn(warnings, frames=1)
-    needs = {_NEEDS[number] for number in module.capabilities if number in _NEEDS}
+    needs = {name for name, feature in FEATURES.items() if not set(feature.spirv).isdisjoint(module.capabilities)}
     kernels = {name: each.replace(needs=tuple(sorted({*each.needs, *needs}))) for name, each in kernels.items()}
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), f"{program.toolchain}, {reader}", options, source.sources)
