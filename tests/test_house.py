@@ -138,7 +138,6 @@ def test_a_part_of_the_runtime_imports_the_parts_below_it_alone(name: str) -> No
 STARTS = {
     "devmod.worker",
     "devmod_conformance._process",
-    "devmod_conformance.checks",  # for tests of backends
     "devmod_hexagon._transport",
     "devmod_host._driver",
     "devmod_opencl._linker",
@@ -158,10 +157,7 @@ def test_processes_are_started_in_few_modules_that_search_no_current_folder() ->
     assert (
         modules_with(r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)\(|\bos\.(?:exec|spawn|posix_spawn|system|popen)\w*\(") == STARTS
     )
-    assert modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool") == {
-        "devmod.worker",
-        "devmod_conformance.checks",
-    }
+    assert modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool") == {"devmod.worker"}
     assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import code_of
 
 import devmod
-from devmod_conformance.checks import code_of
 from devmod_simulators import rdna3
 from devmod_simulators.ptx import run_ptx
 

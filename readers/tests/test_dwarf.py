@@ -6,9 +6,9 @@ import struct
 from pathlib import Path
 
 import pytest
+from backend_checks import check_error
 
 import devmod
-from devmod_conformance.checks import check_error
 from devmod_readers.dwarf import read_functions
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import merge_declared

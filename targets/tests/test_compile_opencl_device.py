@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from backend_checks import code_of
 from opencl_calls import CALLS, IMAGE_CALLS, kernel_of
 
 import devmod
-from devmod_conformance.checks import code_of
 from devmod_targets.opencl.device._definitions import GROUPS
 
 ROOT = Path(__file__).resolve().parents[2]
