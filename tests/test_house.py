@@ -137,7 +137,6 @@ def test_a_part_of_the_runtime_imports_the_parts_below_it_alone(name: str) -> No
 #: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a stranger.
 STARTS = {
     "devmod.worker",
-    "devmod_conformance._process",
     "devmod_hexagon._transport",
     "devmod_host._driver",
     "devmod_opencl._linker",
