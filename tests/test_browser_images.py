@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 
 import devmod
 from devmod import Param
-from devmod_conformance.checks import sample_image
 from devmod_runtime import IMAGE_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent

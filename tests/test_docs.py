@@ -24,7 +24,6 @@ import devmod.interop.tvm
 import devmod.plugins
 import devmod.worker
 import devmod_conformance
-import devmod_conformance.checks
 import devmod_readers.amdgpu
 import devmod_readers.elf
 import devmod_readers.nvidia
@@ -86,7 +85,6 @@ PUBLIC = (
     devmod_readers.spirv,
     devmod_readers.wgsl,
     devmod_conformance,
-    devmod_conformance.checks,
 )
 
 

@@ -152,8 +152,6 @@ def test_nothing_of_a_call_imports_the_tools_of_the_runtime() -> None:
 #: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a stranger.
 STARTS = {
     "devmod.worker",
-    "devmod_conformance._process",
-    "devmod_conformance.checks",  # for tests of backends
     "devmod_hexagon._transport",
     "devmod_host._driver",
     "devmod_opencl._linker",
@@ -173,10 +171,7 @@ def test_processes_are_started_in_few_modules_that_search_no_current_folder() ->
     assert (
         modules_with(r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)\(|\bos\.(?:exec|spawn|posix_spawn|system|popen)\w*\(") == STARTS
     )
-    assert modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool") == {
-        "devmod.worker",
-        "devmod_conformance.checks",
-    }
+    assert modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool") == {"devmod.worker"}
     assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
 
 

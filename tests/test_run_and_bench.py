@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device
 from distributions import install
 from interruptible import HANGS, interruptible_python
 from PIL import Image
 
 import devmod
 from devmod._cli import main
-from devmod_conformance.checks import first_device
 
 CL = """
 __kernel void saxpy(__global float *y, __global const float *x, float a, uint n) {

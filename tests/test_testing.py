@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_python
 from pages import blocks
 
 import devmod
 from devmod.testing import assert_kernel
-from devmod_conformance.checks import run_python
 
 SOURCE = """
 kernel void scale(global float *y, global const float *x, float v) { y[get_global_id(0)] = v * x[get_global_id(0)]; }

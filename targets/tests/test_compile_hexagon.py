@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import check_error
 from two_folders import origin_in_two_folders
 
 import devmod
 from devmod import FunctionInfo
-from devmod_conformance.checks import check_error
 from devmod_targets.authoring.zig import find_zig
 
 TARGET = "hexagon -arch=v66"

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from backend_checks import check_error
 
 import devmod
 from devmod._cli import main
-from devmod_conformance.checks import check_error
 from devmod_targets.build import ManifestError, plan_of, read_manifest
 
 OPENCL = 'targets = ["opencl"]\n'

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_in_threads, run_python
 from cuda_kernels import ADD, add_info, adder
 from ptx_sources import ptx_of
 from standin_cuda import child_environment
@@ -17,7 +18,6 @@ from standin_cuda import child_environment
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import find_spec
-from devmod_conformance.checks import run_in_threads, run_python
 
 FORMATS = ["cuda", "ptx", "cubin", "fatbin"]
 GLOBALS = """

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance.checks import sample_image
 from devmod_runtime import IMAGE_FORMATS
 
 TYPES = {"1d": ((7,), 0), "2d": ((7, 5), 0), "3d": ((7, 5, 3), 0), "1d_array": ((7,), 4), "2d_array": ((7, 5), 4)}

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_in_threads, run_python
 from hip_modules import ADD, ADD_INFO, GLOBALS, WHAT, code_object, create, error_of, loads, module_of, run_add
 from standin_rocm import child_environment
 
 import devmod
 from devmod import FunctionInfo
-from devmod_conformance.checks import run_in_threads, run_python
 
 __all__ = ["loads"]
 #: ELF headers: the machine, the OS ABI and its version.

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 from vulkan_kernels import compiled, fresh, kernel, packed, shader, words
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance.checks import sample_image
 from devmod_readers.spirv._reflect import IMAGE_FORMATS as SPIRV_FORMATS
 from devmod_runtime import IMAGE_FORMATS
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 from webgpu_shaders import function
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance.checks import sample_image
 from devmod_runtime import IMAGE_FORMATS
 
 SAMPLE = """

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_calls, check_foreign_events, check_scalar, check_streams, host_arrays, run_python
 from tvm_vectors import check_matmul, check_vadd, only_function
 from webgpu_shaders import ADD, adder, function
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance.checks import check_calls, check_foreign_events, check_scalar, check_streams, host_arrays, run_python
 
 
 @pytest.fixture
@@ -732,7 +732,7 @@ def test_no_adapter(device: Any) -> None:
 
 TWO_DEVICES = """
 import devmod
-from devmod_conformance.checks import check_two_devices
+from backend_checks import check_two_devices
 from devmod_webgpu import _driver
 _driver._LAST = ()
 from webgpu_shaders import adder

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import check_two_devices, run_python
 from vendor import Vendor
 
 import devmod
 from devmod.backend import fits, requirements
-from devmod_conformance.checks import check_two_devices, run_python
 from devmod_simulators import StandinDriver
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="fork and libcuda.so.1 exist on POSIX alone")
@@ -69,7 +69,7 @@ if "retain_primary_context" in vendor.first_use:
 
 TWO_DEVICES = """
 from foreign_arrays import Tensor
-from devmod_conformance.checks import check_two_devices
+from backend_checks import check_two_devices
 import numpy as np
 first, second = (devmod.device(kind, number) for number in (0, 1))
 add = vendor.kernels()["add"]

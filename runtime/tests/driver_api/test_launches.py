@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_calls, check_error, check_scalar
 from vendor import DIMENSIONS, Vendor, launch_error
 
 import devmod
 from devmod import FunctionInfo, Interface, Member, Param
-from devmod_conformance.checks import check_calls, check_error, check_scalar
 from devmod_simulators import StandinDriver
 
 X = Param("x", "buffer", "int32", "rw")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from backend_checks import check_error
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance.checks import check_error
 
 PARAMS = [
     Param("x", "buffer", "float32", "rw", pack=("count:uint32", "ptr:handle")),

@@ -8,69 +8,34 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import devmod
 from devmod import Device, Event, Function, Module
 from devmod.backend import payload_of
-from devmod_conformance._row import require
-from devmod_conformance._rows._tools import import_numpy
+from devmod_conformance._rows._tools import run_in_threads as run_in_threads
 from devmod_conformance._sampling import sample_image as sample_image
 from devmod_conformance._sampling import texel_values as texel_values
 
-_T = TypeVar("_T")
-
-
-def run_in_threads(work: Callable[[_T], object], arguments: Iterable[_T], timeout: float | None = None) -> list[Any]:
-    """Call a function with each argument, in a thread each. All threads start together.
-
-    Returns
-    -------
-    list
-        What each call returned, or the exception that it raised, in the order of the arguments.
-
-    Raises
-    ------
-    AssertionError
-        The threads do not end within `timeout` seconds.
-    """
-    values = list(arguments)
-    results: list[Any] = [None] * len(values)
-    start = threading.Barrier(len(values))
-
-    def run(number: int) -> None:
-        start.wait()
-        try:
-            results[number] = work(values[number])
-        except BaseException as error:  # noqa: BLE001 - it is the result
-            results[number] = error
-
-    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(values))]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + (timeout or 0)
-    for thread in threads:
-        thread.join(None if timeout is None else max(0.0, end - time.monotonic()))
-    require(not any(thread.is_alive() for thread in threads), f"{len(values)} threads that run at the same time do not end")
-    return results
-
 
 def run_python(program: str, *options: str, **environment: str) -> str:
-    """Run a program in a new Python process and return its standard output.
+    """Run a program, which may import this module, in a new Python process and return its standard output.
 
     Raises
     ------
     AssertionError
         The process failed; the message is its standard error.
     """
-    process = subprocess.run(  # noqa: S603 - this interpreter
+    path = (environment.get("PYTHONPATH", os.environ.get("PYTHONPATH")), str(Path(__file__).parent))
+    process = subprocess.run(
         [sys.executable, "-P", *options, "-c", program],
         capture_output=True,
         text=True,
-        env={**os.environ, **environment},
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(filter(None, path))},
         check=False,
         timeout=600,
     )
@@ -91,13 +56,11 @@ def first_device(kind: str) -> Device:
 
 def host_arrays(size: int = 64) -> tuple[Any, Any, Any]:
     """Return host arrays for `a`, `b` and `c` of the kernel `add`: 0, 1, 2, …; ones; zeros."""
-    np = import_numpy()
     return np.arange(size, dtype="float32"), np.ones(size, "float32"), np.zeros(size, "float32")
 
 
 def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) -> None:
     """Check that ``call(x, value)`` sets each element of `x` to `value`, for the extremes of a dtype."""
-    np = import_numpy()
     info = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
     for value in (info.max, info.min, 7):
         x = np.zeros(size, dtype)
@@ -107,7 +70,6 @@ def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) 
 
 def check_streams(device: Device, add: Function, *, timed: bool = True, **shape: Any) -> None:
     """Check the order of two streams, and times of events and launches. With ``timed=False`` the device has no times of events."""
-    np = import_numpy()
     a, b, c = make_arrays(device)
     first, second = device.stream(), device.stream()
     before = first.record()
@@ -131,7 +93,6 @@ def check_streams(device: Device, add: Function, *, timed: bool = True, **shape:
 
 def check_calls(device: Device, add: Function, **block: Any) -> None:
     """Check calls by name and by the number of threads, prepared launches of them, and the current stream. `block` may have the block."""
-    np = import_numpy()
     config = add.launch_config(threads=100, **block)
     size = config.block[0]
     if (config.grid, config.block[1:]) != ((-(-100 // size), 1, 1), (1, 1)):
@@ -179,7 +140,6 @@ def check_calls(device: Device, add: Function, **block: Any) -> None:
 
 def check_deleted_streams(device: Device, add: Function, **shape: Any) -> None:
     """Check that a copy to the host waits for launches in streams that are deleted."""
-    np = import_numpy()
     a, b, c = make_arrays(device)
     for _ in range(3):
         c.copy_from(np.zeros(64, "float32"))
@@ -216,7 +176,6 @@ def check_foreign_events(device: Device) -> None:
 
 def check_two_devices(add: Function, first: Device, second: Device, **shape: Any) -> None:
     """Check that one function serves two devices, and that a launch refuses arrays of both."""
-    np = import_numpy()
     wanted = np.arange(64, dtype="float32") + 1
     for device in (second, first, second):
         a, b, c = make_arrays(device)
@@ -278,14 +237,11 @@ def _check_seconds(seconds: float) -> None:
         raise AssertionError(f"a time is {seconds} seconds; expected more than 0 and less than 1000")
 
 
-# -- Checks of arrays that the tests of several backends share: copies, views, and too little memory.
-#
-# A backend brings its device and its kernel `add`, as in `devmod_conformance.checks`.
+# -- arrays: copies, views, and too little memory
 
 
 def check_copies(device: Device, add: Function, **shape: Any) -> None:
     """Check copies between arrays and with the host, and that they are in the order of a stream."""
-    np = import_numpy()
     a, b, c = make_arrays(device)
     ones, wide = np.ones(64, "float32"), np.zeros((64, 2), "float32")
     # A copy over memory that a queued launch still reads: the launch reads the old elements.
@@ -329,7 +285,6 @@ def check_copies(device: Device, add: Function, **shape: Any) -> None:
 
 def check_new_arrays(device: Device, delay: Callable[[], object]) -> None:
     """Check that another stream may use a new array at once. `delay` queues a slow launch in the default stream."""
-    np = import_numpy()
     stream, ones = device.stream(), np.ones(1 << 12, "float32")
     for expected in (0, 1):
         delay()
@@ -342,7 +297,6 @@ def check_new_arrays(device: Device, delay: Callable[[], object]) -> None:
 
 def check_views(device: Device, add: Function, **shape: Any) -> None:
     """Check views of a part of an array: as arguments, in copies, and which of them are refused."""
-    np = import_numpy()
     step = max(device.limits["view_alignment"] // 4, 64)
     host = np.arange(3 * step + 64, dtype="float32")
     root, b, c = device.from_numpy(host), make_arrays(device)[1], device.zeros(2 * step, "float32")
@@ -404,7 +358,7 @@ def check_memory_error(device: Device, add: Function, nbytes: int, reason: str, 
         else:
             raise AssertionError(f"nothing was raised for an array of {nbytes} bytes; expected DeviceMemoryError")
         add(a, b, c, 64, **shape)
-        import_numpy().testing.assert_array_equal(c.numpy(), import_numpy().arange(64) + 1)
+        np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
 
 
 def _reach(event: Event | None) -> None:
