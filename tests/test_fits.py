@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device
 
 import devmod
 from devmod.backend import FEATURES, Capabilities
-from devmod_conformance.checks import first_device
 from devmod_runtime import IMAGE_FORMATS
 
 WGSL = """{head}@group(0) @binding(0) var<storage, read_write> y: array<f32>;

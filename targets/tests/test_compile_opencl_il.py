@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from backend_checks import code_of
 from opencl_calls import CALLS, kernel_of
 
 import devmod
-from devmod_conformance.checks import code_of
 
 AXPY = (
     "kernel void axpy(global float *y, global const float *x, float a, int n) { int i = get_global_id(0); if (i < n) y[i] += a * x[i]; }\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from backend_checks import check_error
 
 import devmod
-from devmod_conformance.checks import check_error
 
 STORED = Path(__file__).with_name("opencl_c.devmod")
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import code_of
 
 import devmod
 

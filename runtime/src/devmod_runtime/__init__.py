@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.arguments import Argument as Argument
     from devmod_runtime._launch.arguments import block_packer as block_packer
     from devmod_runtime._launch.arguments import write_access as write_access
-    from devmod_runtime._launch.constants import SetConstant as SetConstant
-    from devmod_runtime._launch.constants import specialize_constants as specialize_constants
     from devmod_runtime._launch.function import Function as Function
     from devmod_runtime._launch.function import Launch as Launch
     from devmod_runtime._launch.launcher import Kernel as Kernel
     from devmod_runtime._launch.launcher import LaunchConfig as LaunchConfig
     from devmod_runtime._launch.launcher import Launcher as Launcher
+    from devmod_runtime._launch.pipeline_constants import SetConstant as SetConstant
+    from devmod_runtime._launch.pipeline_constants import specialize_constants as specialize_constants
     from devmod_runtime._leases import Lease as Lease
     from devmod_runtime._leases import Pool as Pool
     from devmod_runtime._leases import lend as lend
@@ -108,7 +108,7 @@ _HOME = {
     "RENDER_NODES": "_libraries",
     "RuntimeModule": "_module",
     "Sampler": "_device.image",
-    "SetConstant": "_launch.constants",
+    "SetConstant": "_launch.pipeline_constants",
     "Stream": "_device.stream",
     "Trial": "_trial",
     "Verification": "tools.verify",
@@ -138,7 +138,7 @@ _HOME = {
     "set_compiler": "_compilers",
     "source_constants": "_programs",
     "source_text": "_module",
-    "specialize_constants": "_launch.constants",
+    "specialize_constants": "_launch.pipeline_constants",
     "specialize_source": "_programs",
     "verify": "tools.verify",
     "wait_interruptibly": "_uninterrupted",

@@ -274,7 +274,7 @@ def tree_of(
         return _module_of(entry, number, read, place, kinds, index)
 
     if bytes(index[2:8]) == b"lookup" and sys.byteorder == "little":
-        from devmod._formats.lookup import IndexedBundle
+        from devmod._formats.function_table import IndexedBundle
 
         return _with_agreements(IndexedBundle(index, available, place, version, make, kinds), index)
     roots, entries = read_index(index, available, place, version)

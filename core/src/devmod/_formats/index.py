@@ -145,7 +145,7 @@ class Unpacking:
 #   12   4   u32 length of the index
 #   16   32  SHA-256 of the index
 #   48       the index, one msgpack map:
-#              lookup   the table of `devmod._formats.lookup`, which a reader may ignore
+#              lookup   the table of `devmod._formats.function_table`, which a reader may ignore
 #              calls    map of function to array: `devmod._modules.agreement` reads it
 #              roots    array of numbers of modules; several roots are the candidates of a `bundle`
 #              modules  array of maps; the number of a module is its position:

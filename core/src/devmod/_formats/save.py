@@ -11,8 +11,8 @@ from itertools import chain
 from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
 from devmod._formats.blobs import level_of, library_text, pack_sources, too_many_values
+from devmod._formats.function_table import MIN_MODULES, pack_table
 from devmod._formats.index import Entry, Unpacking
-from devmod._formats.lookup import MIN_MODULES, pack_table
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, pack, pack_each, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements

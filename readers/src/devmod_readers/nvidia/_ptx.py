@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from devmod.errors import FormatError
-from devmod_readers.closure import users_of
 from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
+from devmod_readers.uses import users_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import struct
 from functools import reduce
 
 from devmod.backend import PipelineConstant
-from devmod_readers.closure import bits
 from devmod_readers.spirv._module import error
+from devmod_readers.uses import bits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

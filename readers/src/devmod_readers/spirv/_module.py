@@ -10,7 +10,7 @@ import sys
 from array import array
 
 from devmod.errors import FormatError
-from devmod_readers.closure import bits, closure
+from devmod_readers.uses import bits, transitive_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class SpirvModule:
         if self._used_variables is None:  # computed once: a thousand entry points may call the same thousands of functions
             numbers = {variable: index for index, variable in enumerate(self.variables)}
             own_bits = {function: sum(1 << numbers[variable] for variable in variables) for function, variables in self.uses.items()}
-            self._used_variables = closure(own_bits, self.calls)
+            self._used_variables = transitive_parts(own_bits, self.calls)
             self._listed = list(self.variables)
         variables = {self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))}
         return variables & entry.interface if self.version >= (1, 4) else variables

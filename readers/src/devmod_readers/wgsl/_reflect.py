@@ -7,7 +7,6 @@ import re
 from devmod import Param
 from devmod.backend import FEATURES, PipelineConstant
 from devmod.errors import CompileError, list_names
-from devmod_readers.closure import bits, closure
 from devmod_readers.reflection import (
     MAX_ARGUMENTS,
     BlockMember,
@@ -18,6 +17,7 @@ from devmod_readers.reflection import (
     describe_members,
     reflected_function,
 )
+from devmod_readers.uses import bits, transitive_parts
 from devmod_readers.wgsl._parse import parse
 from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_readers.wgsl._tokens import Source
@@ -96,7 +96,7 @@ class _Reader:
             if each.kind == "override" or (each.kind == "var" and ("binding" in each.attributes or each.words[:1] == ["workgroup"]))
         ]
         bits = dict.fromkeys(module.declared, 0) | {each.name: 1 << number for number, each in enumerate(self._parts)}
-        self._used_parts = closure(bits, {name: each.uses for name, each in module.declared.items()})
+        self._used_parts = transitive_parts(bits, {name: each.uses for name, each in module.declared.items()})
 
     def entries(self) -> dict[str, ReflectedFunction]:
         self._check_extensions()

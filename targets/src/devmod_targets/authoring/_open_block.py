@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from devmod_readers.closure import closure
+from devmod_readers.uses import transitive_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def open_functions(text: str) -> set[str]:
         bad = any("##" in body for body in bodies) or any(_FORBIDDEN.fullmatch(word) for word in words)
         own_flags[name] = _BAD if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls) else 0
         uses[name] = words
-    reachable = closure(own_flags, uses)
+    reachable = transitive_parts(own_flags, uses)
     open_names = {name for name in functions - macros if not reachable[name]}
     # A macro may name a function: ``#define NAME scale``. Nothing else in the text may have that name, in another branch of a condition.
     if not any(reachable[macro] for macro in macros & functions):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from devmod_readers.closure import closure
+from devmod_readers.uses import transitive_parts
 from devmod_targets.authoring.clang import lane_type, type_kind
 
 TYPE_CHECKING = False
@@ -118,7 +118,7 @@ class _Casts:
 
     def written_places(self) -> set[_Place]:
         """Return the parameters and variables whose pointers reach a cast that removes const."""
-        return {place for place, flag in closure(self._flags, self._uses).items() if flag}
+        return {place for place, flag in transitive_parts(self._flags, self._uses).items() if flag}
 
     def _pass(self, value: Any, target: _Place) -> None:
         for place in self._origins(value):

@@ -6,8 +6,8 @@ import re
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
-from devmod_readers.closure import users_of
 from devmod_readers.reflection import ReflectedFunction
+from devmod_readers.uses import users_of
 from devmod_targets._text import split_arguments
 
 TYPE_CHECKING = False

@@ -370,7 +370,7 @@ class _Build:
         try:
             save_bundle(self._plan, modules, self._output, self._within)
         except FormatError as error:
-            from devmod_targets.build.spelling import bundle_text
+            from devmod_targets.build.error_texts import bundle_text
 
             error.args = (bundle_text(str(error), built),)
             raise

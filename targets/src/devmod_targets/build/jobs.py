@@ -155,7 +155,7 @@ def _failed(error: Exception, kernel: str) -> Outcome:
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     elif isinstance(error, DevmodError):
-        from devmod_targets.build.spelling import in_manifest
+        from devmod_targets.build.error_texts import in_manifest
 
         text = in_manifest(error, kernel)
     else:

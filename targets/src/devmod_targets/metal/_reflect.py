@@ -16,8 +16,8 @@ from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
-from devmod_readers.closure import bits, closure
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
+from devmod_readers.uses import bits, transitive_parts
 from devmod_targets._text import header_text
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.c_functions import declarations, is_in, record_members
@@ -629,7 +629,7 @@ class Names:
     def used_parts(self, parts: Sequence[str]) -> dict[str, int]:
         """Return for each name the parts that it uses: bit n is set for the n-th of `parts`."""
         bits = dict.fromkeys(self._spans, 0) | {name: 1 << number for number, name in enumerate(parts)}
-        return closure(bits, {name: self._words_in(name) for name in self._spans})
+        return transitive_parts(bits, {name: self._words_in(name) for name in self._spans})
 
     def _words_in(self, name: str) -> frozenset[str]:
         return frozenset(word for start, end in self._spans[name] for word in _IDENTIFIER.findall(self._text[start:end]))

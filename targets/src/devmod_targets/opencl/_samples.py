@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from devmod_readers.closure import closure
+from devmod_readers.uses import transitive_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def read_samples(library: Libclang, definitions: Iterable[Any], text: str) -> di
                     uses.setdefault(place, set()).add((callee.get_usr(), position))
     if named != {bit for value in parts.values() for bit in _NAMES if value & bit}:
         return {}
-    reached = closure(parts, uses)
+    reached = transitive_parts(parts, uses)
     return {(functions[identity], number): _NAMES[value] for (identity, number), value in reached.items() if value in _NAMES}
 
 

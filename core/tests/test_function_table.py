@@ -14,7 +14,7 @@ import pytest
 from stored import file_of
 
 import devmod
-from devmod._formats.lookup import MIN_MODULES, IndexedBundle, pack_table
+from devmod._formats.function_table import MIN_MODULES, IndexedBundle, pack_table
 from devmod._formats.wire import array_header
 from devmod._util.digest import sha256_of
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     _Name = TypeVar("_Name", bound=Hashable)
 
 
-def closure(parts: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]) -> dict[_Name, int]:
+def transitive_parts(parts: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]) -> dict[_Name, int]:
     """Return for each declaration the bits of its own parts and of all parts that it uses indirectly.
 
     Declarations in a cycle have the same parts (Tarjan's algorithm, without recursion).
@@ -77,7 +77,7 @@ def users_of(names: Set[str], identifiers: Mapping[str, Set[str]]) -> set[str]:
     """
     own = {function: int(not found.isdisjoint(names)) for function, found in identifiers.items()}
     calls = {function: found & own.keys() for function, found in identifiers.items()}
-    return {function for function, is_user in closure(own, calls).items() if is_user}
+    return {function for function, is_user in transitive_parts(own, calls).items() if is_user}
 
 
 def _close(component: list[_Name], name: _Name, low: dict[_Name, int], reached: dict[_Name, int]) -> None:
