@@ -192,6 +192,9 @@ def test_the_code_object_has_the_limits_of_its_kernels(kernels: devmod.Module) -
         (16, 8, "by_value"),
     ]
     assert entries["axpy"].symbol == "axpy.kd"
+    memory = {name: info.interface.extra.get("workgroup_memory") for name, info in kernels.functions.items() if info.interface is not None}
+    assert memory["softmax"] == read_code_object(code_of(kernels))["softmax"].shared_bytes > 0
+    assert memory["axpy"] is None
 
 
 @pytest.mark.parametrize("damage", [lambda code: code[:50], lambda code: b"MZ" + code[2:], lambda code: code[: len(code) // 2]])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import run_in_threads, run_python
+from backend_checks import code_of, run_in_threads, run_python
 from hip_modules import ADD, ADD_INFO, GLOBALS, WHAT, code_object, create, error_of, loads, module_of, run_add
 from standin_rocm import child_environment
 
@@ -254,6 +254,23 @@ def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, 
     words = {209: "no binary for gpu", 2: "out of memory"}[code]
     assert type(error) is kind
     assert text.format(device=device, words=words) in str(error)
+
+
+@pytest.mark.row("R40")
+def test_shared_memory_over_the_limit_is_known_before_the_load(device: Any, loads: list[bytes]) -> None:
+    limit = device.limits["max_shared_memory_per_block"]
+    module = module_of('extern "C" __global__ void k(float *y) { __shared__ float t[256]; t[threadIdx.x] = y[0]; y[1] = t[1]; }')
+    info = module.functions["k"]
+    assert info.interface is not None
+    assert info.interface.extra["workgroup_memory"] == 1024
+    larger = info.replace(interface=info.interface.replace(extra={"workgroup_memory": limit + 1}))
+    error = error_of(create(code_of(module), {"k": larger}), "k")
+    assert type(error) is devmod.DeviceNotFoundError
+    assert str(error) == (
+        f"the rocm function 'k' cannot run on {device}: its max_shared_memory_per_block is {limit}, but the kernel uses {limit + 1} bytes "
+        "of shared memory"
+    )
+    assert loads == []
 
 
 def test_a_code_object_that_is_newer_than_the_driver(card_of: Any, standin: Any) -> None:

@@ -31,8 +31,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod import Block, Member, Param
-from devmod.backend import FEATURES, Value
 from devmod.backend import PipelineConstant as PipelineConstant
+from devmod.backend import Value
 from devmod.errors import CompileError, FormatError, list_names
 
 TYPE_CHECKING = False
@@ -232,8 +232,12 @@ class ReflectedFunction(Value):
         subgroup: int | None = None,
     ) -> None:
         needs = tuple(needs)
-        if unknown := [name for name in needs if name not in FEATURES]:
-            raise FormatError(f"the function {symbol!r} needs {list_names(unknown)}; expected names of features: {list_names(FEATURES)}")
+        if needs:
+            from devmod.backend import FEATURES  # a runtime that reflects few functions with needs does not load the table
+
+            if unknown := [name for name in needs if name not in FEATURES]:
+                expected = list_names(FEATURES)
+                raise FormatError(f"the function {symbol!r} needs {list_names(unknown)}; expected names of features: {expected}")
         self._set(
             symbol=symbol,
             types=tuple(types),

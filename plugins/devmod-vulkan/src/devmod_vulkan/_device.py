@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from functools import cached_property
 
 from devmod import Device, Event, Stream
 from devmod.backend import Capabilities, ConversionError, Once, environment_text
@@ -75,9 +76,13 @@ class VulkanDevice(Device):
         self.memory = physical.memory
         self.arch = physical.arch
         self.limits = physical.limits
-        self.features = _features.needs_met(physical.features)
         self.subgroup_sizes = physical.subgroup_sizes
         self._once = Once()
+
+    @cached_property
+    def features(self) -> frozenset[str]:  # type: ignore[override]
+        """What the device has of what functions may need. Few functions need anything."""
+        return _features.needs_met(self.physical.features)
 
     @property
     def logical(self) -> Logical:

@@ -5,8 +5,6 @@ The tables name the features that a device is opened with, and those without whi
 
 from __future__ import annotations
 
-from devmod.backend import FEATURES
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -118,6 +116,8 @@ def has(capability: int, features: Collection[str]) -> bool:
 
 def needs_met(features: Collection[str]) -> frozenset[str]:
     """Return the names of the needs (`devmod.Interface.needs`) that a device with these features meets. Each device has images."""
+    from devmod.backend import FEATURES
+
     met = {name for name, feature in FEATURES.items() if any(has(capability, features) for capability in feature.spirv)}
     return frozenset(("images", "image_writes_3d", *met))
 

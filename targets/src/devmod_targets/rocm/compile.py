@@ -172,8 +172,13 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     if reflected is not None:
         tags = (DYNAMIC_SHARED_MEMORY,)  # a binary does not contain this
         waves = {name: kernel.wave for name, kernel in kernels.items() if has_host}
+        memory = {name: {"workgroup_memory": kernel.shared_bytes} for name, kernel in kernels.items() if kernel.shared_bytes}
         reflected = {
-            name: each.replace(tags=tags if each.symbol in dynamic else each.tags, subgroup=waves.get(each.symbol))
+            name: each.replace(
+                tags=tags if each.symbol in dynamic else each.tags,
+                subgroup=waves.get(each.symbol),
+                extra={**each.extra, **memory.get(each.symbol, {})},
+            )
             for name, each in reflected.items()
         }
     fmap = _fmap(request, kernels, reflected)
