@@ -126,7 +126,7 @@ ROOMS = {
     "_device": {"_fork"},
     "_trial": set(),
     "_launch": {"_device", "_fork"},
-    "_module": {"_compilers", "_launch"},
+    "_module": {"_compilers", "_device", "_launch"},
     "_programs": {"_launch", "_module"},
 }
 
@@ -207,6 +207,7 @@ TAKEN = {
     "_plugins.hooks",
     "_plugins.hooks.call",
     "_plugins.registry",
+    "_plugins.registry.local_kinds",
     "_util.atomic.replacing",
     "_util.buffers.read_only_view",
     "_util.html.html_table",

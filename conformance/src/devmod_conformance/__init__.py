@@ -41,12 +41,23 @@ imports nothing of the kit.
 
 from __future__ import annotations
 
-from devmod_conformance._case import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
+from devmod_conformance._case import (
+    C_SCALARS,
+    Call,
+    Conformance,
+    Sample,
+    axpy_call,
+    count_call,
+    linear_functions,
+    spin_call,
+    transpose_call,
+)
 from devmod_conformance._row import Result, Row, Skip
 from devmod_conformance._run import find, rows, run
 from devmod_conformance._turn import device_turn
 
 __all__ = [
+    "C_SCALARS",
     "Call",
     "Conformance",
     "Result",

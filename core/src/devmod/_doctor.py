@@ -42,8 +42,6 @@ _WHEELS = ("devmod-runtime", _COMPILERS, "devmod-conformance")
 #: The state of a part whose plugin raises an error of a class. For other classes it is "problem".
 _FAILURES = ((NotRegisteredError, "not installed"), (DeviceNotFoundError, "no device"))
 _OTHER_FOLDER = "To use another folder: export DEVMOD_CACHE_DIR=$(mktemp -d)"
-#: The groups of a kind's entries.
-_GROUPS = ("devmod.create", GROUP, "devmod.targets")
 
 
 class Check(NamedTuple):
@@ -136,7 +134,7 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
                 f"doctor: no installed distribution has the kind {kind!r}{did_you_mean(str(kind), known)}", argument="kinds"
             )
     checks = [each for each in (_versions(), _caches()) if not kinds or each.state != "ok"]
-    in_process = {claim.name for group in _GROUPS for claim in registry.claims(group) if claim.object is not None}
+    in_process = registry.local_kinds()
     steps: list[tuple[str, ...]] = []
     local = set()
     for kind in wanted:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device_array import DeviceArray as DeviceArray
     from devmod_runtime._device.device_array import copy as copy
     from devmod_runtime._device.device_array import copy_to_numpy as copy_to_numpy
-    from devmod_runtime._device.device_array import global_array as global_array
     from devmod_runtime._device.dlpack_import import read_capsule as read_capsule
     from devmod_runtime._device.image import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod_runtime._device.image import Image as Image
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from devmod_runtime._libraries import driver_row as driver_row
     from devmod_runtime._libraries import open_library as open_library
     from devmod_runtime._libraries import permission_rows as permission_rows
+    from devmod_runtime._module import GlobalsModule as GlobalsModule
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
     from devmod_runtime._profile import Profile as Profile
@@ -93,6 +93,7 @@ _HOME = {
     "DeviceArray": "_device.device_array",
     "Event": "_device.stream",
     "Function": "_launch.function",
+    "GlobalsModule": "_module",
     "IMAGE_FORMATS": "_device.image",
     "Image": "_device.image",
     "ImageFormat": "_device.image",
@@ -124,7 +125,6 @@ _HOME = {
     "driver_import_error": "_fork",
     "driver_row": "_libraries",
     "fork_safe": "_fork",
-    "global_array": "_device.device_array",
     "guard": "_guard",
     "has_compiler": "_compilers",
     "has_uninterrupted_calls": "_uninterrupted",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
     from typing import Any, Self
 
-    from devmod import FunctionInfo, TargetSpec
+    from devmod import Array, FunctionInfo, TargetSpec
     from devmod.backend import Binary, Code, Source
     from devmod_runtime._device.device import Device
     from devmod_runtime._launch.function import Function
@@ -201,3 +201,41 @@ class RuntimeModule(PayloadModule):
             if replaced is not None:
                 return replaced
         return self.format, code
+
+
+class GlobalsModule(RuntimeModule):
+    """A module whose payload may have global variables. A backend implements `find_global`."""
+
+    @abstractmethod
+    def find_global(self, name: str, device: Any) -> tuple[Any, int, object]:
+        """Return the memory of a variable on a device, its bytes, and the object that keeps it alive.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            The payload has no such variable.
+        """
+
+    def get_global(self, name: str, device: Device | None = None, *, dtype: str | None = None, **options: Any) -> Array:
+        """Return a global variable as an array over its memory. The array keeps the memory alive.
+
+        Parameters
+        ----------
+        name
+            The variable's name in the source, with its namespaces, or its symbol.
+        device
+            The device; None for that of a call that names none. Each device has a variable of its own.
+        dtype
+            The element type of an array of one dimension. None for the type and the shape in the source, if the compiler has stored them,
+            or else for bytes.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            The payload has no such variable.
+        ArgumentError
+            `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
+        """
+        from devmod_runtime._device.device_array import global_array
+
+        return global_array(self.kind, name, device, dtype, options, lambda at: self.find_global(name, at), self.functions)

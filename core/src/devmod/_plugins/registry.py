@@ -150,6 +150,12 @@ def register(group: str, name: str, obj: object, *, replace: bool = False) -> No
     _cache.pop(key, None)
 
 
+def local_kinds() -> set[str]:
+    """Return the kinds that are registered in this process. Another process does not have them."""
+    groups = ("devmod.create", "devmod.device", "devmod.load_from_bytes", "devmod.targets")
+    return {claim.name for group in groups for claim in claims(group) if claim.object is not None}
+
+
 def registered(group: str) -> Mapping[str, Claim]:
     """Return the claims of a group by name. No plugin is imported.
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
+from devmod_conformance import C_SCALARS, Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
 PTX = (files("devmod_cuda") / "samples.ptx").read_text("ascii")
@@ -60,20 +60,6 @@ _IMAGES = {
         "draw", ("handle",), GRID_TAGS, interface=Interface([Param("destination", "image", "2d", "w", 0, format="rgba8unorm")])
     ),
 }
-#: The types of scalars: kernels store a scalar of each.
-_SCALARS = (
-    "bool",
-    "signed char",
-    "unsigned char",
-    "short",
-    "unsigned short",
-    "int",
-    "unsigned",
-    "long long",
-    "unsigned long long",
-    "float",
-    "double",
-)
 #: Compiled by the receiver.
 _SCALE = """extern "C" __global__ void scale(float *x)
 {
@@ -123,7 +109,7 @@ class CudaConformance(Conformance):
         Sample.compiled(
             "\n".join(
                 f'extern "C" __global__ void store_{number}({each} *result, {each} value) {{ result[0] = value; }}'
-                for number, each in enumerate(_SCALARS)
+                for number, each in enumerate(C_SCALARS.values())
             ),
             "cuda -format=cuda",
         ),

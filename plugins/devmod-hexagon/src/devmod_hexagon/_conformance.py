@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devmod import FunctionInfo
-from devmod_conformance import Call, Conformance, Sample, linear_functions, spin_call
+from devmod_conformance import C_SCALARS, Call, Conformance, Sample, linear_functions, spin_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,20 +18,6 @@ if TYPE_CHECKING:
 #: `devmod.compile` wrote axpy.elf for v66 from the function `axpy` of kernels.c, so that most cases need no compiler.
 _SAMPLES = files("devmod_hexagon") / "samples"
 _TARGET = "hexagon -arch=v66"
-#: The types of scalars: kernels store a scalar of each.
-_SCALARS = (
-    "_Bool",
-    "signed char",
-    "unsigned char",
-    "short",
-    "unsigned short",
-    "int",
-    "unsigned",
-    "long long",
-    "unsigned long long",
-    "float",
-    "double",
-)
 
 
 def _axpy(x: Any, y: Any, a: float, n: int) -> None:
@@ -103,8 +89,10 @@ class HexagonConformance(Conformance):
     )
     scalars = (
         Sample.compiled(
-            "\n".join(
-                f"void store_{number}({each} *result, {each} value) {{ result[0] = value; }}" for number, each in enumerate(_SCALARS)
+            "#define bool _Bool\n"
+            + "\n".join(
+                f"void store_{number}({each} *result, {each} value) {{ result[0] = value; }}"
+                for number, each in enumerate(C_SCALARS.values())
             ),
             _TARGET,
             language="C",

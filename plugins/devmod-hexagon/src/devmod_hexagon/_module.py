@@ -7,20 +7,20 @@ from weakref import WeakKeyDictionary
 from devmod.backend import find_spec
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names
 from devmod_readers.variables import read_variables
-from devmod_runtime import RuntimeModule, global_array
+from devmod_runtime import GlobalsModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod import Array, Device, FunctionInfo
+    from devmod import FunctionInfo
     from devmod.backend import Binary
     from devmod_hexagon._device import HexagonDevice
-    from devmod_hexagon._runner import Image, RunnerThread
+    from devmod_hexagon._runner import Image, Memory, RunnerThread
     from devmod_runtime import Launcher
 
 
-class HexagonModule(RuntimeModule):
+class HexagonModule(GlobalsModule):
     """A shared object for Hexagon."""
 
     target = "hexagon"
@@ -34,45 +34,23 @@ class HexagonModule(RuntimeModule):
 
         return HexagonLauncher(name, info, self.image)
 
-    def get_global(self, name: str, device: Device | None = None, *, dtype: str | None = None, **options: Any) -> Array:
-        """Return a global variable as an array over its memory. The array keeps the loaded module alive.
-
-        Parameters
-        ----------
-        name
-            The variable's name in the source, with its namespaces, or its symbol.
-        device
-            The device; None for that of a call that names none. Each device has a variable of its own.
-        dtype
-            The element type of an array of one dimension. None for the type and the shape in the source, if the compiler has stored them,
-            or else for bytes.
-
-        Raises
-        ------
-        FunctionNotFoundError
-            The module has no such variable.
-        ArgumentError
-            `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
-        """
+    def find_global(self, name: str, device: Any) -> tuple[Memory, int, None]:
         from devmod_hexagon._runner import Memory, Runner
 
-        def find(device: Any) -> tuple[Memory, int, None]:
-            runner = device.runner()
-            image = self.image(runner, device)
-            address, nbytes = runner.request(Runner.symbol, image, name)
-            if not nbytes:
-                variables = read_variables(bytes(self.payload()[1]))
-                if name not in variables:
-                    raise FunctionNotFoundError(
-                        f"the hexagon module has no global {name!r}: it exports the variables of its source that are not static, "
-                        f"{list_names(variables)}{did_you_mean(name, variables)}",
-                        kind="hexagon",
-                        function=name,
-                    )
-                address, nbytes = runner.request(Runner.symbol, image, variables[name])
-            return Memory(runner, address, nbytes, image), nbytes, None
-
-        return global_array("hexagon", name, device, dtype, options, find, self.functions)
+        runner = device.runner()
+        image = self.image(runner, device)
+        address, nbytes = runner.request(Runner.symbol, image, name)
+        if not nbytes:
+            variables = read_variables(bytes(self.payload()[1]))
+            if name not in variables:
+                raise FunctionNotFoundError(
+                    f"the hexagon module has no global {name!r}: it exports the variables of its source that are not static, "
+                    f"{list_names(variables)}{did_you_mean(name, variables)}",
+                    kind="hexagon",
+                    function=name,
+                )
+            address, nbytes = runner.request(Runner.symbol, image, variables[name])
+        return Memory(runner, address, nbytes, image), nbytes, None
 
     def image(self, runner: RunnerThread, device: HexagonDevice) -> Image:
         """Return the image of the module in a runner. It is loaded once for all threads."""

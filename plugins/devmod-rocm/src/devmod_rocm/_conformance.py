@@ -12,27 +12,13 @@ from importlib.resources import files
 
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
+from devmod_conformance import C_SCALARS, Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_readers.offload import read_images
 from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
 _BUNDLE = lzma.decompress((files("devmod_rocm") / "samples.bundle.xz").read_bytes())
 #: One of the code objects.
 _GFX1100 = next(bytes(image.data) for image in read_images(_BUNDLE) if image.name.endswith("-gfx1100"))
-#: The types of scalars, by devmod's names: kernels store a scalar of each.
-_SCALARS = {
-    "bool": "bool",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "int16": "short",
-    "uint16": "unsigned short",
-    "int32": "int",
-    "uint32": "unsigned",
-    "int64": "long long",
-    "uint64": "unsigned long long",
-    "float32": "float",
-    "float64": "double",
-}
 #: Compiled by the receiver.
 _SCALE = """//devmod: -O2
 #define FACTOR 3
@@ -89,10 +75,10 @@ class RocmConformance(Conformance):
         Sample(
             "\n".join(
                 f'extern "C" __global__ void store_{name}({each} *result, {each} value) {{ result[0] = value; }}'
-                for name, each in _SCALARS.items()
+                for name, each in C_SCALARS.items()
             ).encode(),
             "hip",
-            {f"store_{each}": FunctionInfo(f"store_{each}", ["handle", each], GRID_TAGS) for each in _SCALARS},
+            {f"store_{each}": FunctionInfo(f"store_{each}", ["handle", each], GRID_TAGS) for each in C_SCALARS},
         ),
     )
     bad_payloads = (

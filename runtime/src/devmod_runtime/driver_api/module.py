@@ -5,18 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from devmod.errors import DevmodError
-from devmod_runtime import RuntimeModule, global_array, has_compiler
+from devmod_runtime import GlobalsModule, has_compiler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod import Array, Device
     from devmod_runtime.driver_api.handles import Memory
     from devmod_runtime.driver_api.images import DriverImages
 
 
-class DriverModule(RuntimeModule):
+class DriverModule(GlobalsModule):
     """A module whose image a driver loads. The first get_function on a device loads it, once for all functions."""
 
     @abstractmethod
@@ -48,32 +47,10 @@ class DriverModule(RuntimeModule):
         """The symbols of the module's functions."""
         return [info.name for info in self.functions.values()]
 
-    def get_global(self, name: str, device: Device | None = None, *, dtype: str | None = None, **options: Any) -> Array:
-        """Return a ``__device__`` or ``__constant__`` variable as an array over its memory. The array keeps the loaded image alive.
+    def find_global(self, name: str, device: Any) -> tuple[Memory, int, object]:
+        """Return the memory of a ``__device__`` or ``__constant__`` variable in the image of a device, its bytes, and the image."""
+        from devmod_runtime.driver_api.handles import Memory
 
-        Parameters
-        ----------
-        name
-            The variable's name in the source, with its namespaces, or its symbol.
-        device
-            The device; None for that of a call that names none. Each device has a variable of its own.
-        dtype
-            The element type of an array of one dimension. None for the type and the shape in the source, if the compiler has stored them,
-            or else for bytes.
-
-        Raises
-        ------
-        FunctionNotFoundError
-            The image has no such variable.
-        ArgumentError
-            `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
-        """
-
-        def find(device: Any) -> tuple[Memory, int, object]:
-            from devmod_runtime.driver_api.handles import Memory
-
-            image = self.images().get(device)
-            address, nbytes = image.variable(name)
-            return Memory(address, image), nbytes, image  # the image owns the memory, so the array keeps it loaded
-
-        return global_array(self.kind, name, device, dtype, options, find, self.functions)
+        image = self.images().get(device)
+        address, nbytes = image.variable(name)
+        return Memory(address, image), nbytes, image  # it owns the memory

@@ -10,10 +10,10 @@ from pluggy import HookimplMarker
 from devmod import FunctionInfo, Interface, Param, create, load_from_bytes
 from devmod import device as find_device
 from devmod._plugins.devices import device_label, probe
+from devmod._plugins.registry import local_kinds
 from devmod.backend import GRID_TAGS
 from devmod.errors import DevmodError, ToolchainNotFoundError, describe_error
 from devmod.worker import answer_items, answers
-from devmod_runtime.tools.launches import kinds_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def device_problems(labels: Sequence[str]) -> dict[str, str]:
     labels
         The devices, such as "opencl:1".
     """
-    in_process = kinds_here()
+    in_process = local_kinds()
     results = answers(__name__, labels, device_problem, _TIMEOUT, here=lambda label: label.partition(":")[0] in in_process)
     problems = {label: answer if end is None else f"its launch {end}" for label, (answer, end) in zip(labels, results, strict=True)}
     return {label: text for label, text in problems.items() if text}

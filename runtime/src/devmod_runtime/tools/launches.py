@@ -9,7 +9,7 @@ from importlib import import_module
 from traceback import format_exception
 
 from devmod._cli._describe import open_file
-from devmod._plugins import registry
+from devmod._plugins.registry import local_kinds
 from devmod.backend import walk
 from devmod.commands import STDIN, error_text, show_warning, standard_input
 from devmod.errors import CompileError
@@ -33,12 +33,6 @@ _CAUSES = {
     -9: "The system does so when memory is short",
     -11: "The kernel probably accesses memory outside of its arrays",
 }
-
-
-def kinds_here() -> set[str]:
-    """Return the kinds that are registered in this process. Another process does not have them."""
-    groups = ("devmod.create", "devmod.device", "devmod.load_from_bytes")
-    return {claim.name for group in groups for claim in registry.claims(group) if claim.object is not None}
 
 
 def file_settings(files: Sequence[str]) -> dict[str, Any]:
@@ -68,7 +62,7 @@ def launched(launcher: str, items: Sequence[Any], seconds: float | None, setting
         Those of `file_settings`, and others, of JSON's types.
     """
     settings = {**settings, "launcher": launcher}
-    kinds = kinds_here()
+    kinds = local_kinds()
     is_here = bool(kinds) and any(each.kind in kinds for module in open_modules(settings).values() for each in walk(module))
     for answer, end in answers(__name__, items, _Launcher(settings), seconds, here=lambda _: is_here, settings=settings):
         if end is None and "error" in answer:

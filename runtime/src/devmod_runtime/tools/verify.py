@@ -20,6 +20,7 @@ from devmod._modules.choice import describe_candidate
 from devmod._modules.module import owner_of
 from devmod._modules.stored import StoredModule
 from devmod._plugins.devices import default_device, device_label
+from devmod._plugins.registry import local_kinds
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
@@ -40,7 +41,6 @@ from devmod_runtime.tools.inputs import (
     results_of,
     threads_of_images,
 )
-from devmod_runtime.tools.launches import kinds_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -452,7 +452,7 @@ class _Trials:
     def run(self, timeout: float) -> None:
         """Launch all: each in another process, but runtimes that were registered in this process alone."""
         launched = [each for each in self._planned if each.request]
-        in_process = kinds_here()
+        in_process = local_kinds()
         requests = [each.request for each in launched]
         results = answers(__name__, requests, _launch, timeout, here=lambda request: request["kind"] in in_process)
         for each, (_, end) in zip(launched, results, strict=True):
