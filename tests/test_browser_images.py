@@ -13,8 +13,8 @@ import pytest
 
 import devmod
 from devmod import Param
+from devmod.backend import IMAGE_FORMATS
 from devmod_conformance.checks import sample_image
-from devmod_runtime import IMAGE_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
+    from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
+    from devmod._values.image_formats import ImageFormat as ImageFormat
     from devmod._values.info import PipelineConstant as PipelineConstant
     from devmod._values.info import constants_of as constants_of
     from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
@@ -90,6 +92,7 @@ _NAMES = {
     "_util.temporary": "temporary_folder",
     "_util.text": "escape is_valid_name",
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
+    "_values.image_formats": "IMAGE_FORMATS ImageFormat",
     "_values.info": "PipelineConstant constants_of",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"

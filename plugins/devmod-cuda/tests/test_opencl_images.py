@@ -10,7 +10,7 @@ import pytest
 from cuda_kernels import check_samples
 
 import devmod
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 #: A coordinate of OpenCL C, the coordinate of the texel of a thread, and the numbers of threads, by the type of an image.
 TYPES = {

@@ -11,8 +11,8 @@ from metal_kernels import kernel
 
 import devmod
 from devmod import Param
+from devmod.backend import IMAGE_FORMATS
 from devmod_conformance.checks import sample_image, texel_values
-from devmod_runtime import IMAGE_FORMATS
 
 BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
 RESIZE = BEGIN + (
